@@ -20,11 +20,12 @@ import dp_middleware as dp
 from dp_middleware.mechanisms import near_lists
 from dp_middleware.mechanisms.kernels import codebook, priors, ready
 from dp_middleware.mechanisms.nearest_response import NearestResponse
+from dp_middleware.vocabulary import frequencies
 
 
 def search(space: dp.EmbeddingSpace, epsilon: float) -> tuple[np.ndarray, int]:
-    """Codewords and k, by the default prior over the whole words."""
-    words = np.flatnonzero(space.vocabulary.whole_words)
+    """Codewords and k among ordinary words, by the default prior."""
+    words = np.flatnonzero(frequencies.codewords(space.vocabulary))
     _, weights = priors.weighted(None, space.vocabulary, epsilon)
     return codebook.best_codebook(space, epsilon, weights(), words)
 
@@ -33,7 +34,7 @@ def arrays(
     space: dp.EmbeddingSpace, epsilon: float, codewords: np.ndarray, near: int
 ) -> dict[str, np.ndarray]:
     """The arrays for one epsilon, by name."""
-    words = np.flatnonzero(space.vocabulary.whole_words)
+    words = np.flatnonzero(frequencies.codewords(space.vocabulary))
     origin, _ = priors.weighted(None, space.vocabulary, epsilon)
     asked = hashlib.sha256(words.tobytes()).hexdigest()
     key = (space.fingerprint, repr(float(epsilon)), origin, asked)

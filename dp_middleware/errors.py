@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from importlib import import_module
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 
 class DPMiddlewareError(Exception):
@@ -85,11 +89,12 @@ class MissingExtra(DPMiddlewareError, ImportError):
 
 
 @contextmanager
-def needs(extra: str) -> Iterator[None]:
+def needs(extra: str, package: str = "") -> Iterator[None]:
     """Names the extra that has a package which this block imports and which is not there.
 
     Args:
         extra: Of this distribution; several are separated by commas.
+        package: What the package is installed as, where that is not what it is imported as.
 
     Raises:
         MissingExtra: A package is missing.
@@ -97,8 +102,14 @@ def needs(extra: str) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        missing = (error.name or "a package").partition(".")[0]
-        raise MissingExtra(missing.replace("_", "-"), extra) from None
+        missing = (error.name or "a package").partition(".")[0].replace("_", "-")
+        raise MissingExtra(package or missing, extra) from None
+
+
+def library(module: str, extra: str, package: str = "") -> Any:
+    """Imports a module of an optional library; see :func:`needs`."""
+    with needs(extra, package):
+        return import_module(module)
 
 
 @contextmanager
@@ -131,3 +142,34 @@ def raise_alone(failure: Exception | None) -> None:
             raise failure
         finally:
             failure.__context__ = None
+
+
+def guarded(work: Callable[..., T], *args: Any, what: str = "the release") -> T:
+    """Returns the result of a function that handles private text.
+
+    Raises:
+        DPMiddlewareError: It failed: ours as it is, of others the type only. Has no cause and no
+            context: these may quote.
+    """
+    try:
+        return work(*args)
+    except Exception as error:
+        textless = without_text(error, what)
+    raise textless.with_traceback(None)
+
+
+async def aguarded(work: Callable[..., Awaitable[T]], *args: Any, what: str = "the release") -> T:
+    """Does as :func:`guarded`, for a coroutine function."""
+    try:
+        return await work(*args)
+    except Exception as error:
+        textless = without_text(error, what)
+    raise textless.with_traceback(None)
+
+
+def without_text(error: Exception, what: str, then: str = "nothing was sent") -> DPMiddlewareError:
+    """Returns what stands for an exception: what others raise may quote the text."""
+    if not isinstance(error, DPMiddlewareError):
+        return DPMiddlewareError(f"{what} failed with {type(error).__name__}; {then}")
+    error.__cause__ = error.__context__ = None
+    return error

@@ -11,8 +11,7 @@ from dp_middleware.certification import storage, wording
 from dp_middleware.certification.contextual import certify_contextual
 from dp_middleware.certification.enumeration import Loss, enumerate_pairs
 from dp_middleware.certification.noise import certify_noise
-from dp_middleware.certification.texts import certify_text
-from dp_middleware.certification.vectors import certify_vectors
+from dp_middleware.certification.texts import certify_text, certify_vectors
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms import landmarks

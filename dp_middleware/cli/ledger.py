@@ -66,10 +66,10 @@ def export(
 ) -> None:
     """The audit trail on standard output: every row, no text."""
     book = show.open_ledger(ledger)
-    from dp_middleware.privacy.ledger.ledger import Row
+    from dp_middleware.privacy.ledger.ledger import LedgerRow
 
     if form is Format.csv:
-        show.line(_csv([*Row.__dataclass_fields__]))
+        show.line(_csv([*LedgerRow.__dataclass_fields__]))
     for name in _subjects(book, subject):
         for row in book.rows(name):
             values = row.to_dict()

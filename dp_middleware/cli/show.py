@@ -131,6 +131,7 @@ def summary(
         ("guarantee", f"{statement}; {certificate.adjacency}"),
         ("mechanism", f"{description(sanitizer.mechanism)}; claimed {claim(certificate)}"),
         *([("tokens", f"{release.tokens_total}, {kept}")] if unit == "token" else []),
+        ("cost", f"{nats(release.spent)} nats spent on this text, {nats(release.charged)} charged"),
         ("attack", attack),
     ]
     pairs(Console(stderr=True), *rows, *standing(sanitizer))

@@ -18,11 +18,9 @@ import pyarrow as pa
 
 from dp_middleware.errors import ParameterError
 from dp_middleware.privacy import Certificate, Guarantee
-from dp_middleware.privacy.ledger.rows import fingerprint
-from dp_middleware.privacy.releases import Release
+from dp_middleware.privacy.releases import Bill, Release
 from dp_middleware.pseudonyms.mapping import Mapping
 from dp_middleware.pseudonyms.pseudonyms import Pseudonyms
-from dp_middleware.sanitizers.releasing import Bill
 from dp_middleware.sanitizers.sanitizer import Sanitizer
 from dp_middleware.sanitizers.spans import Detector
 
@@ -79,7 +77,7 @@ class Columns:
             own += [releaser.on_empty]
         if scope is not None:
             own += [getattr(scope, "__qualname__", type(scope).__qualname__)]
-        told = json.dumps([fingerprint(releaser.certificate), *own])
+        told = json.dumps([releaser.certificate.fingerprint, *own])
         return hashlib.sha256(told.encode()).hexdigest()[:32]
 
     @property

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from dp_middleware import _validate
 from dp_middleware.corpora.columns import Columns, column_names
 from dp_middleware.corpora.numbered import NumberedRows
-from dp_middleware.errors import MissingExtra
+from dp_middleware.errors import needs
 from dp_middleware.pseudonyms.pseudonyms import Pseudonyms
 from dp_middleware.sanitizers.sanitizer import Sanitizer
 from dp_middleware.sanitizers.spans import Detector
@@ -66,10 +66,8 @@ def sanitize(
         ParameterError: Another kind of argument. Reading the data set raises Ray's ``RayTaskError``
             with the error of an actor as its cause.
     """
-    try:
+    with needs("ray", "ray[data]"):
         import ray.data
-    except ImportError:
-        raise MissingExtra("ray[data]", "ray") from None
     _validate.at_least(1, actors=actors)
     columns = Columns(releaser=sanitizer, names=column_names(column), subject=subject, scope=scope)
     options = {"row": row, "job": job, "store": os.fspath(store), "key": key}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import os
 import time
 from collections import deque
 from collections.abc import Sequence
@@ -14,6 +13,7 @@ from itertools import chain
 from threading import Condition, Lock, Thread, current_thread
 from weakref import WeakSet
 
+from dp_middleware import _forks
 from dp_middleware._quiet import call_unrecorded
 from dp_middleware.embedding.backends import (
     Backend,
@@ -89,6 +89,7 @@ class Batcher:
         self._computing = False
         self._start_anew()
         _all.add(self)
+        _forks.renew(self)
 
     def submit(self, texts: list[str], *, apart: bool = False) -> Future[Rows]:
         """Queue 1 to ``backend.batch`` texts; the future will hold their unit rows.
@@ -251,11 +252,6 @@ def _fail(requests: list[Request], message: str) -> None:
 _all: WeakSet[Batcher] = WeakSet()
 
 
-def _after_fork() -> None:
-    for batcher in list(_all):
-        batcher.after_fork()
-
-
 def _at_exit() -> None:
     """A thread inside native code must not outlive the interpreter; a hung one is left behind."""
     until = time.monotonic() + _EXIT
@@ -265,5 +261,3 @@ def _at_exit() -> None:
 
 
 atexit.register(_at_exit)
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)

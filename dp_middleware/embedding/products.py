@@ -7,8 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dp_middleware._torch import torch
-from dp_middleware.embedding.arrays import Floats
-from dp_middleware.embedding.blocks import parts
+from dp_middleware.embedding.arrays import Floats, parts
 
 _FEW, _SOME = 8, 32  # rows
 _SMALL = 786_000  # multiplications of a product that OpenBLAS makes without copying its arguments

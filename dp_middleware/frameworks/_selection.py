@@ -12,10 +12,10 @@ import numpy as np
 
 from dp_middleware import _validate
 from dp_middleware.embedding import EmbeddingSpace
+from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.errors import IncompatibleGuarantees, ParameterError
 from dp_middleware.privacy import Certificate, PureDP
 from dp_middleware.sampling import sampler
-from dp_middleware.sampling.sampler import Floats, Ids
 from dp_middleware.vocabulary.vocabulary import UNKNOWN
 
 Sensitivity = Literal["candidates", "paper", "naive"]

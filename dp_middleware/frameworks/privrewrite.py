@@ -11,6 +11,7 @@ from typing import Any, Literal, Self
 from dp_middleware import _validate
 from dp_middleware._quiet import in_thread
 from dp_middleware.embedding import EmbeddingService, EmbeddingSpace
+from dp_middleware.embedding.arrays import Ids
 from dp_middleware.errors import ParameterError, RemoteError
 from dp_middleware.frameworks import _candidates, _prompts
 from dp_middleware.frameworks._candidates import Encoder, Listener, Progress, ProgressCount
@@ -28,7 +29,6 @@ from dp_middleware.models import bridge
 from dp_middleware.privacy import Certificate
 from dp_middleware.privacy.releases import Release
 from dp_middleware.sampling import sampler
-from dp_middleware.sampling.sampler import Ids
 from dp_middleware.sanitizers.draft import Draft, TextDraft, tokenize_with
 from dp_middleware.sanitizers.sanitizer import Sanitizer
 from dp_middleware.vocabulary.vocabulary import Vocabulary

@@ -5,13 +5,11 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from dp_middleware.errors import MissingExtra
+from dp_middleware.errors import needs
 
-try:
+with needs("gateway"):
     from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
     from prometheus_client.multiprocess import MultiProcessCollector
-except ModuleNotFoundError:
-    raise MissingExtra("prometheus-client", "gateway") from None
 
 _SECONDS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600)
 

@@ -11,14 +11,12 @@ from multiprocessing.context import SpawnProcess
 from types import FrameType
 from typing import ClassVar
 
-from dp_middleware.errors import DPMiddlewareError, MissingExtra
+from dp_middleware.errors import DPMiddlewareError, needs
 
-try:
+with needs("gateway"):
     import uvicorn
     from uvicorn.config import STARTUP_FAILURE, Config as Config
     from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
-except ModuleNotFoundError:
-    raise MissingExtra("uvicorn", "gateway") from None
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _TICK = 0.5  # seconds between two looks at the workers

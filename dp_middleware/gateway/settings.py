@@ -7,17 +7,15 @@ import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar
 
-from dp_middleware.errors import MissingExtra, ParameterError
+from dp_middleware.errors import ParameterError, needs
 
-try:
+with needs("gateway"):
     from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
     from pydantic_settings import (
         BaseSettings,
         PydanticBaseSettingsSource,
         SettingsConfigDict,
     )
-except ModuleNotFoundError:
-    raise MissingExtra("pydantic-settings", "gateway") from None
 
 SECRETS = ("secret", "upstream_key")
 GUARDRAIL = "/beta/litellm_basic_guardrail_api"

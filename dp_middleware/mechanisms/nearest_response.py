@@ -89,7 +89,8 @@ class NearestResponse(ChannelMechanism):
                 of a token in English; ``"uniform"`` over whole words; public texts, for the same
                 of their tokens; or an array (V,), as it is. Default: English from epsilon 6 on if
                 at least half of the words of English text are tokens, else uniform.
-            outputs: Ids that may become codewords; default the whole words.
+            outputs: Ids that may become codewords; default the whole words, of an English
+                vocabulary the ordinary ones: no names, slurs or obscenities.
 
         Raises:
             ParameterError: The prior has another name or shape, a negative weight, or no positive

@@ -8,7 +8,7 @@ from threading import Lock
 from typing import Any
 from urllib.parse import urlsplit
 
-from dp_middleware.errors import MissingExtra, ParameterError, needs
+from dp_middleware.errors import ParameterError, library, needs
 from dp_middleware.models.adapters.base import Adapter, AdapterError, Messages
 from dp_middleware.models.chat import ChatModel, chat_model
 from dp_middleware.models.trust import IN_PROCESS
@@ -115,11 +115,7 @@ def _http(private: bool) -> Any:
 
 
 def _openai() -> Any:
-    try:
-        import openai
-    except ImportError:
-        raise MissingExtra("openai", "openai") from None
-    return openai
+    return library("openai", "openai")
 
 
 MAX_NEW_TOKENS = 512

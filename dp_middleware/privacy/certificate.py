@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from typing import Any, Literal
 
 from dp_middleware.privacy.guarantee import (
@@ -81,7 +84,13 @@ class Certificate:
     recovery_in_english: float | None = None
     retention_in_english: float | None = None
 
-    @property
+    @cached_property
+    def fingerprint(self) -> str:
+        """Identifies the certificate."""
+        text = json.dumps(self.to_dict(), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+    @cached_property
     def unit(self) -> Unit:
         """What :attr:`epsilon` is paid for: a token occurrence, a whole text, or a value."""
         if self.adjacency.kinds and not self.adjacency.tokens:
@@ -99,11 +108,9 @@ class Certificate:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready; infinite numbers as the string ``"inf"``; classes as a fingerprint."""
-        data = {name: json_number(value) for name, value in vars(self).items()}
-        data["guarantee"] = {
-            "kind": type(self.guarantee).__name__,
-            **{name: json_number(value) for name, value in asdict(self.guarantee).items()},
-        }
+        data = _finite({name: getattr(self, name) for name in self.__dataclass_fields__})
+        kind = type(self.guarantee).__name__
+        data["guarantee"] = {"kind": kind, **_finite(asdict(self.guarantee))}
         data["adjacency"] = self.adjacency.fingerprint
         data["assumptions"] = list(self.assumptions)
         data["metric"] = None if self.metric is None else asdict(self.metric)
@@ -138,6 +145,10 @@ class Certificate:
 def json_number(value: Any) -> Any:
     """Returns a value as it is in JSON, which has no infinity."""
     return "inf" if isinstance(value, float) and math.isinf(value) else value
+
+
+def _finite(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: "inf" if value == math.inf else value for name, value in values.items()}
 
 
 def _parsed(value: Any) -> Any:

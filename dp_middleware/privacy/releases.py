@@ -1,11 +1,22 @@
-"""What leaves the trust boundary, and the ledger that is charged for it."""
+"""What leaves the trust boundary, whose budget is charged for it, and the receipt of a call."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Protocol
+import copy
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any, Protocol, Self
 
-from dp_middleware.privacy import Certificate
+from dp_middleware.errors import BudgetExhausted, ParameterError
+from dp_middleware.privacy.certificate import Certificate, json_number
+from dp_middleware.privacy.guarantee import PureDP
+
+Bill = tuple[Certificate, int]
+"""What a release is charged with, and for how many tokens or texts; for none nothing is."""
 
 
 class Ledger(Protocol):
@@ -25,9 +36,199 @@ class Release:
         tokens_total: Number of tokens of the input; public. 1 where the whole text is protected.
         tokens_verbatim: Tokens passed through unchanged by policy or outside the scope. A
             perturbed token that happens to be drawn as itself is not counted: that is private.
+        tokens_free: Tokens of pseudonyms beside perturbed words: drawn, and of no price here.
+        for_values: Nats for values whose pseudonyms were drawn near them, each paid for once.
     """
 
     text: str
     certificate: Certificate
     tokens_total: int
     tokens_verbatim: int
+    tokens_free: int = 0
+    for_values: float = 0.0
+
+    @property
+    def spent(self) -> float:
+        """Nats on this text: what its protected tokens cost together, by basic composition.
+
+        Of two texts of one length that differ in every token, no release is more than
+        e^spent times as likely for the one as for the other.
+        """
+        return self.for_values + (self._drawn * self._epsilon if self._drawn else 0.0)
+
+    @property
+    def charged(self) -> float:
+        """Nats of the subject: what a ledger adds for this release, per token occurrence."""
+        return self.for_values + (self._epsilon if self._drawn else 0.0)
+
+    @property
+    def _drawn(self) -> int:
+        """Tokens, or texts, that the certificate's epsilon is paid for."""
+        return self.tokens_total - self.tokens_verbatim - self.tokens_free
+
+    @property
+    def _epsilon(self) -> float:
+        """Nats for a token or a text; those for values are counted apart."""
+        return 0.0 if self.certificate.unit == "value" else self.certificate.epsilon
+
+
+def check_payer(ledger: Ledger | None, subject: str | None) -> None:
+    """Refuse a ledger without a subject, or what is none.
+
+    Raises:
+        ParameterError: See above.
+    """
+    if ledger is not None and not subject:
+        raise ParameterError("expected subject= with a ledger: whose budget is charged?")
+    if ledger is not None and not callable(getattr(ledger, "charge", None)):
+        raise ParameterError(
+            f"expected ledger= with charge(), got {type(ledger).__name__}; write "
+            'ledger=dp.PrivacyLedger("sqlite:///FILE", budget=NATS)'
+        )
+
+
+class Payer(ABC):
+    """What releases in the name of a subject.
+
+    Attributes:
+        ledger: Charged before any draw; ``None``: nothing is.
+        subject: Whose budget.
+    """
+
+    ledger: Ledger | None
+    subject: str | None
+
+    @property
+    @abstractmethod
+    def certificate(self) -> Certificate:
+        """The guarantee of every release."""
+
+    def for_subject(self, subject: str) -> Self:
+        """The same, charging another subject's budget.
+
+        Raises:
+            ParameterError: No name.
+        """
+        name: object = subject
+        if not isinstance(name, str) or not name.strip():
+            raise ParameterError("expected subject= of type str, not empty: whose budget?")
+        twin = copy.copy(self)
+        twin.subject = subject
+        return twin
+
+    def pay(self, bills: Iterable[Bill]) -> None:
+        """Charge one release after the other.
+
+        Raises:
+            BudgetExhausted: From the ledger; what was charged before stays spent.
+        """
+        for certificate, n in bills:
+            if self.ledger is not None and self.subject is not None and n:
+                self.ledger.charge(self.subject, certificate, n)
+            if n:
+                write_charge(certificate)
+
+    def require_budget(self, releases: int) -> None:
+        """Refuse what cannot be afforded as a whole; reserves nothing.
+
+        Args:
+            releases: How many are needed.
+
+        Raises:
+            BudgetExhausted: The subject's budget has less left.
+            ParameterError: The guarantee is not pure DP, so that its price is another.
+        """
+        if self.ledger is None or self.subject is None:
+            return
+        if not isinstance(self.certificate.guarantee, PureDP):
+            raise ParameterError("expected a mechanism of pure DP to tell what a turn costs")
+        remaining = getattr(self.ledger, "remaining", None)
+        if remaining is None:
+            raise ParameterError("expected a dp.PrivacyLedger to tell what remains of a budget")
+        if remaining(self.subject) < releases * self.certificate.epsilon:
+            raise BudgetExhausted(
+                f"expected a budget for {releases} releases, got less; nothing was charged"
+            )
+
+
+@dataclass(kw_only=True)
+class Receipt:
+    """What happened in a block of :func:`receipts`.
+
+    Attributes:
+        releases: What went out for private texts since the last answer in the transcript.
+        charged: The certificate of each draw; what came from a memo is not among them.
+        remaining: What the last charge to a ``dp.PrivacyLedger`` left of its subject's budget,
+            nats; ``None`` where nothing was charged.
+    """
+
+    releases: list[Release] = field(default_factory=list)
+    charged: list[Certificate] = field(default_factory=list)
+    remaining: float | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready: the released texts, their certificate, and what this call was charged.
+
+        An infinite charge is the string ``"inf"``.
+        """
+        if not self.releases:
+            return {}
+        certificate = self.releases[-1].certificate
+        nats = math.fsum(each.epsilon for each in self.charged)
+        return {
+            "released": [release.text for release in self.releases],
+            "certificate": certificate.to_dict(),
+            "charge": {
+                "nats": json_number(nats),
+                "unit": certificate.unit,
+            },
+        }
+
+
+_open: ContextVar[tuple[Receipt, ...]] = ContextVar("dp_middleware_receipts", default=())
+
+
+@contextmanager
+def receipts() -> Iterator[Receipt]:
+    """In this block, and in threads that are started with its context, all is written down."""
+    with _opened(()) as receipt:
+        yield receipt
+
+
+@contextmanager
+def shared_receipts() -> Iterator[Receipt]:
+    """As :func:`receipts`; in blocks around it all is written down too."""
+    with _opened(_open.get()) as receipt:
+        yield receipt
+
+
+@contextmanager
+def _opened(around: tuple[Receipt, ...]) -> Iterator[Receipt]:
+    receipt = Receipt()
+    token = _open.set((*around, receipt))
+    try:
+        yield receipt
+    finally:
+        _open.reset(token)
+
+
+def write_charge(certificate: Certificate) -> None:
+    """Writes down that a release was drawn, and charged if there is a ledger."""
+    for receipt in _open.get():
+        receipt.charged.append(certificate)
+
+
+def write_remaining(nats: float) -> None:
+    """Writes down what a charge left of a budget."""
+    for receipt in _open.get():
+        receipt.remaining = nats
+
+
+def write_releases(transcript: Sequence[tuple[bool, Release]]) -> None:
+    """Writes down what goes out for a transcript, with whether it was private."""
+    for receipt in _open.get():
+        for private, release in transcript:
+            if private:
+                receipt.releases.append(release)
+            else:
+                receipt.releases.clear()

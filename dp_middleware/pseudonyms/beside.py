@@ -54,10 +54,13 @@ def release_rest(
     frame = _apart([draft.filled(written, a, b) for a, b in zip(ends, starts, strict=True)])
     framed = replace(rest, public=frame)
     ((release, _),) = sanitizer.release_drafts([framed], lambda _: certificate)
+    total = len(rest.ids) + sum(map(sanitizer.count, frame))
+    verbatim = framed.tokens_verbatim - framed.public_tokens
     return replace(
         release,
-        tokens_total=len(rest.ids) + sum(map(sanitizer.count, frame)),
-        tokens_verbatim=framed.tokens_verbatim - framed.public_tokens,
+        tokens_total=total,
+        tokens_verbatim=verbatim,
+        tokens_free=total - verbatim - len(rest.fresh),
     )
 
 

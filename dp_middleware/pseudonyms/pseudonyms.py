@@ -12,8 +12,7 @@ from dp_middleware import _validate
 from dp_middleware.conversation.memo import Entries
 from dp_middleware.errors import CannotCalibrate, NothingFound, ParameterError
 from dp_middleware.privacy import Certificate
-from dp_middleware.privacy.receipts import write_charge
-from dp_middleware.privacy.releases import Ledger, Release
+from dp_middleware.privacy.releases import Ledger, Payer, Release, check_payer, write_charge
 from dp_middleware.pseudonyms.beside import read_rest, release_rest, without_ledger
 from dp_middleware.pseudonyms.common import Word, only_common
 from dp_middleware.pseudonyms.detection import entities_in
@@ -26,7 +25,6 @@ from dp_middleware.pseudonyms.mapping import Mapping
 from dp_middleware.pseudonyms.rewriting import PseudonymDraft, count, places_of
 from dp_middleware.pseudonyms.session import PseudonymSession
 from dp_middleware.pseudonyms.structured import SIGNS, View, view_of
-from dp_middleware.sanitizers.releasing import Payer, check_payer
 from dp_middleware.sanitizers.sanitizer import Sanitizer
 from dp_middleware.sanitizers.spans import Scope
 
@@ -219,7 +217,8 @@ class Pseudonyms(Payer):
             write_charge(priced)
         if rest is not None and sanitizer is not None:
             written, used = draft.written(mapping, ())
-            return release_rest(sanitizer, rest, draft, written, certificate), used
+            release = release_rest(sanitizer, rest, draft, written, certificate)
+            return replace(release, for_values=near * priced.epsilon), used
         allowed = () if self._lists is None else self._lists.texts
         written, used = draft.written(mapping, draft.public(allowed))
         text = draft.filled(written, 0, len(draft.text), draft.view)
@@ -228,6 +227,7 @@ class Pseudonyms(Payer):
             certificate=certificate,
             tokens_total=count(text),  # not of the values: how many words they have is private
             tokens_verbatim=count("\n".join(draft.text[start:end] for start, end in draft.gaps)),
+            for_values=near * priced.epsilon,
         )
         return release, used
 

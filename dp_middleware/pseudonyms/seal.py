@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 
-from dp_middleware.errors import MissingExtra, ParameterError
+from dp_middleware.errors import ParameterError, needs
 
 TAG = 16
 """Bytes at the end of what is sealed, of all of it and of what was before."""
@@ -20,11 +20,9 @@ class Seal:
     """
 
     def __init__(self, key: bytes) -> None:
-        try:
+        with needs("detect"):
             from cryptography.exceptions import InvalidTag
             from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-        except ImportError:
-            raise MissingExtra("cryptography", "detect") from None
         self._cipher = AESGCM(key)
         self._refusals = (InvalidTag, ValueError)  # the latter where next to nothing is left
 

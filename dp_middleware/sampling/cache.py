@@ -19,18 +19,15 @@ from numpy.typing import NDArray
 from dp_middleware import _forks
 from dp_middleware.embedding.arrays import Ids
 from dp_middleware.sampling.entropy import Words
-from dp_middleware.sampling.tables import (
-    ABSENT,
-    UNIT,
-    IdIndex,
-    Places,
-    Table,
-    search,
-    units_of,
-    write_guide,
-)
+from dp_middleware.sampling.tables import Table
 
 Kind = TypeVar("Kind", bound=np.generic)
+Places = NDArray[np.int32]
+
+_ABSENT = -1
+_UNIT = 4  # cells of outputs for a cell of the guide: four to eight outputs share a bucket
+
+_UPPER = np.uint64(32)  # bits that name no bucket
 
 _HUGE = 1 << 22  # bytes from which NumPy asks for huge pages
 
@@ -116,7 +113,7 @@ class CachedRows:
 
     def _begin(self) -> None:
         self._rows: dict[int, _Row] = {}
-        self._units = IdIndex()
+        self._units: Ids = np.full(2, _ABSENT, dtype=np.int64)  # of id i at i + 1; none at last
         self._end = 0
 
     @property
@@ -126,11 +123,11 @@ class CachedRows:
 
     @property
     def _unit_bytes(self) -> int:
-        return 4 + UNIT * (8 + 4 * self._sparse + 8 * self._wide)
+        return 4 + _UNIT * (8 + 4 * self._sparse + 8 * self._wide)
 
     def has_room(self, outputs: int) -> bool:
         """Whether a row of so many outputs can be cached at all."""
-        return units_of(outputs) <= self._cache.capacity // self._unit_bytes
+        return _units_of(outputs) <= self._cache.capacity // self._unit_bytes
 
     def locate(self, ids: Ids, uniform: Words) -> tuple[NDArray[np.bool_], Ids, dict[int, Table]]:
         """Which places the cached rows decide, the outputs there, and tables for other places.
@@ -140,7 +137,7 @@ class CachedRows:
             uniform: uint64 (n,): the upper 64 bits of a uniform integer each.
         """
         with self._cache.lock:
-            known, outputs = self._search(ids, uniform)
+            known, outputs = self._look_up(ids, uniform)
             if len(outputs) == len(ids):
                 return known, outputs, {}
             rest = np.unique(ids[~known]).tolist()
@@ -155,13 +152,13 @@ class CachedRows:
                 except MemoryError:  # there is less than the capacity: do without
                     self.clear()
 
-    def _search(self, ids: Ids, uniform: Words) -> tuple[NDArray[np.bool_], Ids]:
-        units = self._units.of(ids)
-        known = units != ABSENT
+    def _look_up(self, ids: Ids, uniform: Words) -> tuple[NDArray[np.bool_], Ids]:
+        units = self._units.take(ids + 1, mode="clip")
+        known = units != _ABSENT
         if not known.all():
             uniform, units = uniform[known], units[known]
-        cells = search(self._guide, self._lasts, units, uniform)
-        outputs = self._outputs[cells].astype(np.int64) if self._sparse else cells - units * UNIT
+        cells = _search(self._guide, self._lasts, units, uniform)
+        outputs = self._outputs[cells].astype(np.int64) if self._sparse else cells - units * _UNIT
         if self._wide:
             decided = self._lasts[cells] != uniform
             if not decided.all():
@@ -170,7 +167,7 @@ class CachedRows:
 
     def _table(self, row: _Row) -> Table:
         """A row as it was stored."""
-        cells = slice(row.first * UNIT, row.first * UNIT + row.outputs)
+        cells = slice(row.first * _UNIT, row.first * _UNIT + row.outputs)
         low = self._low[cells].copy() if row.wide else None
         support = self._outputs[cells].astype(np.int64) if self._sparse else None
         return Table(self._lasts[cells].copy(), low, support)
@@ -184,20 +181,23 @@ class CachedRows:
             self.clear()
             self._sparse, self._wide = sparse, wide
         outputs = len(table.lasts)
-        units = units_of(outputs)
+        units = _units_of(outputs)
         if not self._make_room(units):
             return
         first, end = self._end, self._end + units
-        cells = slice(first * UNIT, first * UNIT + outputs)
+        cells = slice(first * _UNIT, first * _UNIT + outputs)
         self._lasts[cells] = table.lasts
         if sparse:
             self._outputs[cells] = np.arange(outputs) if table.support is None else table.support
         if table.low is not None:
             self._low[cells] = table.low
-        write_guide(self._guide[first:end], table.lasts)
+        _write_guide(self._guide[first:end], table.lasts)
         self._end = end
         self._rows[number] = _Row(first, outputs, table.low is not None)
-        self._units.set(number, first)
+        if number + 3 > len(self._units):
+            behind = max(number + 3, 2 * len(self._units)) - len(self._units)
+            self._units = np.pad(self._units, (0, behind), constant_values=_ABSENT)
+        self._units[number + 1] = first
 
     def _make_room(self, units: int) -> bool:
         """Make room for another row; ``False`` if there cannot be."""
@@ -210,9 +210,9 @@ class CachedRows:
         if end > len(self._guide):
             room = self._cache.make_room(self, end * self._unit_bytes) // self._unit_bytes
             grown = min(max(end, 2 * len(self._guide)), room)
-            self._lasts = _resize(self._lasts, grown * UNIT)
-            self._outputs = _resize(self._outputs, grown * UNIT * self._sparse)
-            self._low = _resize(self._low, grown * UNIT * self._wide)
+            self._lasts = _resize(self._lasts, grown * _UNIT)
+            self._outputs = _resize(self._outputs, grown * _UNIT * self._sparse)
+            self._low = _resize(self._low, grown * _UNIT * self._wide)
             self._guide = _resize(self._guide, grown)
         return True
 
@@ -228,3 +228,53 @@ def _resize(array: NDArray[Kind], length: int) -> NDArray[Kind]:
         return larger
     array.resize(length, refcheck=False)
     return array
+
+
+def _units_of(outputs: int) -> int:
+    """How many units a row with so many outputs takes."""
+    return max(-(-outputs // _UNIT), _buckets(outputs) + 2)
+
+
+def _buckets(outputs: int) -> int:
+    return 1 << max(0, (outputs // _UNIT).bit_length() - 1)
+
+
+def _write_guide(guide: Places, lasts: Words) -> None:
+    """A shift; for each bucket the first output that may own an integer in it; the last output.
+
+    Args:
+        guide: int32 (units,), written to.
+        lasts: uint64 (m,), of the row.
+    """
+    buckets = _buckets(len(lasts))
+    shift = 33 - buckets.bit_length()
+    named = (lasts >> _UPPER >> np.uint64(shift)).astype(np.int64)
+    guide[0], guide[1] = shift, 0
+    np.cumsum(np.bincount(named, minlength=buckets), out=guide[2 : buckets + 2])
+    guide[buckets + 1] = len(lasts) - 1
+
+
+def _search(guide: Places, lasts: Words, units: Ids, uniform: Words) -> Ids:
+    """The first cell of each row that is no less than the integer.
+
+    Args:
+        guide: int32 (U,).
+        lasts: uint64 (U * _UNIT,).
+        units: int64 (n,), the first of each row.
+        uniform: uint64 (n,): the upper 64 bits of a uniform integer each.
+    """
+    shifts = guide[units].astype(np.uint32)
+    buckets = ((uniform >> _UPPER).astype(np.uint32) >> shifts) + (units + 1)
+    firsts = units * _UNIT
+    cells: Ids = firsts + guide[buckets]
+    later = np.flatnonzero(lasts[cells] < uniform)
+    if not later.size:
+        return cells
+    wanted = uniform[later]
+    low, high = cells[later] + 1, firsts[later] + guide[buckets[later] + 1]
+    while (low < high).any():
+        middle = (low + high) >> 1
+        below = lasts[middle] < wanted
+        low, high = np.where(below, middle + 1, low), np.where(below, high, middle)
+    cells[later] = low
+    return cells

@@ -11,10 +11,8 @@ from numpy.typing import NDArray
 Words = NDArray[np.uint64]
 Entropy = Callable[[int], bytes]
 
-
-def os_entropy(count: int) -> bytes:
-    """Bytes from the operating system's generator; fresh after fork and unpickling."""
-    return os.urandom(count)
+os_entropy: Entropy = os.urandom
+"""Bytes from the operating system's generator; fresh after fork and unpickling."""
 
 
 def random_words(count: int, entropy: Entropy) -> Words:

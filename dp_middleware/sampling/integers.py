@@ -13,8 +13,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from dp_middleware._torch import torch
-from dp_middleware.embedding.arrays import Floats
-from dp_middleware.embedding.blocks import parts
+from dp_middleware.embedding.arrays import Floats, parts
 from dp_middleware.errors import ParameterError
 
 Rows: TypeAlias = "Floats | torch.Tensor"

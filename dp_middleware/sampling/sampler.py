@@ -17,21 +17,15 @@ from dp_middleware._torch import torch
 from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.errors import ParameterError
 from dp_middleware.sampling.cache import CachedRows, RowCache
-from dp_middleware.sampling.entropy import Entropy, Words, os_entropy, random_words
-from dp_middleware.sampling.integers import WIDE_BELOW, IntegerRows, Rows, integer_rows
+from dp_middleware.sampling.entropy import Entropy, Words, os_entropy
+from dp_middleware.sampling.integers import WIDE_BELOW, Rows, integer_rows
 from dp_middleware.sampling.tables import Table, tables
 
 __all__ = [
-    "CACHE_BYTES",
     "WIDE_BELOW",
     "Entropy",
-    "Floats",
-    "Ids",
-    "IntegerRows",
-    "Rows",
     "Sampler",
     "Table",
-    "Words",
     "bulk_entropy",
     "insecure_entropy",
     "integer_rows",
@@ -107,7 +101,7 @@ def log_softmax(scores: ArrayLike) -> Floats:
     return torch.log_softmax(rows, dim=-1).numpy()
 
 
-class Landmarks(Protocol):
+class Shortcut(Protocol):
     """Draws that need no table; see ``landmarks.py``."""
 
     def __len__(self) -> int:
@@ -139,7 +133,7 @@ class Sampler:
         batch: int = 64,
         capacity: int = CACHE_BYTES,
         cache: CachedRows | None = None,
-        landmarks: Landmarks | None = None,
+        landmarks: Shortcut | None = None,
     ) -> None:
         self._rows, self._batch, self._landmarks = rows, batch, landmarks
         self._cache = cache if cache is not None else RowCache(capacity).channel("own")
@@ -150,7 +144,7 @@ class Sampler:
         The uniform integers are drawn first, in the order of the ids: what is cached decides
         nothing. (Only the lower halves of integers of 128 bits come later, where they count.)
         """
-        uniform = random_words(len(ids), entropy)
+        uniform: Words = np.frombuffer(entropy(8 * len(ids)), dtype=np.uint64)
         known, outputs, held = self._cache.locate(ids, uniform)
         if len(outputs) == len(ids):
             return outputs

@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dp_middleware._torch import torch
-from dp_middleware.embedding.arrays import Ids
-from dp_middleware.embedding.blocks import parts
+from dp_middleware.embedding.arrays import Ids, parts
 from dp_middleware.sampling.entropy import Entropy, Words, random_words
 from dp_middleware.sampling.integers import Others, Rows, halves, left_over, round_rows, words
 
@@ -119,80 +117,3 @@ def _supports(others: Others) -> list[Ids | None]:
 def _unsigned(words_of: torch.Tensor) -> Words:
     """The same bits as unsigned integers on the host."""
     return words_of.cpu().numpy().view(np.uint64)
-
-
-Places = NDArray[np.int32]
-
-ABSENT = -1
-UNIT = 4  # cells of outputs for a cell of the guide: four to eight outputs share a bucket
-
-_UPPER = np.uint64(32)  # bits that name no bucket
-
-
-def units_of(outputs: int) -> int:
-    """How many units a row with so many outputs takes."""
-    return max(-(-outputs // UNIT), _buckets(outputs) + 2)
-
-
-def _buckets(outputs: int) -> int:
-    return 1 << max(0, (outputs // UNIT).bit_length() - 1)
-
-
-def write_guide(guide: Places, lasts: Words) -> None:
-    """A shift; for each bucket the first output that may own an integer in it; the last output.
-
-    Args:
-        guide: int32 (units,), written to.
-        lasts: uint64 (m,), of the row.
-    """
-    buckets = _buckets(len(lasts))
-    shift = 33 - buckets.bit_length()
-    named = (lasts >> _UPPER >> np.uint64(shift)).astype(np.int64)
-    guide[0], guide[1] = shift, 0
-    np.cumsum(np.bincount(named, minlength=buckets), out=guide[2 : buckets + 2])
-    guide[buckets + 1] = len(lasts) - 1
-
-
-def search(guide: Places, lasts: Words, units: Ids, uniform: Words) -> Ids:
-    """The first cell of each row that is no less than the integer.
-
-    Args:
-        guide: int32 (U,).
-        lasts: uint64 (U * UNIT,).
-        units: int64 (n,), the first of each row.
-        uniform: uint64 (n,): the upper 64 bits of a uniform integer each.
-    """
-    shifts = guide[units].astype(np.uint32)
-    buckets = ((uniform >> _UPPER).astype(np.uint32) >> shifts) + (units + 1)
-    firsts = units * UNIT
-    cells: Ids = firsts + guide[buckets]
-    later = np.flatnonzero(lasts[cells] < uniform)
-    if not later.size:
-        return cells
-    wanted = uniform[later]
-    low, high = cells[later] + 1, firsts[later] + guide[buckets[later] + 1]
-    while (low < high).any():
-        middle = (low + high) >> 1
-        below = lasts[middle] < wanted
-        low, high = np.where(below, middle + 1, low), np.where(below, high, middle)
-    cells[later] = low
-    return cells
-
-
-class IdIndex:
-    """Numbers of some ids of -1 or more; looks up many at once."""
-
-    def __init__(self) -> None:
-        self._table: Ids = np.full(2, ABSENT, dtype=np.int64)  # id i at i + 1; none at last
-
-    def of(self, ids: Ids) -> Ids:
-        """The numbers, int64 (n,); :data:`ABSENT` for an id without one."""
-        return np.asarray(self._table.take(ids + 1, mode="clip"))
-
-    def set(self, number_of: int, number: int) -> None:
-        """Give an id a number."""
-        if number_of + 3 > len(self._table):
-            longer = np.full(max(number_of + 3, 2 * len(self._table)), ABSENT, dtype=np.int64)
-            longer[: len(self._table)] = self._table
-            self._table = longer
-        self._table[number_of + 1] = number

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dp_middleware._forks import StaysHere
 from dp_middleware.embedding import EmbeddingSpace
 from dp_middleware.embedding.arrays import Ids
-from dp_middleware.errors import ParameterError, withheld
+from dp_middleware.errors import DPMiddlewareError, ParameterError
 from dp_middleware.mechanisms.lockstep import FRESH
 from dp_middleware.sanitizers.policies import KeepPolicy
 from dp_middleware.sanitizers.spans import Scope, encode_with, private_parts
@@ -180,6 +180,9 @@ class TextDraft(StaysHere):
         return self.released
 
 
+D = TypeVar("D", Draft, TextDraft, Draft | TextDraft)
+
+
 def read_whole(text: str, scope: Scope | None) -> TextDraft:
     """A text that is released as a whole, of which nothing is public.
 
@@ -266,5 +269,10 @@ def _known(text: str, vocabulary: Vocabulary) -> Ids:
 
 def tokenize_with(tokenize: Callable[[str], T], text: str) -> T:
     """What a tokenizer makes of a text; one of the user's may quote it in its error."""
-    with withheld("the tokenizer failed with {}"):
+    try:
         return tokenize(text)
+    except DPMiddlewareError:  # holds no text
+        raise
+    except Exception as error:
+        failure = ParameterError(f"the tokenizer failed with {type(error).__name__}")
+    raise failure

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from pathlib import Path
@@ -12,22 +13,21 @@ from typing import Any, ClassVar
 from dp_middleware._waits import told
 from dp_middleware.contexts import Context
 from dp_middleware.embedding import EmbeddingSpace
-from dp_middleware.errors import ParameterError
-from dp_middleware.mechanisms import Mechanism, landmarks, near_lists
+from dp_middleware.errors import InfiniteEpsilon, ParameterError
+from dp_middleware.mechanisms import ChannelMechanism, Mechanism, landmarks, near_lists
 from dp_middleware.mechanisms.drawing import Drawer, drawer
-from dp_middleware.mechanisms.text_mechanisms import Encoder, TextMechanism
+from dp_middleware.mechanisms.text_mechanisms import Encoder, NoiseMechanism, TextMechanism
 from dp_middleware.privacy import Adjacency, Certificate
-from dp_middleware.privacy.releases import Ledger, Release
+from dp_middleware.privacy.releases import Bill, Ledger, Payer, Release, check_payer
 from dp_middleware.sampling import sampler
 from dp_middleware.sanitizers.certifier import Certifier
-from dp_middleware.sanitizers.draft import Draft, TextDraft, read, read_whole
+from dp_middleware.sanitizers.draft import D, Draft, TextDraft, read, read_whole
 from dp_middleware.sanitizers.explanation import Explanation, explain
 from dp_middleware.sanitizers.policies import KeepPolicy
-from dp_middleware.sanitizers.releasing import DraftReleaser, check_payer
 from dp_middleware.sanitizers.spans import Detector, Scope
 
 
-class Sanitizer(DraftReleaser):
+class Sanitizer(Payer):
     """Releases texts through a mechanism on a space, each with a true certificate.
 
     Args:
@@ -146,6 +146,58 @@ class Sanitizer(DraftReleaser):
         drafts = [self.read(text, one) for text, one in zip(texts, scopes, strict=True)]
         return [release for release, _ in self.release_drafts(drafts)]
 
+    def release_drafts(
+        self,
+        drafts: Sequence[D],
+        compose: Callable[[Certificate], Certificate] = lambda own: own,
+        pay: Callable[[Sequence[Bill]], None] | None = None,
+    ) -> list[tuple[Release, D]]:
+        """Charge for all fresh tokens, draw for them, and write the texts.
+
+        Args:
+            drafts: From :meth:`read`. A token that has an output, from an earlier version of the
+                text, keeps it.
+            compose: Makes of a release's certificate the one that it is charged and released
+                with: that of the release and of what follows it.
+            pay: Charges for all of them, before the first draw; default :meth:`pay`.
+
+        Returns:
+            The releases, and the drafts with what was drawn; the latter are private.
+
+        Raises:
+            As :meth:`release`.
+        """
+        if not self.accept_infinite:
+            self._refuse_infinite(self.certificate.epsilon)
+        fresh = [draft.fresh for draft in drafts]
+        counts = [len(own) for own in fresh]
+        around, all_drafts = None, list[Draft | TextDraft](drafts)
+        if isinstance(self.mechanism, ChannelMechanism | TextMechanism):
+            certificates = [self.certificate for _ in drafts]
+        else:
+            vocabulary = self.space.vocabulary
+            around = [own.releases(vocabulary) for own in all_drafts if isinstance(own, Draft)]
+            # the number of tokens is public and may matter; a window lies over public ones too
+            seen = around if isinstance(self.mechanism, NoiseMechanism) else fresh
+            certificates = [self._certifier.certificate(max(1, len(own))) for own in seen]
+        certificates = [
+            compose(certificate.assuming(more) if (more := draft.assumptions) else certificate)
+            for certificate, draft in zip(certificates, drafts, strict=True)
+        ]
+        (pay or self.pay)(list(zip(certificates, counts, strict=True)))
+        drawn = self._drawer.draw(fresh, self._entropy or self._drawer.entropy, around)
+        released = []
+        for draft, certificate, outputs in zip(drafts, certificates, drawn, strict=True):
+            draft = draft.fill(outputs)
+            release = Release(
+                text=draft.write(self.space.vocabulary),
+                certificate=certificate,
+                tokens_total=draft.tokens_total,
+                tokens_verbatim=draft.tokens_verbatim,
+            )
+            released.append((release, draft))
+        return released
+
     remembers: ClassVar[bool] = False
     """Whether a release depends on those before."""
 
@@ -237,3 +289,12 @@ class Sanitizer(DraftReleaser):
         twin = copy.copy(self)
         twin._certifier, twin.mechanism = certifier, certifier.mechanism
         return twin
+
+    def _refuse_infinite(self, epsilon: float) -> None:
+        """Raises ``InfiniteEpsilon`` rather than release with no guarantee."""
+        if math.isinf(epsilon):
+            raise InfiniteEpsilon(
+                f"the loss of {self.mechanism.name} is infinite under this adjacency; use a "
+                "mechanism with a guarantee (its strict variant, where there is one), "
+                "adjacency=dp.Adjacency.within(...), or accept_infinite=True"
+            )

@@ -11,11 +11,11 @@ from dp_middleware.embedding.service import apart
 from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms import VectorResponse
 from dp_middleware.privacy import Certificate
-from dp_middleware.privacy.releases import Ledger
+from dp_middleware.privacy.releases import Ledger, Payer, check_payer
 from dp_middleware.sampling.sampler import bulk_entropy
 
 
-class VectorSanitizer:
+class VectorSanitizer(Payer):
     """Releases a vector for each text through a :class:`VectorResponse`.
 
     Args:
@@ -38,8 +38,9 @@ class VectorSanitizer:
     ) -> None:
         if not isinstance(mechanism, VectorResponse):
             raise ParameterError(f"expected dp.VectorResponse, got {type(mechanism).__name__}")
-        if (ledger is None) != (not subject):
-            raise ParameterError("expected ledger= and subject= together: whose budget is charged?")
+        if ledger is None and subject:
+            raise ParameterError("expected ledger= with subject=: which budget is charged?")
+        check_payer(ledger, subject)
         self.mechanism, self.service = mechanism, service
         self.ledger, self.subject = ledger, subject
 
@@ -62,9 +63,6 @@ class VectorSanitizer:
         encode = apart(self.service)  # one by one: no vector depends on another text
         rows = [encode([text]) for text in check_texts(texts)]
         directions = [self.mechanism.directions(row) for row in rows]  # refuses before a charge
-        if self.ledger is not None and self.subject is not None:
-            certificate = self.certificate
-            for _ in rows:
-                self.ledger.charge(self.subject, certificate, 1)
+        self.pay([(self.certificate, 1)] * len(rows))
         released = [self.mechanism.release(row, bulk_entropy) for row in directions]
         return [vector for drawn in released for vector in drawn.tolist()]

@@ -14,6 +14,7 @@ LONGEST = 100
 """Characters of a word; a longer one is unknown."""
 
 UNKNOWN = "[UNK]"
+SPECIAL = ("[PAD]", UNKNOWN, "[CLS]", "[SEP]", "[MASK]")
 _DROPPED = ("Cc", "Cf", "Co", "Cs")
 _IDEOGRAPHS = (
     (0x3400, 0x4DBF),

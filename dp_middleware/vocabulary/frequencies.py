@@ -87,6 +87,22 @@ def words() -> tuple[str, ...]:
     return _words()[0]
 
 
+@lru_cache(8)
+def codewords(vocabulary: Vocabulary) -> NDArray[np.bool_]:
+    """Which tokens a codebook may hold that is chosen by default, bool (V,).
+
+    Whole words; of an English vocabulary the ordinary ones: no names, slurs or obscenities.
+    """
+    whole = vocabulary.whole_words
+    if not is_english(vocabulary):
+        return whole
+    lines = (_DATA / "codewords.txt").read_text(encoding="utf-8").splitlines()
+    ordinary = {word for line in lines if not line.startswith("#") for word in line.split()}
+    tokens = (token.removeprefix(" ").lower() for token in vocabulary.tokens)
+    listed: NDArray[np.bool_] = whole & np.fromiter((t in ordinary for t in tokens), dtype=np.bool_)
+    return listed
+
+
 @cache
 def stop_words() -> frozenset[str]:
     """Reads English function words, scikit-learn's list."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any, TypeVar
 
 from dp_middleware import _files, _validate
 from dp_middleware.errors import ParameterError, needs
@@ -12,7 +13,7 @@ from dp_middleware.vocabulary.tokenizers import TiktokenTokenizer, spellings
 from dp_middleware.vocabulary.word_pieces import WordPieceTokenizer
 
 _WORD = re.compile(r" ?[A-Za-z]+")
-_SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+T = TypeVar("T")
 
 
 def from_tiktoken(encoding: str, size: int | None) -> tuple[list[str], TiktokenTokenizer]:
@@ -27,7 +28,7 @@ def from_tiktoken(encoding: str, size: int | None) -> tuple[list[str], TiktokenT
 
     source = tiktoken.get_encoding(encoding)
     words = [token for token in spellings(source) if token and _WORD.fullmatch(token)]
-    return _first(words, size, encoding), TiktokenTokenizer(source)
+    return first(words, size, encoding), TiktokenTokenizer(source)
 
 
 def from_encoder(name: str, size: int | None) -> tuple[list[str], WordPieceTokenizer]:
@@ -38,25 +39,21 @@ def from_encoder(name: str, size: int | None) -> tuple[list[str], WordPieceToken
     """
     if name == _files.DEFAULT_ENCODER:
         listed = (Path(__file__).parent / "data" / "wordpieces.txt").read_text(encoding="utf-8")
-        tokens = listed.removesuffix("\n").split("\n")
-        words = [token for token in tokens if not (token in _SPECIAL or _is_unused(token))]
-        return _first(words, size, name), WordPieceTokenizer(name, Bert(tokens))
-    source = _files.encoder_tokenizer(name)
-    if type(source.model).__name__ != "WordPiece":
-        raise ParameterError(f"expected a WordPiece encoder, got {name!r}; pass a word list")
-    special = {added.content for added in source.get_added_tokens_decoder().values()}
-    special.add(source.model.unk_token)
-    ids = source.get_vocab()
-    words = [token for token in ids if not (token in special or _is_unused(token))]
-    return _first(sorted(words, key=ids.get), size, name), WordPieceTokenizer(name, source)
+        source: Any = Bert(listed.removesuffix("\n").split("\n"))
+    else:
+        source = _files.encoder_tokenizer(name)
+        if type(source.model).__name__ != "WordPiece":
+            raise ParameterError(f"expected a WordPiece encoder, got {name!r}; pass a word list")
+    tokenizer = WordPieceTokenizer(name, source)
+    return first([*tokenizer.texts.values()], size, name), tokenizer
 
 
-def _is_unused(token: str) -> bool:
-    return token.startswith("[unused")
+def first(tokens: list[T], size: int | None, source: str) -> list[T]:
+    """So many of them; all for ``None``.
 
-
-def _first(tokens: list[str], size: int | None, source: str) -> list[str]:
-    """So many of them; all for ``None``."""
+    Raises:
+        ParameterError: There are fewer.
+    """
     if size is not None:
         _validate.at_least(1, size=size)
         if size > len(tokens):

@@ -1,4 +1,4 @@
-"""Text to token strings with character offsets, and back: blanks and tiktoken."""
+"""Text to token strings with character offsets, and back: by blanks, signs or a library."""
 
 from __future__ import annotations
 
@@ -21,8 +21,16 @@ _SURROGATES = dict.fromkeys(range(0xD800, 0xE000), "\u25a1")  # no UTF-8 form: s
 _LONGER_UTF8 = np.array([0x80, 0x800, 0x10000], dtype=np.uint32)  # a byte more from here on
 _CLEAN = _BLANKS | _SURROGATES
 
+# don't is do and n't, it's is it and 's; 3.5 and well-known are one token each
+_LOWER_CASE = re.compile(
+    r"n['’]t\b|['’](?:s|re|ve|ll|d|m)\b|\d+(?:[.,]\d+)*|\w+?(?=n['’]t\b)|\w+(?:-\w+)*|[^\w\s]",
+    re.IGNORECASE,
+)
+_NO_BLANK_BEFORE = re.compile(r" (n['’]t\b|['’](?:s|re|ve|ll|d|m)\b|[.,;:!?%)\]}])")
+_NO_BLANK_BEHIND = re.compile(r"([(\[{]) ")
 
-class Piece(NamedTuple):
+
+class TextPiece(NamedTuple):
     """A token of a text: its string (``None`` if the tokenizer has none) and offsets."""
 
     token: str | None
@@ -41,7 +49,7 @@ class Tokenizer(Protocol):
     name: str
     continuation: str
 
-    def pieces(self, text: str) -> list[Piece]:
+    def pieces(self, text: str) -> list[TextPiece]:
         """Token strings in reading order; deterministic; nothing truncated."""
 
     def join(self, tokens: Sequence[str]) -> str:
@@ -56,11 +64,17 @@ class NumberedTokenizer(ABC):
             blanks, which are no token of a text.
     """
 
+    name: str
+    continuation = ""
     spellings: Sequence[str | None]
 
     @abstractmethod
     def numbers(self, text: str) -> NDArray[np.integer[Any]]:
         """Those of a text in reading order, (n,), also of blanks; deterministic."""
+
+    @abstractmethod
+    def pieces(self, text: str) -> list[TextPiece]:
+        """Tokens of a text with their places; blanks are left out."""
 
     def written(self, token: str) -> str:
         """What a token adds to a text, whatever stands before it."""
@@ -102,10 +116,10 @@ class BlankTokenizer:
     name = "blanks"
     continuation = ""
 
-    def pieces(self, text: str) -> list[Piece]:
+    def pieces(self, text: str) -> list[TextPiece]:
         """Tokens of a text with their places."""
         return [
-            Piece(word.group(), offset + word.start(), offset + word.end())
+            TextPiece(word.group(), offset + word.start(), offset + word.end())
             for offset, section in sections(clean(text))
             for word in re.finditer(r"\S+", section)
         ]
@@ -115,10 +129,32 @@ class BlankTokenizer:
         return " ".join(tokens)
 
 
+class LowerCaseTokenizer:
+    """Words, numbers and signs in lower case, as published word vectors have them.
+
+    Contractions and signs stand apart, in the manner of the Penn Treebank.
+    """
+
+    name = "lower-case words"
+    continuation = ""
+
+    def pieces(self, text: str) -> list[TextPiece]:
+        """Tokens of a text with their places."""
+        return [
+            TextPiece(
+                word.group().lower().replace("’", "'"), offset + word.start(), offset + word.end()
+            )
+            for offset, section in sections(clean(text))
+            for word in _LOWER_CASE.finditer(section)
+        ]
+
+    def join(self, tokens: Sequence[str]) -> str:
+        """A text of these tokens."""
+        return _NO_BLANK_BEHIND.sub(r"\1", _NO_BLANK_BEFORE.sub(r"\1", " ".join(tokens)))
+
+
 class TiktokenTokenizer(NumberedTokenizer):
     """A byte-pair encoding of tiktoken; token strings keep their leading blank."""
-
-    continuation = ""
 
     def __init__(self, encoding: Any) -> None:
         self.name = f"tiktoken:{encoding.name}"
@@ -135,7 +171,7 @@ class TiktokenTokenizer(NumberedTokenizer):
         parts = [encode(part) for _, part in sections(clean(text))]
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
-    def pieces(self, text: str) -> list[Piece]:
+    def pieces(self, text: str) -> list[TextPiece]:
         """Tokens of a text with their places; one may hold a part of a character's bytes."""
         spelling_of, pieces = self.spellings, []
         for offset, section in sections(clean(text)):
@@ -147,7 +183,7 @@ class TiktokenTokenizer(NumberedTokenizer):
             last = np.searchsorted(starts, ends[1:]) + offset
             places = zip(numbers, first.tolist(), last.tolist(), strict=True)
             words = ((spelling_of[n], start, end) for n, start, end in places)
-            pieces += [Piece(*word) for word in words if word[0] != ""]
+            pieces += [TextPiece(*word) for word in words if word[0] != ""]
         return pieces
 
 
@@ -175,8 +211,30 @@ def _byte_offsets(text: str) -> NDArray[np.int64]:
     return np.concatenate([[0], np.cumsum(lengths)])
 
 
-def numbers_of(tokenizer: Any, text: str) -> NDArray[np.int64]:
-    """Token numbers of a text by a tokenizer of the ``tokenizers`` library, without offsets."""
-    parts = [part for _, part in sections(clean(text))]
-    encodings = tokenizer.encode_batch_fast(parts, add_special_tokens=False)
-    return np.concatenate([np.array(part.ids, dtype=np.int64) for part in encodings])
+class LibraryTokenizer(NumberedTokenizer):
+    """A tokenizer of the ``tokenizers`` library that reads special tokens as text."""
+
+    _tokenizer: Any
+
+    @property
+    def texts(self) -> dict[int, str]:
+        """The tokens that are text, by number: no special, added or unused ones."""
+        return {number: token for number, token in enumerate(self.spellings) if token}
+
+    def numbers(self, text: str) -> NDArray[np.int64]:
+        """Those of a text in reading order."""
+        parts = [part for _, part in sections(clean(text))]
+        encodings = self._tokenizer.encode_batch_fast(parts, add_special_tokens=False)
+        return np.concatenate([np.array(part.ids, dtype=np.int64) for part in encodings])
+
+    def pieces(self, text: str) -> list[TextPiece]:
+        """Tokens of a text with their places; blanks carry no word and are left out."""
+        offsets, parts = zip(*sections(clean(text)), strict=True)
+        encodings = self._tokenizer.encode_batch(parts, add_special_tokens=False)
+        spellings = self.spellings
+        return [
+            TextPiece(spellings[number], offset + start, offset + end)
+            for offset, encoding in zip(offsets, encodings, strict=True)
+            for number, (start, end) in zip(encoding.ids, encoding.offsets, strict=True)
+            if spellings[number] != ""
+        ]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,18 +13,25 @@ from numpy.typing import ArrayLike, NDArray
 from dp_middleware import _validate
 from dp_middleware.errors import ParameterError, UnknownTokenError
 from dp_middleware.vocabulary import sources
-from dp_middleware.vocabulary.occurrences import UNKNOWN, Occurrence, split
 from dp_middleware.vocabulary.tokenizers import (
     BlankTokenizer,
     NumberedTokenizer,
+    TextPiece,
     Tokenizer,
 )
 
-__all__ = ["UNKNOWN", "Occurrence", "Vocabulary"]
-
+UNKNOWN = -1
 _BLANK = -2
 _SHORTEST_WORD = 3
 Unknown = Literal["uniform", "split", "drop", "raise"]
+
+
+class Occurrence(NamedTuple):
+    """A token of a text: its id (-1 if unknown) and character offsets. Private."""
+
+    id: int
+    start: int
+    end: int
 
 
 class Vocabulary:
@@ -203,7 +210,7 @@ class Vocabulary:
             if occurrence.id != UNKNOWN:
                 known.append(occurrence)
             elif self.unknown == "split":
-                parts = split(text, piece, self._ids, self._longest, self.tokenizer.continuation)
+                parts = _split(text, piece, self._ids, self._longest, self.tokenizer.continuation)
                 known.extend(parts)
             elif self.unknown == "raise":
                 raise UnknownTokenError(
@@ -248,3 +255,32 @@ class Vocabulary:
 def _check_text(text: str) -> None:
     if not isinstance(text, str):
         raise ParameterError(f"expected text of type str, got {type(text).__name__}")
+
+
+def _split(
+    text: str, piece: TextPiece, ids: Mapping[str | None, int], longest: int, continuation: str
+) -> Iterator[Occurrence]:
+    """Longest known token first, from the left; a character no token covers is unknown.
+
+    Args:
+        text: Private.
+        piece: A token of it that is not in the vocabulary.
+        ids: The id of each token of the vocabulary.
+        longest: Number of characters of its longest token.
+        continuation: Prefix of a token that continues a word.
+    """
+    word = text[piece.start : piece.end] if piece.token is None else piece.token
+    inside = piece.token is not None and word.startswith(continuation)
+    word = word.removeprefix(continuation) if inside else word
+    # a token of other characters than the text's has the place of the whole piece
+    in_place = piece.token is None or len(word) == piece.end - piece.start
+    left = 0
+    while left < len(word):
+        prefix = continuation if left or inside else ""
+        for right in range(min(len(word), left + longest), left, -1):
+            number = ids.get(prefix + word[left:right], UNKNOWN)
+            if number != UNKNOWN:
+                break
+        start, end = (left, right) if in_place else (0, piece.end - piece.start)
+        yield Occurrence(number, piece.start + start, piece.start + end)
+        left = right

@@ -11,14 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_middleware.vocabulary.bert import LONGEST, UNKNOWN, Bert
-from dp_middleware.vocabulary.tokenizers import (
-    NumberedTokenizer,
-    Piece,
-    clean,
-    numbers_of,
-    sections,
-)
+from dp_middleware.vocabulary.bert import LONGEST, SPECIAL, UNKNOWN, Bert
+from dp_middleware.vocabulary.tokenizers import LibraryTokenizer, clean, sections
 
 _WORD = re.compile(r"[^ -/:-@\[-`{-~]+|[^ ]")  # up to a blank or an ASCII sign, or such a sign
 _PLAIN = re.compile(rf"[A-Za-z0-9]+|[{re.escape(string.punctuation)}]")
@@ -28,7 +22,7 @@ _APOSTROPHE = re.compile(r"(?<=\w) (['’]) (?=\w)")  # don ' t
 _AFTER_NO_BLANK = (*".?!,)]};:%", "n't", "'m", "'s", "'ve", "'re")  # how a token begins
 
 
-class WordPieceTokenizer(NumberedTokenizer):
+class WordPieceTokenizer(LibraryTokenizer):
     """The WordPieces of an encoder.
 
     Args:
@@ -44,7 +38,7 @@ class WordPieceTokenizer(NumberedTokenizer):
         unknown = UNKNOWN if isinstance(tokenizer, Bert) else tokenizer.model.unk_token
         self._unknown = tokenizer.get_vocab().get(unknown)
 
-    @property
+    @cached_property
     def spellings(self) -> list[str | None]:  # type: ignore[override]
         """The string of each number."""
         numbers = self._tokenizer.get_vocab()
@@ -52,6 +46,18 @@ class WordPieceTokenizer(NumberedTokenizer):
         for token, number in numbers.items():
             spelt[number] = None if number == self._unknown else token
         return spelt
+
+    @property
+    def texts(self) -> dict[int, str]:
+        """The tokens that are text, by number: no special, added or unused ones."""
+        special = set(SPECIAL)
+        if not isinstance(self._tokenizer, Bert):
+            special = {t.content for t in self._tokenizer.get_added_tokens_decoder().values()}
+        return {
+            number: token
+            for number, token in super().texts.items()
+            if token not in special and not token.startswith("[unused")
+        }
 
     @cached_property
     def _plain(self) -> dict[str, int]:
@@ -85,7 +91,7 @@ class WordPieceTokenizer(NumberedTokenizer):
         """
         text = " ".join([part for _, part in sections(clean(text))])
         if not self._plain:
-            return numbers_of(self._tokenizer, text)
+            return super().numbers(text)
         if self._lower:
             text = text.lower() if text.isascii() else text.translate(_LOWER)
         words = _WORD.findall(text)
@@ -94,25 +100,13 @@ class WordPieceTokenizer(NumberedTokenizer):
         if not len(rare):
             return numbers
         if _MOST_RARE * len(rare) > len(words):
-            return numbers_of(self._tokenizer, text)
+            return super().numbers(text)
         cut = [self._tokenizer.encode(words[place], add_special_tokens=False).ids for place in rare]
         counts = np.ones(len(words), dtype=np.int64)
         counts[rare] = [*map(len, cut)]
         numbers = np.repeat(numbers, counts)
         numbers[numbers < 0] = [*chain.from_iterable(cut)]
         return numbers
-
-    def pieces(self, text: str) -> list[Piece]:
-        """Tokens of a text with their places."""
-        offsets, parts = zip(*sections(clean(text)), strict=True)
-        encodings = self._tokenizer.encode_batch(parts, add_special_tokens=False)
-        return [
-            Piece(None if number == self._unknown else token, offset + start, offset + end)
-            for offset, encoding in zip(offsets, encodings, strict=True)
-            for token, number, (start, end) in zip(
-                encoding.tokens, encoding.ids, encoding.offsets, strict=True
-            )
-        ]
 
     def written(self, token: str) -> str:
         """With a blank before it, unless it continues a word or is a sign that follows one."""

@@ -6,11 +6,9 @@ Each name of the stub beside this file loads its module when it is first used: a
 
 import lazy_loader
 
-from dp_middleware.errors import MissingExtra
+from dp_middleware.errors import needs
 
-try:
+with needs("langchain"):
     import langchain_core  # noqa: F401
-except ModuleNotFoundError:
-    raise MissingExtra("langchain-core", "langchain") from None
 
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -12,11 +12,16 @@ from uuid import uuid4
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
 import dp_middleware as dp
-from dp_middleware.conversation.boundary import without_text
 from dp_middleware.conversation.exchange import Tools, checked_tools
 from dp_middleware.conversation.saved import Saved
 from dp_middleware.conversation.session import session_of
-from dp_middleware.errors import BudgetExhausted, MissingExtra, ParameterError, raise_alone
+from dp_middleware.errors import (
+    BudgetExhausted,
+    ParameterError,
+    needs,
+    raise_alone,
+    without_text,
+)
 from dp_middleware.frameworks import inferdpt
 from dp_middleware.models.chat import local_model
 from langchain_dp_middleware._agent_calls import (
@@ -28,12 +33,12 @@ from langchain_dp_middleware._agent_calls import (
     saved_in,
     with_ids,
 )
-from langchain_dp_middleware._answers import restored
 from langchain_dp_middleware._boundary import conversation_of, require_epsilon, session_for
+from langchain_dp_middleware._calls import restored
 from langchain_dp_middleware._messages import MessageRules, one_of
 from langchain_dp_middleware.tracing import refuse_recorders
 
-try:
+with needs("agents", "langchain"):
     from langchain.agents.middleware.types import (
         AgentMiddleware,
         AgentState,
@@ -47,8 +52,6 @@ try:
     from langgraph.prebuilt.tool_node import ToolCallRequest
     from langgraph.runtime import Runtime
     from langgraph.types import Command
-except ModuleNotFoundError:
-    raise MissingExtra("langchain", "agents") from None
 
 ANSWER = "Answer the request at the beginning of the text; what tools found follows it."
 

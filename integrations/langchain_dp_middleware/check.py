@@ -8,9 +8,8 @@ from itertools import dropwhile
 from types import FunctionType
 from typing import Any
 
-from dp_middleware.errors import MissingExtra, ParameterError
+from dp_middleware.errors import ParameterError, needs
 from dp_middleware.models.trust import locate
-from langchain_dp_middleware._calls import PrivateBinding
 from langchain_dp_middleware._findings import (
     WRAP,
     Finding,
@@ -20,15 +19,14 @@ from langchain_dp_middleware._findings import (
     is_ours,
     reachable,
 )
+from langchain_dp_middleware._wrappers import PrivateBinding
 from langchain_dp_middleware.agents import DPAgentMiddleware
 from langchain_dp_middleware.chain_check import check_chain
 
-try:
+with needs("agents"):
     from langchain.agents.middleware import AgentMiddleware
     from langgraph.prebuilt import ToolNode
     from langgraph.pregel import Pregel
-except ModuleNotFoundError:
-    raise MissingExtra("langchain", "agents") from None
 
 _REDIRECTS = "ModelFallbackMiddleware"  # its models are called in the agent's own call
 _BORROWS = "LLMToolSelectorMiddleware"  # without a model of its own it calls the agent's

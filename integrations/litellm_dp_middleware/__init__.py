@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dp_middleware.errors import MissingExtra
+from dp_middleware.errors import needs
 
-try:
+with needs("litellm", "litellm[proxy]"):
     import litellm  # noqa: F401
-except ModuleNotFoundError:
-    raise MissingExtra("litellm[proxy]", "litellm") from None
 
 from litellm_dp_middleware.guardrail import DPGuardrail
 

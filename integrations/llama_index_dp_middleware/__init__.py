@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dp_middleware.errors import MissingExtra
+from dp_middleware.errors import needs
 
-try:
+with needs("llama-index", "llama-index-core"):
     import llama_index.core  # noqa: F401
-except ModuleNotFoundError:
-    raise MissingExtra("llama-index-core", "llama-index") from None
 
 from dp_middleware.models.recorders import quiet_recorders
 from llama_index_dp_middleware._blocks import epsilon, subject, unrecorded

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dp_middleware.errors import MissingExtra
+from dp_middleware.errors import needs
 
-try:
+with needs("openai-agents", "openai-agents"):
     import agents  # noqa: F401
-except ModuleNotFoundError:
-    raise MissingExtra("openai-agents", "openai-agents") from None
 
 from openai_agents_dp_middleware._items import release_input
 from openai_agents_dp_middleware.model import DPModel, private_run

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dp_middleware.errors import MissingExtra
+from dp_middleware.errors import needs
 
-try:
+with needs("pydantic-ai", "pydantic-ai-slim"):
     import pydantic_ai  # noqa: F401
-except ModuleNotFoundError:
-    raise MissingExtra("pydantic-ai-slim", "pydantic-ai") from None
 
 from pydantic_ai_dp_middleware.model import DPModel
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -51,10 +52,8 @@ def test_no_draw_without_the_charge(monkeypatch):
 @pytest.mark.parametrize("nats", [0.1, 1 / 3, 9.999999999999998, 10.0])
 @pytest.mark.parametrize("texts", [2, 3, 1000])
 def test_many_texts_cost_what_their_charges_would(tmp_path, nats, texts):
-    certificate = dp.certify(LAW, SPACE)
-    certificate = certificate.__class__(
-        **{**vars(certificate), "epsilon": nats, "guarantee": dp.privacy.PureDP(epsilon=nats)}
-    )
+    guarantee = dp.privacy.PureDP(epsilon=nats)
+    certificate = replace(dp.certify(LAW, SPACE), epsilon=nats, guarantee=guarantee)
     ledger = dp.PrivacyLedger(f"sqlite:///{tmp_path}/ledger.db", budget=1e5)
     ledger.charge("once", of_texts(certificate, texts), 1)
     ledger.charge("document", certificate, texts, unit="document")

@@ -12,7 +12,7 @@ from support.texts import CANARY
 
 import dp_middleware as dp
 from dp_middleware.corpora.series import release_series
-from dp_middleware.privacy.receipts import receipts
+from dp_middleware.privacy.releases import receipts
 
 SPACE = random_space(300)
 LAW = dp.TokenExponential(epsilon=0.01)  # nearly uniform: ten tokens never come twice

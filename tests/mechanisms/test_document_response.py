@@ -201,5 +201,5 @@ def test_the_english_codebook_is_the_one_of_this_version():
     """Another one has another meaning: then ``version`` of the mechanism is raised."""
     listed = units.english()
     assert units.checked(listed) == listed
-    assert len(listed) == 36_300
-    assert dp.DocumentResponse.version == 1
+    assert len(listed) == 35_785
+    assert dp.DocumentResponse.version == 2

@@ -78,8 +78,10 @@ def test_both_constants_hold_for_any_pair(logits):
     loss = np.abs(log_p - log_q).max()
     width = np.ptp(log_p - log_q)
     found = concentration(log_p, log_q)
-    assert found <= zcdp_of_pure(loss) + 1e-9  # moments at alpha near 1 lose digits
-    assert found <= zcdp_of_bounded_range(width) + 1e-9
+    # a moment is off by some roundings of its logarithms, and is divided by alpha - 1
+    rounded = 16 * np.finfo(float).eps * max(-log_p.min(), -log_q.min()) / (ORDERS[0] - 1)
+    assert found <= zcdp_of_pure(loss) + rounded
+    assert found <= zcdp_of_bounded_range(width) + rounded
 
 
 def two_level(epsilon, outputs, near, shared):
@@ -126,8 +128,10 @@ DELTAS = st.floats(1e-15, 0.5)
 def test_no_order_gives_less(rho, delta):
     above_one = np.logspace(-6, 9, 4000)
     alpha = 1 + above_one
-    bounds = rho * alpha - np.log(alpha * delta) / above_one + np.log(above_one / alpha)
-    assert approx_of_zcdp(rho, delta) <= max(0.0, bounds.min()) + 1e-9
+    terms = rho * alpha, -np.log(alpha * delta) / above_one, np.log(above_one / alpha)
+    best = int(sum(terms).argmin())
+    rounded = 16 * np.finfo(float).eps * sum(abs(term[best]) for term in terms)
+    assert approx_of_zcdp(rho, delta) <= max(0.0, sum(terms)[best]) + rounded
 
 
 @given(rho=st.floats(1e-3, 1e3), delta=DELTAS)

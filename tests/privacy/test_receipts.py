@@ -10,7 +10,7 @@ from support.ledgers import Charges
 from support.talks import session, words
 from support.texts import CANARY
 
-from dp_middleware.privacy.receipts import receipts
+from dp_middleware.privacy.releases import receipts
 
 
 def test_what_came_from_the_memo_is_not_charged():

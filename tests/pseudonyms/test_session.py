@@ -23,7 +23,7 @@ import dp_middleware as dp
 from dp_middleware.contexts import Context
 from dp_middleware.errors import CannotCalibrate, EventRefused, ParameterError
 from dp_middleware.privacy import PureDP
-from dp_middleware.privacy.receipts import receipts
+from dp_middleware.privacy.releases import receipts
 from dp_middleware.pseudonyms import PseudonymSession
 from dp_middleware.pseudonyms.kinds import Age, Amount, Person
 from dp_middleware.pseudonyms.mapping import Mapping

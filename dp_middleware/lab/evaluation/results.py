@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from dp_middleware import _files
-from dp_middleware.errors import MissingExtra, withheld
-from dp_middleware.lab.metrics.inputs import library
+from dp_middleware.errors import MissingExtra, library, withheld
 from dp_middleware.privacy.certificate import json_number
 
 COLUMNS = (
@@ -109,7 +108,7 @@ class Results:
         Raises:
             MissingExtra: pandas is not installed.
         """
-        pandas = library("pandas", "pandas")
+        pandas = library("pandas", "eval")
         return pandas.DataFrame(_flat(self.rows), columns=list(COLUMNS))
 
 

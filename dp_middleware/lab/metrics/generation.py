@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from dp_middleware import _validate
 from dp_middleware.embedding.arrays import Floats
-from dp_middleware.errors import ParameterError
-from dp_middleware.lab.metrics.inputs import Encoder, check_texts, default_encoder, library, pieces
+from dp_middleware.errors import ParameterError, library
+from dp_middleware.lab.metrics.inputs import Encoder, check_texts, default_encoder, pieces
 from dp_middleware.lab.metrics.results import MetricResult, over_texts, resampled_interval
 
 ORDERS = (2, 3, 4)
@@ -70,7 +70,7 @@ def mauve(
     sets = check_texts(human), check_texts(generated)
     sizes = [len(texts) for texts in sets]
     count = _bucket_count(sizes, buckets)
-    code = library("mauve.compute_mauve", "mauve-text", "mauve")
+    code = library("mauve.compute_mauve", "mauve", "mauve-text")
     encoder = service if service is not None else default_encoder()
     features = [encoder.encode(texts).astype(np.float64) for texts in sets]
     with np.errstate(invalid="ignore", divide="ignore"):  # all vectors equal: no variance

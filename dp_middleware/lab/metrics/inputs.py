@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import importlib
 import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dp_middleware.embedding import EmbeddingService
-from dp_middleware.errors import MissingExtra, ParameterError
+from dp_middleware.errors import ParameterError
 
 Chat = Callable[[list[dict[str, str]]], str]
 
@@ -46,14 +45,6 @@ def check_pairs(first: Sequence[str], second: Sequence[str]) -> tuple[list[str],
             f"expected as many texts on both sides, got {len(first)} and {len(second)}"
         )
     return check_texts(first), check_texts(second)
-
-
-def library(module: str, package: str, extra: str = "eval") -> Any:
-    """Imports an optional library where it is used, or raises MissingExtra."""
-    try:
-        return importlib.import_module(module)
-    except ImportError:
-        raise MissingExtra(package, extra) from None
 
 
 _UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"  # kana, Chinese characters

@@ -10,13 +10,12 @@ import numpy as np
 
 from dp_middleware import _files
 from dp_middleware._files import DEFAULT_ENCODER
-from dp_middleware.errors import withheld
+from dp_middleware.errors import library, withheld
 from dp_middleware.lab.metrics.inputs import (
     Encoder,
     Words,
     check_pairs,
     default_encoder,
-    library,
     words,
 )
 from dp_middleware.lab.metrics.results import MetricResult, of_mean
@@ -36,7 +35,7 @@ def rouge_l(raw: Sequence[str], released: Sequence[str]) -> MetricResult:
         ParameterError: No texts, or not as many on both sides.
     """
     raw, released = check_pairs(raw, released)
-    scorers = library("rouge_score.rouge_scorer", "rouge-score")
+    scorers = library("rouge_score.rouge_scorer", "eval")
     scorer = scorers.RougeScorer(["rougeL"], tokenizer=Words())
     scores = [
         scorer.score(reference, text)["rougeL"] if words(reference) or words(text) else (1.0,) * 3
@@ -124,7 +123,7 @@ def _cosine(
 @lru_cache(maxsize=1)
 def _bert_scorer(source: str, layers: int | None) -> Any:
     """A scorer with its model; it keeps no text."""
-    scorers = library("bert_score", "bert-score")
+    scorers = library("bert_score", "eval")
     with withheld(
         f"expected a BERT-like model for bert-score, and could not load {source!r} ({{}}); give "
         "the folder of one on this computer"

@@ -17,6 +17,7 @@ from dp_middleware.embedding.arrays import Ids
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms.kernels import codebook, facility, priors, ready
+from dp_middleware.vocabulary import frequencies
 
 _FINE = 9  # nats, whose codebook is fine enough to choose from for every smaller epsilon
 _SMALL = 512  # tokens, among which a search takes no time
@@ -39,7 +40,7 @@ class Chosen:
         _validate.positive(epsilon=epsilon)
         if not isinstance(space, EmbeddingSpace):
             raise ParameterError(f"expected dp.EmbeddingSpace, got {type(space).__name__}")
-        words = np.flatnonzero(space.vocabulary.whole_words)
+        words = np.flatnonzero(frequencies.codewords(space.vocabulary))
         self._allowed = words if outputs is None else np.unique(space.checked([*outputs]))
         if not len(self._allowed):
             raise ParameterError("expected outputs as ids of tokens, got none")

@@ -13,8 +13,7 @@ import numpy as np
 
 from dp_middleware._torch import torch
 from dp_middleware.embedding import products
-from dp_middleware.embedding.arrays import Floats
-from dp_middleware.embedding.blocks import parts
+from dp_middleware.embedding.arrays import Floats, parts
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.mechanisms.kernels import exact
 from dp_middleware.mechanisms.kernels.histogram import PLACE, Histogram

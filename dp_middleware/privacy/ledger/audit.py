@@ -1,16 +1,17 @@
-"""Recomputes a privacy ledger from its rows: numbers, sums, budgets."""
+"""Reads a whole privacy ledger, and recomputes it from its rows: numbers, sums, budgets."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import sqlalchemy as sa
 
 from dp_middleware.errors import BudgetExhausted, LedgerError
-from dp_middleware.privacy.ledger.book import Rules, all_rows, check_fits, subjects
-from dp_middleware.privacy.ledger.rows import PER_NAT, UNLIMITED, Row
+from dp_middleware.privacy.ledger.book import OF_SUBJECT, Terms, check_fits
+from dp_middleware.privacy.ledger.rows import PER_NAT, UNLIMITED, LedgerRow, releases
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +38,19 @@ class Audit:
         return asdict(self)
 
 
-def audit(connection: sa.Connection, rules: Rules) -> Audit:
+def subjects(connection: sa.Connection) -> list[str]:
+    """Every subject with a row, sorted."""
+    return sorted(connection.scalars(sa.select(releases.c.subject).distinct()).all())
+
+
+def all_rows(connection: sa.Connection, subject: str) -> Iterator[LedgerRow]:
+    """The rows of a subject, in order."""
+    query = OF_SUBJECT.order_by(releases.c.number)
+    for columns in connection.execute(query, {"subject": subject}).mappings():
+        yield LedgerRow(**columns)
+
+
+def audit(connection: sa.Connection, terms: Terms) -> Audit:
     """Check everything.
 
     Raises:
@@ -52,7 +65,7 @@ def audit(connection: sa.Connection, rules: Rules) -> Audit:
         totals: Counter[str] = Counter()
         for number, row in enumerate(all_rows(connection, subject), start=1):
             totals[row.scale] = min(totals[row.scale] + row.amount, UNLIMITED)
-            wrong = _wrong(connection, rules, row, number, totals[row.scale])
+            wrong = _wrong(connection, terms, row, number, totals[row.scale])
             if wrong is not None:
                 raise LedgerError(
                     f"expected an intact ledger, got {wrong} at row {row.number} of subject "
@@ -64,7 +77,7 @@ def audit(connection: sa.Connection, rules: Rules) -> Audit:
 
 
 def _wrong(
-    connection: sa.Connection, rules: Rules, row: Row, number: int, total: int
+    connection: sa.Connection, terms: Terms, row: LedgerRow, number: int, total: int
 ) -> str | None:
     if row.number != number:
         return "a missing row"
@@ -74,7 +87,7 @@ def _wrong(
         return "a wrong sum"
     try:
         if row.event == "charge":
-            check_fits(connection, rules, row)
+            check_fits(connection, terms, row)
     except BudgetExhausted:
         return "an exceeded budget"
     return None

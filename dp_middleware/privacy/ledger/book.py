@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Iterator
+import unicodedata
 from dataclasses import asdict, dataclass
+from fractions import Fraction
 from typing import Any, Self
 
 import sqlalchemy as sa
@@ -13,18 +14,14 @@ import sqlalchemy as sa
 from dp_middleware import _validate
 from dp_middleware.errors import BudgetExhausted, ParameterError
 from dp_middleware.privacy.ledger.rows import (
-    LAST_UNTIL,
+    COLUMNS,
     NOTHING,
+    PER_NAT,
     PURE,
     SHOWN,
     UNLIMITED,
     Cost,
-    Row,
-    budget_of,
-    first_row,
-    insert,
-    last_row,
-    nats_of,
+    LedgerRow,
     releases,
     settings,
 )
@@ -35,8 +32,8 @@ _FORMAT = "2"  # 1 kept subjects as they were spelt
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rules:
-    """The terms of a ledger, stored in it.
+class Terms:
+    """What a ledger allows, stored in it.
 
     Attributes:
         budget: 1e-12 nats per subject and window.
@@ -73,7 +70,7 @@ class Rules:
         return {"format": _FORMAT, **{name: str(value) for name, value in asdict(self).items()}}
 
     def limit(self, scale: str, own: int) -> int:
-        """How much may be charged on a scale within a window; ``own``: see :class:`Row`."""
+        """How much may be charged on a scale within a window; ``own``: see :class:`LedgerRow`."""
         budget = self.budget if own == LEDGERS_OWN else own
         if scale == PURE:
             return budget
@@ -88,7 +85,7 @@ class Rules:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Receipt:
+class Charge:
     """What was recorded, durable when it is handed out.
 
     Attributes:
@@ -123,53 +120,100 @@ class Account:
     infinite_by: str | None
 
 
-def all_rows(connection: sa.Connection, subject: str) -> Iterator[Row]:
-    """In order."""
-    query = sa.select(*SHOWN).where(releases.c.subject == subject).order_by(releases.c.number)
-    for columns in connection.execute(query).mappings():
-        yield Row(**columns)
+OF_SUBJECT = sa.select(*SHOWN).where(releases.c.subject == sa.bindparam("subject"))
+_LAST = OF_SUBJECT.order_by(releases.c.number.desc()).limit(1)
+_LAST_OF_SCALE = (
+    OF_SUBJECT.where(releases.c.scale == sa.bindparam("scale"))
+    .order_by(releases.c.time.desc(), releases.c.number.desc())
+    .limit(1)
+)
+_LAST_UNTIL = _LAST_OF_SCALE.where(releases.c.time <= sa.bindparam("until"))
+_INSERT = sa.insert(releases)
 
 
-def subjects(connection: sa.Connection) -> list[str]:
-    """Every subject with a row, sorted."""
-    return sorted(connection.scalars(sa.select(releases.c.subject).distinct()).all())
+def nats_of(units: int) -> float:
+    """Nats; ``inf`` where counting ends."""
+    return math.inf if units >= UNLIMITED else units / PER_NAT
 
 
-def account(connection: sa.Connection, rules: Rules, subject: str, now: int) -> Account:
-    """A subject's standing at a time."""
-    last, pure = last_row(connection, subject), last_row(connection, subject, PURE)
-    if last is None:
-        left = nats_of(rules.budget)
-        return Account(spent=0.0, remaining=left, metric={}, events=0, infinite_by=None)
-    return Account(
-        spent=math.inf if last.infinite_by else nats_of(pure.total if pure else 0),
-        remaining=remaining(connection, rules, last, pure, now),
-        metric=_metric_totals(connection, subject),
-        events=last.number,
-        infinite_by=last.infinite_by or None,
-    )
+def budget_of(**parameters: float) -> int:
+    """A budget in 1e-12 nats, rounded down; ``inf`` is :data:`UNLIMITED`."""
+    for name, value in parameters.items():
+        if value != math.inf:
+            _validate.positive(**{name: value})
+            budget = math.floor(Fraction(repr(float(value))) * PER_NAT)
+            if not 0 < budget < UNLIMITED:
+                raise ParameterError(
+                    f"expected 1e-12 <= {name} < {UNLIMITED // PER_NAT} nats, or inf; got {value}"
+                )
+            return budget
+    return UNLIMITED
 
 
-def remaining(
-    connection: sa.Connection, rules: Rules, last: Row, pure: Row | None, now: int
-) -> float:
-    """Nats that may be charged at a time, after the subject's last row and last pure one."""
-    if last.infinite_by:
-        return 0.0
-    limit = rules.limit(PURE, last.budget)
-    counted = in_window(connection, rules, pure, max(now, last.time)) if pure else 0
-    return nats_of(limit if limit == UNLIMITED else max(0, limit - counted))
+def subject_name(subject: object) -> str:
+    """The one spelling of a subject: NFC, without blanks at its ends.
+
+    Raises:
+        ParameterError: Empty, or with characters that cannot be printed.
+    """
+    name = unicodedata.normalize("NFC", subject).strip() if isinstance(subject, str) else ""
+    if not name or not name.isprintable():
+        raise ParameterError("expected subject= of printable characters, not empty")
+    return name
 
 
 def stored_settings(connection: sa.Connection) -> dict[str, str]:
     """The terms and the name of a ledger, by name."""
-    rows = connection.execute(sa.select(settings.c.name, settings.c.value))
-    return {row.name: row.value for row in rows}
+    return {row.name: row.value for row in connection.execute(sa.select(settings))}
+
+
+def last_row(connection: sa.Connection, subject: str, scale: str | None = None) -> LedgerRow | None:
+    """The subject's last row, of all or of one scale."""
+    if scale is None:
+        return _row(connection, _LAST, subject=subject)
+    return _row(connection, _LAST_OF_SCALE, subject=subject, scale=scale)
+
+
+def _row(connection: sa.Connection, query: sa.Select[Any], **values: Any) -> LedgerRow | None:
+    columns = connection.execute(query, values).first()
+    return None if columns is None else LedgerRow(**dict(zip(COLUMNS, columns, strict=True)))
+
+
+def account(connection: sa.Connection, terms: Terms, subject: str, now: int) -> Account:
+    """A subject's standing at a time."""
+    last, pure = last_row(connection, subject), last_row(connection, subject, PURE)
+    infinite_by = last.infinite_by if last else ""
+    return Account(
+        spent=math.inf if infinite_by else nats_of(pure.total if pure else 0),
+        remaining=remaining(connection, terms, subject, now, last),
+        metric=_metric_totals(connection, subject),
+        events=last.number if last else 0,
+        infinite_by=infinite_by or None,
+    )
+
+
+def remaining(
+    connection: sa.Connection,
+    terms: Terms,
+    subject: str,
+    now: int,
+    last: LedgerRow | None = None,
+) -> float:
+    """Nats that a subject may be charged at a time; ``last``: its last row, where that is known."""
+    last = last or last_row(connection, subject)
+    if last is None:
+        return nats_of(terms.budget)
+    if last.infinite_by:
+        return 0.0
+    pure = last if last.scale == PURE else last_row(connection, subject, PURE)
+    limit = terms.limit(PURE, last.budget)
+    counted = _in_window(connection, terms, pure, max(now, last.time)) if pure else 0
+    return nats_of(limit if limit == UNLIMITED else max(0, limit - counted))
 
 
 def append(
-    connection: sa.Connection, rules: Rules, subject: str, cost: Cost, now: int, **event: Any
-) -> Row:
+    connection: sa.Connection, terms: Terms, subject: str, cost: Cost, now: int, **event: Any
+) -> Charge:
     """Add the row of an event; the caller holds the subject's lock.
 
     Raises:
@@ -180,14 +224,14 @@ def append(
     own = before.budget if before else LEDGERS_OWN
     is_on_scale = before is None or before.scale == cost.scale
     on_scale = before if is_on_scale else last_row(connection, subject, cost.scale)
-    infinite_by = name if cost.kind == "infinite" and event["event"] == "charge" else ""
-    row = Row(
+    is_infinite = cost.kind == "infinite" and event["event"] == "charge"
+    row = LedgerRow(
         subject=subject,
         number=before.number + 1 if before else 1,
         release=name,
         time=max(now, before.time) if before else now,
         total=min((on_scale.total if on_scale else 0) + cost.amount, UNLIMITED),
-        infinite_by=(before.infinite_by if before else "") or infinite_by,
+        infinite_by=(before.infinite_by if before else "") or name * is_infinite,
         **{"budget": own, **vars(cost), **event},
     )
     if row.event == "budget" and own not in (LEDGERS_OWN, row.budget):
@@ -196,39 +240,24 @@ def append(
             f"got budget={nats_of(row.budget)}; a budget is set once"
         )
     if row.event == "charge":
-        check_fits(connection, rules, row)
-    insert(connection, row)
-    return row
-
-
-def in_window(connection: sa.Connection, rules: Rules, row: Row, at: int) -> int:
-    """The part of ``row.total`` that still counts against the budget at a time."""
-    if not rules.window:
-        return row.total
-    mine = {"subject": row.subject, "scale": row.scale}
-    until = at - rules.window
-    expired = first_row(connection, LAST_UNTIL, **mine, until=until)
-    return row.total - (expired.total if expired else 0)
-
-
-def _metric_totals(connection: sa.Connection, subject: str) -> dict[str, float]:
-    query = (
-        sa.select(releases.c.scale, sa.func.max(releases.c.total))
-        .where(releases.c.subject == subject, releases.c.kind == "metric")
-        .group_by(releases.c.scale)
-        .order_by(releases.c.scale)
+        check_fits(connection, terms, row)
+    connection.execute(_INSERT, vars(row))
+    return Charge(
+        release_id=name,
+        number=row.number,
+        epsilon=math.inf if is_infinite else nats_of(row.epsilon),
+        remaining=remaining(connection, terms, subject, now, last=row),
     )
-    return {scale: nats_of(total) for scale, total in connection.execute(query)}
 
 
-def check_fits(connection: sa.Connection, rules: Rules, row: Row) -> None:
+def check_fits(connection: sa.Connection, terms: Terms, row: LedgerRow) -> None:
     """Refuse a charge that the budget has no room for.
 
     Raises:
         BudgetExhausted: It has not.
     """
-    counted = in_window(connection, rules, row, row.time)
-    limit = rules.limit(row.scale, row.budget)
+    counted = _in_window(connection, terms, row, row.time)
+    limit = terms.limit(row.scale, row.budget)
     if row.kind == "infinite":
         if limit != UNLIMITED:
             raise BudgetExhausted(
@@ -242,8 +271,27 @@ def check_fits(connection: sa.Connection, rules: Rules, row: Row) -> None:
     elif limit != UNLIMITED and (counted > limit or row.total >= UNLIMITED):
         left = nats_of(max(0, limit - counted + row.amount))
         per = " per unit of distance" if row.kind == "metric" else ""
-        within = f" per {rules.window / MICROSECONDS:g} s" if rules.window else ""
+        within = f" per {terms.window / MICROSECONDS:g} s" if terms.window else ""
         raise BudgetExhausted(
             f"expected a charge of at most {left:.12g} nats{per}, what is left of the budget of "
             f"{nats_of(limit):.12g}{within}; got {nats_of(row.amount):.12g}; nothing was recorded"
         )
+
+
+def _in_window(connection: sa.Connection, terms: Terms, row: LedgerRow, at: int) -> int:
+    """The part of ``row.total`` that still counts against the budget at a time."""
+    if not terms.window:
+        return row.total
+    until = at - terms.window
+    expired = _row(connection, _LAST_UNTIL, subject=row.subject, scale=row.scale, until=until)
+    return row.total - (expired.total if expired else 0)
+
+
+def _metric_totals(connection: sa.Connection, subject: str) -> dict[str, float]:
+    query = (
+        sa.select(releases.c.scale, sa.func.max(releases.c.total))
+        .where(releases.c.subject == subject, releases.c.kind == "metric")
+        .group_by(releases.c.scale)
+        .order_by(releases.c.scale)
+    )
+    return {scale: nats_of(total) for scale, total in connection.execute(query)}

@@ -10,57 +10,32 @@ from __future__ import annotations
 
 import hashlib
 import os
+import sqlite3
+import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
 from functools import partial
+from itertools import zip_longest
 from pathlib import Path
 from threading import RLock
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Literal, TypeVar
 
 import sqlalchemy as sa
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
 from dp_middleware.errors import BudgetExhausted, DPMiddlewareError, LedgerError, ParameterError
-from dp_middleware.privacy.ledger.engine import Mode, create, new_engine, resolved, transaction
-from dp_middleware.privacy.ledger.rows import ledger_name, settings
+from dp_middleware.privacy.ledger.engine import PATIENCE, new_engine, resolved
+from dp_middleware.privacy.ledger.rows import metadata, settings
 
 T = TypeVar("T")
+Mode = Literal["read", "write"]
+Work = Callable[[sa.Connection], T]
 
-
-class Job(Generic[T]):
-    """What a thread wants done in a transaction that it may share with others.
-
-    Args:
-        subject: Whose rows it is about; empty: nobody's.
-        work: What it does. A refusal is raised before anything was changed.
-    """
-
-    def __init__(self, subject: str, work: Callable[[sa.Connection], T]) -> None:
-        self.subject, self._work = subject, work
-        self.is_done = False
-        self._result: T | None = None
-        self._error: DPMiddlewareError | None = None
-
-    def run(self, connection: sa.Connection) -> None:
-        """Do it; a refusal is for the one who asked, and the others' rows stand."""
-        try:
-            self._result = self._work(connection)
-        except (BudgetExhausted, ParameterError) as error:
-            self._error = error
-
-    def end(self, failure: str | None) -> None:
-        """The transaction is over; where it failed, so has this, whatever its outcome was."""
-        if failure is not None:
-            self._error = LedgerError(failure)
-        self.is_done = True
-
-    def outcome(self) -> T:
-        """What was returned, or what is raised in the thread that asked."""
-        if self._error is not None:
-            raise self._error.with_traceback(None)  # of another thread, with its subjects
-        return cast(T, self._result)
+_PAUSE = 0.01  # seconds between two attempts to begin
+_NAME = sa.select(settings.c.value).where(settings.c.name == "ledger")  # random, of each ledger
 
 
 class Database:
@@ -86,7 +61,7 @@ class Database:
         weakref.finalize(self, self._engine.dispose)
         self.kind = self._url.get_backend_name()
         self.file = Path(str(self._url.database)) if self.kind == "sqlite" else None
-        self._waiting: deque[Job[Any]] = deque()  # to be written
+        self._waiting: deque[tuple[str, Work[Any], Future[Any]]] = deque()  # to be written
         self._locks = {"write": RLock(), "read": RLock()}
         self._pinned: tuple[str, object] | None = None
         _databases.add(self)
@@ -119,9 +94,9 @@ class Database:
             if not self.file.parent.is_dir():
                 raise ParameterError("expected a ledger in an existing folder; create the folder")
             self.file.touch(mode=0o600)
-        self.write("", lambda connection: create(connection, values))
+        self.write("", partial(_create, values))
 
-    def write(self, subject: str, work: Callable[[sa.Connection], T]) -> T:
+    def write(self, subject: str, work: Work[T]) -> T:
         """Do ``work`` alone on this subject's rows; durable on return, undone on any error.
 
         The first of the threads that wait here does the work of all of them, in the order in
@@ -129,17 +104,17 @@ class Database:
         of all, and nothing of theirs is written.
 
         Args:
-            subject: Whose rows change.
+            subject: Whose rows change; empty: nobody's.
             work: Raises a refusal before it has changed anything.
         """
-        job = Job(subject, work)
-        self._waiting.append(job)
+        outcome: Future[T] = Future()
+        self._waiting.append((subject, work, outcome))
         with self._locks["write"]:
-            if not job.is_done:  # else another thread took it along
+            if not outcome.done():  # else another thread took it along
                 self._write_all()
-        return job.outcome()
+        return outcome.result()
 
-    def read(self, work: Callable[[sa.Connection], T]) -> T:
+    def read(self, work: Work[T]) -> T:
         """Do ``work`` on one state of the whole ledger."""
         with self._locks["read"]:
             return self._transact("read", work)
@@ -150,30 +125,31 @@ class Database:
             self._engine.dispose()
 
     def _write_all(self) -> None:
-        jobs: list[Job[Any]] = []
-        with suppress(IndexError):
-            while True:
-                jobs.append(self._waiting.popleft())
-        failure: str | None = _failed(self.kind, "an interruption")
+        jobs = [self._waiting.popleft() for _ in range(len(self._waiting))]
+        results: list[Any] = []
+        failure = _failed(self.kind, "an interruption")
         try:
-            self._transact("write", partial(_run_all, jobs), {job.subject for job in jobs})
-            failure = None
+            works = [work for _, work, _ in jobs]
+            results = self._transact("write", partial(_do_all, works), {job[0] for job in jobs})
         except LedgerError as error:
             failure = str(error)
         finally:
-            for job in jobs:
-                job.end(failure)
+            for (_, _, outcome), result in zip_longest(jobs, results):
+                if not results:  # whatever came of it, nothing is written
+                    outcome.set_exception(LedgerError(failure))
+                elif isinstance(result, DPMiddlewareError):
+                    outcome.set_exception(result)
+                else:
+                    outcome.set_result(result)
 
-    def _transact(
-        self, mode: Mode, work: Callable[[sa.Connection], T], subjects: Iterable[str] = ()
-    ) -> T:
+    def _transact(self, mode: Mode, work: Work[T], subjects: Iterable[str] = ()) -> T:
         self._check_place()  # to connect would create a file
         try:
-            with transaction(self._engine, mode) as connection:
+            with self._transaction(mode) as connection:
                 if self.kind == "postgresql":
                     for number in sorted(map(_lock_number, subjects)):  # else two wait for ever
                         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(number)))
-                if self._pinned is not None and ledger_name(connection) != self._pinned[0]:
+                if self._pinned is not None and connection.scalar(_NAME) != self._pinned[0]:
                     raise _replaced()
                 result = work(connection)
                 connection.commit()
@@ -182,6 +158,34 @@ class Database:
         except (SQLAlchemyError, self._engine.dialect.loaded_dbapi.Error) as error:
             failure = type(getattr(error, "orig", None) or error).__name__
         raise LedgerError(_failed(self.kind, failure))  # out of the handler: see _failed
+
+    @contextmanager
+    def _transaction(self, mode: Mode) -> Iterator[sa.Connection]:
+        """A connection in a transaction; after an error it is closed: it may still be in it."""
+        with self._begun(mode) as connection:
+            try:
+                yield connection
+            except BaseException:
+                connection.invalidate()
+                raise
+
+    def _begun(self, mode: Mode) -> sa.Connection:
+        """Begins a transaction; waits for another process's, as SQLite does not do everywhere."""
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            connection = None
+            try:
+                connection = self._engine.connect()
+                if self.kind == "sqlite":
+                    driver: Any = connection.connection
+                    driver.execute("BEGIN IMMEDIATE" if mode == "write" else "BEGIN")
+                return connection
+            except (OperationalError, sqlite3.OperationalError) as error:
+                if connection is not None:
+                    connection.close()
+                if "database is locked" not in str(error) or time.monotonic() > deadline:
+                    raise
+            time.sleep(_PAUSE)
 
     @property
     def _place(self) -> tuple[int, int] | None:
@@ -207,9 +211,24 @@ class Database:
             raise _replaced()
 
 
-def _run_all(jobs: list[Job[Any]], connection: sa.Connection) -> None:
-    for job in jobs:
-        job.run(connection)
+def _do_all(works: Iterable[Work[Any]], connection: sa.Connection) -> list[Any]:
+    return [_result(work, connection) for work in works]
+
+
+def _result(work: Work[Any], connection: sa.Connection) -> Any:
+    """What it returns, or the refusal it raises: for the one who asked; others' rows stand."""
+    try:
+        return work(connection)
+    except (BudgetExhausted, ParameterError) as error:
+        return error.with_traceback(None)  # of another thread, with its subjects
+
+
+def _create(values: dict[str, str], connection: sa.Connection) -> None:
+    """Make the tables, which refuse changes, and keep the settings, unless they are there."""
+    if not sa.inspect(connection).has_table(settings.name):
+        metadata.create_all(connection)
+        rows = [{"name": name, "value": value} for name, value in values.items()]
+        connection.execute(sa.insert(settings), rows)
 
 
 def _failed(kind: str, failure: str) -> str:

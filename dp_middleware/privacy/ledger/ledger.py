@@ -2,37 +2,31 @@
 
 from __future__ import annotations
 
-import math
 import secrets
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, get_args
 
-import sqlalchemy as sa
-
 from dp_middleware import _validate
 from dp_middleware.errors import LedgerError, ParameterError
 from dp_middleware.privacy.certificate import Certificate
 from dp_middleware.privacy.ledger import book
-from dp_middleware.privacy.ledger.audit import Audit, audit
-from dp_middleware.privacy.ledger.book import MICROSECONDS, Account, Receipt, Rules
-from dp_middleware.privacy.ledger.database import Database
-from dp_middleware.privacy.ledger.rows import (
-    OVERRIDE,
-    PURE,
-    Cost,
-    Row,
-    Unit,
+from dp_middleware.privacy.ledger.audit import Audit, all_rows, audit, subjects
+from dp_middleware.privacy.ledger.book import (
+    MICROSECONDS,
+    Account,
+    Charge,
+    Terms,
     budget_of,
-    fingerprint,
-    last_row,
     nats_of,
     subject_name,
 )
-from dp_middleware.privacy.receipts import write_remaining
+from dp_middleware.privacy.ledger.database import Database
+from dp_middleware.privacy.ledger.rows import OVERRIDE, Cost, LedgerRow, Unit
+from dp_middleware.privacy.releases import write_remaining
 
-__all__ = ["Account", "Audit", "LedgerError", "PrivacyLedger", "Receipt", "Row"]
+__all__ = ["Account", "Audit", "Charge", "LedgerError", "LedgerRow", "PrivacyLedger"]
 
 
 class PrivacyLedger:
@@ -85,13 +79,13 @@ class PrivacyLedger:
         self._database = Database(url)
         if budget is None and (window, metric_budget) != (None, None):
             raise ParameterError("expected budget= beside window= or metric_budget=, got none")
-        wanted = None if budget is None else Rules.of(budget, window, metric_budget)
+        wanted = None if budget is None else Terms.of(budget, window, metric_budget)
         if not self._database.exists:
             if wanted is None:
                 raise ParameterError("expected an existing ledger; give budget= to create one")
             self._database.create({**wanted.settings, "ledger": secrets.token_hex(16)})
         self._stored = self._database.read(book.stored_settings)
-        stored = Rules.stored(self._stored)
+        stored = Terms.stored(self._stored)
         if stored is None:
             raise LedgerError(
                 "expected a ledger of this library's format, got another, as earlier versions "
@@ -101,7 +95,7 @@ class PrivacyLedger:
             raise ParameterError(
                 f"expected the terms of the ledger, {stored}; got {wanted}; give none to keep them"
             )
-        self._rules = stored
+        self._terms = stored
         self._database.pin(self._stored["ledger"])
 
     def __repr__(self) -> str:
@@ -116,12 +110,12 @@ class PrivacyLedger:
     @property
     def budget(self) -> float:
         """Nats per subject and window."""
-        return nats_of(self._rules.budget)
+        return nats_of(self._terms.budget)
 
     @property
     def metric_budget(self) -> float:
         """Nats per unit of distance, per subject, distance, space and window."""
-        return nats_of(self._rules.metric_budget)
+        return nats_of(self._terms.metric_budget)
 
     @property
     def file(self) -> Path | None:
@@ -131,11 +125,11 @@ class PrivacyLedger:
     @property
     def window(self) -> float | None:
         """Seconds for which a charge counts against the budgets; ``None``: for ever."""
-        return self._rules.window / MICROSECONDS if self._rules.window else None
+        return self._terms.window / MICROSECONDS if self._terms.window else None
 
     def charge(
         self, subject: str, certificate: Certificate, n: int, unit: Unit = "occurrence"
-    ) -> Receipt:
+    ) -> Charge:
         """Record a release of ``n`` tokens, or of a text, before it is drawn; durable on return.
 
         Args:
@@ -168,7 +162,7 @@ class PrivacyLedger:
             unit=unit,
             tokens=int(n),
             mechanism=certificate.mechanism,
-            certificate=fingerprint(certificate),
+            certificate=certificate.fingerprint,
         )
 
     def set_budget(self, subject: str, budget: float) -> None:
@@ -181,7 +175,7 @@ class PrivacyLedger:
         """
         subject = subject_name(subject)
         wanted = budget_of(budget=budget)
-        before = self._database.read(lambda connection: last_row(connection, subject))
+        before = self._database.read(lambda connection: book.last_row(connection, subject))
         if before is None or before.budget != wanted:
             cost = Cost(kind="pure", scale=OVERRIDE)
             self._append(subject, cost, event="budget", budget=wanted)
@@ -192,23 +186,26 @@ class PrivacyLedger:
 
     def remaining(self, subject: str) -> float:
         """Nats that may be charged now; 0 after a release without a finite guarantee."""
-        return self.account(subject).remaining
+        subject, now = subject_name(subject), self._now()
+        return self._database.read(
+            lambda connection: book.remaining(connection, self._terms, subject, now)
+        )
 
     def account(self, subject: str) -> Account:
         """The subject's standing; an unknown subject has spent nothing."""
         subject, now = subject_name(subject), self._now()
         return self._database.read(
-            lambda connection: book.account(connection, self._rules, subject, now)
+            lambda connection: book.account(connection, self._terms, subject, now)
         )
 
     def subjects(self) -> list[str]:
         """Every subject with a row, sorted."""
-        return self._database.read(book.subjects)
+        return self._database.read(subjects)
 
-    def rows(self, subject: str) -> list[Row]:
+    def rows(self, subject: str) -> list[LedgerRow]:
         """The audit trail of a subject, in order."""
         name = subject_name(subject)
-        return self._database.read(lambda connection: list(book.all_rows(connection, name)))
+        return self._database.read(lambda connection: list(all_rows(connection, name)))
 
     def verify(self) -> Audit:
         """Checks the file, and recomputes every sum from the rows.
@@ -216,7 +213,7 @@ class PrivacyLedger:
         Raises:
             LedgerError: The file is damaged, a row is missing, a sum is wrong or a budget exceeded.
         """
-        return self._database.read(lambda connection: audit(connection, self._rules))
+        return self._database.read(lambda connection: audit(connection, self._terms))
 
     def close(self) -> None:
         """Close the connection; the next call opens another."""
@@ -225,16 +222,11 @@ class PrivacyLedger:
     def _now(self) -> int:
         return int(self._clock() * MICROSECONDS)
 
-    def _append(self, subject: str, cost: Cost, **event: Any) -> Receipt:
+    def _append(self, subject: str, cost: Cost, **event: Any) -> Charge:
         now = self._now()
-
-        def work(connection: sa.Connection) -> tuple[Row, float]:
-            row = book.append(connection, self._rules, subject, cost, now, **event)
-            pure = row if row.scale == PURE else last_row(connection, subject, PURE)
-            return row, book.remaining(connection, self._rules, row, pure, now)
-
-        row, left = self._database.write(subject, work)
-        write_remaining(left)
-        infinite = row.event == "charge" and row.kind == "infinite"
-        epsilon = math.inf if infinite else nats_of(row.epsilon)
-        return Receipt(release_id=row.release, number=row.number, epsilon=epsilon, remaining=left)
+        charge = self._database.write(
+            subject,
+            lambda connection: book.append(connection, self._terms, subject, cost, now, **event),
+        )
+        write_remaining(charge.remaining)
+        return charge

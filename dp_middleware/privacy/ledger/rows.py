@@ -1,15 +1,11 @@
-"""Rows of a privacy ledger: what a charge costs, what a row says, and how it is read and written.
+"""Rows of a privacy ledger: what a charge costs, what a row says, and the tables of both kinds.
 
 A row is a subject's whole state after an event, so the last row is all that a charge needs.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
-import unicodedata
-from contextlib import closing
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from functools import lru_cache
@@ -18,7 +14,6 @@ from typing import Any, Literal, Self
 import sqlalchemy as sa
 from sqlalchemy import BigInteger, Column, Index, MetaData, Table, Text
 
-from dp_middleware import _validate
 from dp_middleware.errors import IncompatibleGuarantees, ParameterError
 from dp_middleware.privacy.certificate import Certificate
 from dp_middleware.privacy.guarantee import ApproxDP, MetricDP, NoGuarantee
@@ -69,7 +64,7 @@ class Cost:
         if isinstance(guarantee, ApproxDP):
             raise IncompatibleGuarantees(
                 "expected a pure, a metric or no guarantee, got ApproxDP: a ledger has no budget "
-                "for delta; compose with dp_middleware.privacy.accountant"
+                "for delta; compose with dp_middleware.lab.accountant"
             )
         return cls(kind="pure", scale=PURE, epsilon=integer(epsilon, times))
 
@@ -80,7 +75,7 @@ class Cost:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row:
+class LedgerRow:
     """One event of a subject; never text.
 
     Attributes:
@@ -131,7 +126,7 @@ class Row:
         return {name: getattr(self, name) for name in COLUMNS}
 
 
-COLUMNS = tuple(each.name for each in fields(Row))
+COLUMNS = tuple(column.name for column in fields(LedgerRow))
 
 
 @lru_cache(maxsize=256)
@@ -143,44 +138,6 @@ def integer(nats: float, times: int = 1) -> int:
     if math.isinf(nats):
         return UNLIMITED
     return min(math.ceil(Fraction(repr(float(nats))) * times * PER_NAT), UNLIMITED)
-
-
-def nats_of(units: int) -> float:
-    """Nats; ``inf`` where counting ends."""
-    return math.inf if units >= UNLIMITED else units / PER_NAT
-
-
-def budget_of(**parameters: float) -> int:
-    """A budget in 1e-12 nats, rounded down; ``inf`` is :data:`UNLIMITED`."""
-    for name, value in parameters.items():
-        if value != math.inf:
-            _validate.positive(**{name: value})
-            budget = math.floor(Fraction(repr(float(value))) * PER_NAT)
-            if not 0 < budget < UNLIMITED:
-                raise ParameterError(
-                    f"expected 1e-12 <= {name} < {UNLIMITED // PER_NAT} nats, or inf; got {value}"
-                )
-            return budget
-    return UNLIMITED
-
-
-def subject_name(subject: object) -> str:
-    """The one spelling of a subject: NFC, without blanks at its ends.
-
-    Raises:
-        ParameterError: Empty, or with characters that cannot be printed.
-    """
-    name = unicodedata.normalize("NFC", subject).strip() if isinstance(subject, str) else ""
-    if not name or not name.isprintable():
-        raise ParameterError("expected subject= of printable characters, not empty")
-    return name
-
-
-@lru_cache(maxsize=64)
-def fingerprint(certificate: Certificate) -> str:
-    """Identifies a certificate."""
-    text = json.dumps(certificate.to_dict(), sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 metadata = MetaData()
@@ -196,9 +153,10 @@ releases = Table(
             nullable=False,
             unique=column.name == "release",
         )
-        for column in fields(Row)
+        for column in fields(LedgerRow)
     ),
-    Column("digest", Text, nullable=False),  # of a chain that earlier versions kept; now empty
+    # of a chain that earlier versions kept; now empty
+    Column("digest", Text, nullable=False, default=""),
     Index("dp_releases_by_scale", "subject", "scale", "time", "number"),
 )
 SHOWN = tuple(releases.c[name] for name in COLUMNS)
@@ -210,62 +168,22 @@ settings = Table(
     Column("value", Text, nullable=False),
 )
 
-Statement = sa.Select[Any] | sa.Insert
-"""Of a charge; passed straight to the driver: SQLAlchemy would take longer than the database."""
-
-_NAME = sa.select(settings.c.value).where(settings.c.name == sa.bindparam("name"))
-_INSERT = sa.insert(releases)
-_FIRST = (
-    sa.select(*SHOWN)
-    .where(releases.c.subject == sa.bindparam("subject"))
-    .limit(sa.literal_column("1"))
-    .offset(sa.literal_column("0"))  # else SQLAlchemy adds a parameter of its own
-)
-_NEWEST_FIRST = (releases.c.time.desc(), releases.c.number.desc())
-
-LAST = _FIRST.order_by(releases.c.number.desc())
-LAST_OF_SCALE = _FIRST.where(releases.c.scale == sa.bindparam("scale")).order_by(*_NEWEST_FIRST)
-LAST_UNTIL = LAST_OF_SCALE.where(releases.c.time <= sa.bindparam("until"))
+_REFUSING = """CREATE FUNCTION dp_append_only() RETURNS trigger LANGUAGE plpgsql AS
+$$ BEGIN RAISE EXCEPTION 'the ledger is append-only'; END $$"""
+_POSTGRESQL = """CREATE TRIGGER dp_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON %(table)s
+FOR EACH STATEMENT EXECUTE FUNCTION dp_append_only()"""
+_SQLITE = """CREATE TRIGGER %(table)s_{0} BEFORE {0} ON %(table)s
+BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END"""
 
 
-def first_row(connection: sa.Connection, query: sa.Select[Any], **values: Any) -> Row | None:
-    """The first row of a query of this module.
-
-    Args:
-        connection: In a transaction.
-        query: One of the constants above.
-        values: Of its parameters.
-    """
-    row = _fetch(connection, query, values)
-    return None if row is None else Row(**dict(zip(COLUMNS, row, strict=True)))
+def _run(target: MetaData | Table, moment: str, dialect: str, statement: str) -> None:
+    """Runs a statement whenever the tables are created."""
+    ddl: sa.DDL = sa.DDL(statement)  # type: ignore[no-untyped-call]
+    sa.event.listen(target, moment, ddl.execute_if(dialect=dialect))
 
 
-def last_row(connection: sa.Connection, subject: str, scale: str | None = None) -> Row | None:
-    """The subject's last row, of all or of one scale."""
-    if scale is None:
-        return first_row(connection, LAST, subject=subject)
-    return first_row(connection, LAST_OF_SCALE, subject=subject, scale=scale)
-
-
-def ledger_name(connection: sa.Connection) -> str | None:
-    """The random name of the ledger."""
-    row = _fetch(connection, _NAME, {"name": "ledger"})
-    return None if row is None else str(row[0])
-
-
-def _fetch(connection: sa.Connection, query: sa.Select[Any], values: dict[str, Any]) -> Any:
-    with closing(connection.connection.cursor()) as cursor:
-        cursor.execute(_sql(query, connection.dialect), values)
-        return cursor.fetchone()
-
-
-def insert(connection: sa.Connection, row: Row) -> None:
-    """Add a row."""
-    with closing(connection.connection.cursor()) as cursor:
-        cursor.execute(_sql(_INSERT, connection.dialect), {**row.to_dict(), "digest": ""})
-
-
-@lru_cache(maxsize=64)
-def _sql(statement: Statement, dialect: sa.Dialect) -> str:
-    """With parameters by name, in the driver's own style."""
-    return str(statement.compile(dialect=dialect))
+_run(metadata, "before_create", "postgresql", _REFUSING)
+for _table in (releases, settings):
+    _run(_table, "after_create", "postgresql", _POSTGRESQL)
+    for _event in ("UPDATE", "DELETE"):
+        _run(_table, "after_create", "sqlite", _SQLITE.format(_event))

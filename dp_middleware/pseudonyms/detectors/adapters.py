@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from importlib import import_module
 from typing import Any
 
-from dp_middleware.errors import MissingExtra, ParameterError
+from dp_middleware.errors import ParameterError, library
 from dp_middleware.models.chat import local_model
 from dp_middleware.pseudonyms.detection import Entity, entities_of, pieces
 from dp_middleware.pseudonyms.detectors.english import checked, presidio_for_english
@@ -42,7 +42,7 @@ def transformers(name: str, **options: Any) -> Any:
     Raises:
         MissingExtra: transformers is not installed.
     """
-    make = _library("transformers", "models").pipeline
+    make = library("transformers", "models").pipeline
     return make("token-classification", model=name, **{"aggregation_strategy": "simple"} | options)
 
 
@@ -55,7 +55,7 @@ def gliner(model: Any, labels: Iterable[str] | None = None, threshold: float = 0
         threshold: Least score of a result.
     """
     if isinstance(model, str):
-        model = _library("gliner", "").GLiNER.from_pretrained(model)
+        model = library("gliner", "").GLiNER.from_pretrained(model)
     asked = [each.replace("_", " ") for each in labels or GLINER_LABELS.split()]
 
     def results(text: str) -> Iterator[Entity]:
@@ -78,7 +78,7 @@ def spacy(name: str) -> Any:
         MissingExtra: spaCy is not installed.
         ParameterError: The model is not.
     """
-    _library("spacy", "presidio")
+    library("spacy", "presidio")
     try:
         return import_module(checked(name)).load()
     except ImportError:
@@ -174,10 +174,3 @@ def _places(text: str, value: Any, kind: str) -> Iterator[Entity]:
     words = r"\s+".join(map(re.escape, value.split()))
     for match in re.finditer(words, text, re.IGNORECASE) if words else ():
         yield Entity(*match.span(), kind)
-
-
-def _library(module: str, extra: str) -> Any:
-    try:
-        return import_module(module)
-    except ImportError:
-        raise MissingExtra(module, extra) from None

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import ClassVar
 
+from dp_middleware.errors import library
 from dp_middleware.pseudonyms.kinds.base import (
     Draws,
     Free,
@@ -17,7 +18,6 @@ from dp_middleware.pseudonyms.kinds.base import (
     core,
     family_names,
     fill,
-    library,
     whole,
     words,
 )
@@ -91,6 +91,6 @@ def _house_class(character: str) -> str:
 @cache
 def _street_words() -> frozenset[str]:
     """Kinds of street in lower case, such as "avenue", and short forms of the usual ones."""
-    provider = library("faker.providers.address.en_US", "faker").Provider
+    provider = library("faker.providers.address.en_US", "detect").Provider
     short = words("st ave rd blvd dr ln ct pl sq hwy pkwy ter cir")
     return frozenset(word.casefold() for word in provider.street_suffixes) | short

@@ -13,10 +13,9 @@ import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib import import_module
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
-from dp_middleware.errors import MissingExtra, ParameterError
+from dp_middleware.errors import ParameterError, library
 from dp_middleware.pseudonyms.matching import normal
 
 LABEL = re.compile(r"[A-Z][A-Z_ -]*_[0-9]+")
@@ -248,22 +247,10 @@ def draw_pattern(shape: str, free: Free, draws: Draws) -> str | None:
 # public lists ------------------------------------------------------------------------------------
 
 
-def library(module: str, package: str) -> Any:
-    """Imports an optional library.
-
-    Raises:
-        MissingExtra: It is not installed.
-    """
-    try:
-        return import_module(module)
-    except ImportError:
-        raise MissingExtra(package, "detect") from None
-
-
 @cache
 def names(attribute: str, locale: str = "en_US") -> tuple[str, ...]:
     """Returns Faker's names of people whose list's name starts so: each once, in its order."""
-    provider = library(f"faker.providers.person.{locale}", "faker").Provider
+    provider = library(f"faker.providers.person.{locale}", "detect").Provider
     lists = [getattr(provider, name) for name in dir(provider) if name.startswith(attribute)]
     every = (word for listed in lists for word in listed if isinstance(word, str))
     return tuple(dict.fromkeys(word for word in every if word and " " not in word))

@@ -8,6 +8,7 @@ import unicodedata
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from dp_middleware.errors import library
 from dp_middleware.pseudonyms.kinds.base import (
     Draws,
     Free,
@@ -20,7 +21,6 @@ from dp_middleware.pseudonyms.kinds.base import (
     fill,
     given_names,
     left,
-    library,
     pattern,
     tried,
     whole,
@@ -147,7 +147,7 @@ class Phone(Exact):
 
     def _shape(self, text: str) -> str:
         """Country, digits of the number in it, and the format; or a pattern."""
-        module = library("phonenumbers", "phonenumbers")
+        module = library("phonenumbers", "detect")
         plain = EXTENSION.sub("", text)
         digits = [n for n, character in enumerate(plain) if character.isdecimal()]
         number = self._parsed(plain, self.region)
@@ -162,7 +162,7 @@ class Phone(Exact):
         return f"{country} {len(own)} {layout}{re.sub('[0-9]', '#', text[len(plain) :])}"
 
     def _parsed(self, text: str, region: str | None) -> Any:
-        module = library("phonenumbers", "phonenumbers")
+        module = library("phonenumbers", "detect")
         try:
             number = module.parse(text, region)
         except module.NumberParseException:
@@ -178,7 +178,7 @@ class Phone(Exact):
             return draw_pattern(shape, free, draws)
         _, country, length, layout = shape.split(" ", 3)
         code, region = country.split("-")
-        module = library("phonenumbers", "phonenumbers")
+        module = library("phonenumbers", "detect")
         abroad: str | None = None
         for _ in range(ENOUGH):
             own = fill("9" * int(length), draws)

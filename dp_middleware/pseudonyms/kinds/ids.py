@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import ClassVar
 
+from dp_middleware.errors import library
 from dp_middleware.pseudonyms.kinds.base import (
     PATTERN_TRIES,
     Draws,
@@ -15,7 +16,6 @@ from dp_middleware.pseudonyms.kinds.base import (
     draw_pattern,
     fill,
     label,
-    library,
     pattern,
     tried,
 )
@@ -120,7 +120,7 @@ class Card(Checked):
 
     def _candidate(self, shape: str, draws: Draws) -> str:
         digits = CARD_ISSUER + fill("9" * (shape.count("9") - 3), draws)
-        check: str = library("stdnum.luhn", "python-stdnum").calc_check_digit(digits)
+        check: str = library("stdnum.luhn", "detect", "python-stdnum").calc_check_digit(digits)
         return _digits_into(shape, digits + check)
 
 
@@ -153,7 +153,7 @@ class Iban(Checked):
 
     def _obeys(self, text: str) -> bool:
         compact = "".join(text.split()).upper()
-        valid: bool = library("stdnum.iban", "python-stdnum").is_valid(compact)
+        valid: bool = library("stdnum.iban", "detect", "python-stdnum").is_valid(compact)
         return valid and IBAN.fullmatch(text) is not None
 
     def _shape(self, text: str) -> str:
@@ -168,7 +168,7 @@ class Iban(Checked):
         Where a country has check digits of its own inside, these are right, too, as long as they
         come up within many draws.
         """
-        module = library("stdnum.iban", "python-stdnum")
+        module = library("stdnum.iban", "detect", "python-stdnum")
         text = ""
         for _ in range(PATTERN_TRIES):
             account = fill(shape[4:], draws)

@@ -9,6 +9,7 @@ from functools import cache
 from itertools import pairwise
 from typing import ClassVar
 
+from dp_middleware.errors import library
 from dp_middleware.pseudonyms.kinds.base import (
     CORE,
     Draws,
@@ -20,7 +21,6 @@ from dp_middleware.pseudonyms.kinds.base import (
     family_names,
     fill,
     given_names,
-    library,
     names,
     whole,
     words,
@@ -242,5 +242,5 @@ def gendered_names(gender: str) -> frozenset[str]:
 @cache
 def _town_endings() -> tuple[str, ...]:
     """With which Faker makes towns of names, such as "ville"."""
-    provider = library("faker.providers.address.en_US", "faker").Provider
+    provider = library("faker.providers.address.en_US", "detect").Provider
     return tuple(dict.fromkeys(provider.city_suffixes))

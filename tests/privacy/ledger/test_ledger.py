@@ -22,7 +22,7 @@ from dp_middleware.errors import LedgerError
 from dp_middleware.privacy import ApproxDP, MetricDP, NoGuarantee, PureDP
 from dp_middleware.privacy.ledger.ledger import PrivacyLedger
 from dp_middleware.privacy.ledger.rows import integer
-from dp_middleware.privacy.receipts import receipts
+from dp_middleware.privacy.releases import receipts
 
 
 def pure(epsilon):

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from support.session_draws import Names, SeededDraws, law_of
 
-from dp_middleware.errors import MissingExtra, ParameterError
+from dp_middleware.errors import MissingExtra, ParameterError, library
 from dp_middleware.pseudonyms.kinds import Age, Amount, Date, Label, Number, default_kinds
-from dp_middleware.pseudonyms.kinds.base import library, words
+from dp_middleware.pseudonyms.kinds.base import words
 from dp_middleware.pseudonyms.kinds.names import (
     LEGAL,
     PARTICLES,
@@ -212,4 +212,4 @@ def test_labels_have_one_spelling():
 def test_a_missing_library_names_its_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "phonenumbers", None)
     with pytest.raises(MissingExtra, match=r"dp-middleware\[detect\]"):
-        library("phonenumbers", "phonenumbers")
+        library("phonenumbers", "detect")

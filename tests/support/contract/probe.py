@@ -21,7 +21,7 @@ from support.contract.openai_server import OpenAIServer
 
 import dp_middleware as dp
 from dp_middleware.models.trust import Location
-from dp_middleware.privacy.ledger.ledger import PrivacyLedger, Row
+from dp_middleware.privacy.ledger.ledger import LedgerRow, PrivacyLedger
 
 SUBJECT = "user"
 _WORDS = tuple(f"w{number}x" for number in range(50))
@@ -157,7 +157,7 @@ class Probe:
     # what happened -------------------------------------------------------------------------------
 
     @property
-    def charges(self) -> list[Row]:
+    def charges(self) -> list[LedgerRow]:
         """Everything that was charged, one row per release; none from a broken ledger."""
         if isinstance(self._ledger, QuotingLedger):
             return []

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from dp_middleware import _validate
-from dp_middleware.errors import IncompatibleGuarantees, MissingExtra, ParameterError
+from dp_middleware.errors import IncompatibleGuarantees, ParameterError, library
 from dp_middleware.privacy.guarantee import ApproxDP
 
 RESOLUTION = 1e-4
@@ -58,7 +57,7 @@ class LossDistribution:
         p, q = _row(log_p), _row(log_q)
         if len(p) != len(q):
             raise ParameterError(f"expected rows of equal length, got {len(p)} and {len(q)}")
-        module = _accounting().privacy_loss_distribution
+        module = library("dp_accounting.pld", "accounting").privacy_loss_distribution
         distribution = module.from_two_probability_mass_functions(
             log_probability_mass_function_lower=q,
             log_probability_mass_function_upper=p,
@@ -92,7 +91,7 @@ class LossDistribution:
         _validate.positive(resolution=resolution)
         curve = _add_negative(_by_step(epsilons, deltas, resolution), resolution)
         steps, heights = _hull(curve, resolution)
-        accounting = _accounting()
+        accounting = library("dp_accounting.pld", "accounting")
         masses = accounting.pld_pmf.create_pmf_pessimistic_connect_dots(resolution, steps, heights)
         distribution = accounting.privacy_loss_distribution.PrivacyLossDistribution(masses)
         largest = steps[-1] * resolution if heights[-1] == 0 else math.inf
@@ -195,10 +194,3 @@ def _hull(curve: dict[int, float], resolution: float) -> tuple[list[int], list[f
 
 def _slope(left: tuple[int, float, float], right: tuple[int, float, float]) -> float:
     return (right[2] - left[2]) / (right[1] - left[1])
-
-
-def _accounting() -> Any:
-    try:
-        return importlib.import_module("dp_accounting.pld")
-    except ImportError:
-        raise MissingExtra("dp-accounting", "accounting") from None

@@ -1,5 +1,5 @@
 # make          environment in .venv with all extras and test tools, versions from constraints.txt
-# make demo     the tour on the command line
+# make demo     the tour on the command line; without .venv in .venv-demo: no torch, half a minute
 # make test     all tests; options for pytest in ARGS
 # make slow     the heavier tests: full spaces, other machines, killed processes, every variant
 # make notebooks  executes the notebooks; with ARGS=--write their outputs are stored
@@ -20,6 +20,10 @@ SUITED := import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.14 python3 python; do \
 	"$$p" -c '$(SUITED)' 2>/dev/null && command -v "$$p" && break; done)
 
+define need_python
+@test -n "$(PYTHON)" || { echo "Python 3.11 or newer with venv was not found; name it: make PYTHON=..." >&2; exit 1; }
+endef
+
 .PHONY: venv demo test slow notebooks papers docs lint types wheel clean distclean
 .DEFAULT_GOAL := venv
 
@@ -27,7 +31,7 @@ venv: $(STAMP)
 
 # PyTorch comes first: what needs it then takes the one that is there.
 $(STAMP): pyproject.toml constraints.txt
-	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer with venv was not found; name it: make PYTHON=..." >&2; exit 1; }
+	$(need_python)
 	@echo "==> environment in $(VENV)"
 	@$(BIN)/python -c '$(SUITED)' 2>/dev/null || "$(PYTHON)" -m venv --clear $(VENV)
 	@$(PIP) --upgrade pip
@@ -37,8 +41,19 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(PIP) --no-build-isolation -e '.[all]' --group dev
 	@touch $@
 
-demo: $(STAMP)
-	@$(BIN)/dp-middleware demo
+# what is there; else the slim core with detection and the gateway, in an environment of its own
+DEMO := $(if $(wildcard $(STAMP)),$(VENV),.venv-demo)
+
+demo: $(DEMO)/.made
+	@$(DEMO)/bin/dp-middleware demo
+
+.venv-demo/.made: pyproject.toml constraints.txt
+	$(need_python)
+	@echo "==> environment in .venv-demo"
+	@"$(PYTHON)" -m venv --clear .venv-demo
+	@.venv-demo/bin/python -m pip --no-input --disable-pip-version-check -q install \
+		-c constraints.txt -e '.[detect,gateway]'
+	@touch $@
 
 test: $(STAMP)
 	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(ARGS)
@@ -72,7 +87,7 @@ wheel: $(STAMP)
 
 clean:
 	rm -rf dist build site .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	find . -path ./$(VENV) -prune -o -name __pycache__ -type d -exec rm -rf {} +
+	find . -path './.venv*' -prune -o -name __pycache__ -type d -exec rm -rf {} +
 
 distclean: clean
-	rm -rf $(VENV)
+	rm -rf $(VENV) .venv-demo

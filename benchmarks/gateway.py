@@ -1,7 +1,7 @@
 """What the gateway adds to a request, and what it does when things break.
 
-    python benchmarks/gateway.py [--requests 200] [--toy] [--callers 1 32 256] [--delay 0.2]
-        [--no-faults] [--folder DIR]
+    python benchmarks/gateway.py [--toy] [--requests 200] [--callers 1 32] [--delay 0.02]
+        [--base CHECKOUT] [--no-faults] [--folder DIR]
 
 An upstream on loopback answers after --delay seconds. A plain pass-through (Starlette and httpx, no
 privacy) and the gateway stand in front of it, each a process of its own, with one worker. Callers
@@ -11,7 +11,8 @@ alternate. httpx's pool looks at all of its connections for each request, which 
 most of the work: a pass-through with the gateway's pool stands beside it. CPU is the processor time
 of the process in front, in milliseconds a request, and beside it that of the callers: where both
 cores are full, times tell the rate only. "no ledger" charges nothing; "SQLite" waits for the disk
-before every draw; its file is in --folder.
+before every draw; its file is in --folder. With --base the gateway of another revision's checkout
+stands beside this one's.
 
 Then faults, with the ledger: a kill -9 under load, an upstream that hangs, closes, answers garbage
 or never ends, and 64 clients that send a byte of their body and wait. After each the ledger is
@@ -47,11 +48,12 @@ from starlette.routing import Route
 
 import dp_middleware as dp
 from dp_middleware.gateway import Settings, create_app
-from dp_middleware.gateway.admission import hash_of, new_key
 from dp_middleware.gateway.app import server_options
+from dp_middleware.gateway.service import hash_of, new_key
 from dp_middleware.gateway.upstream import Connections
 
-WORDS = (Path(__file__).parent.parent / "README.md").read_text("utf-8").split()
+TREE = Path(__file__).resolve().parents[1]
+WORDS = (TREE / "README.md").read_text("utf-8").split()
 LENGTH = 60  # words of a text
 FAULTS = ("hang", "close", "garbage", "forever")
 BUDGET = 4_000_000.0  # nats
@@ -156,20 +158,21 @@ def serve(role, options):
 class Process:
     """One of them, ready."""
 
-    def __init__(self, role, **options):
+    def __init__(self, role, tree=TREE, **options):
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             options["port"] = free.getsockname()[1]
         self.root = f"http://127.0.0.1:{options['port']}"
         command = [
             sys.executable,
-            str(Path(__file__).resolve()),
+            str(tree / "benchmarks" / "gateway.py"),
             "--role",
             role,
             "--options",
             json.dumps(options),
         ]
-        self.process = subprocess.Popen(command)
+        path = os.pathsep.join([str(tree), str(tree / "integrations")])
+        self.process = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": path})
         for _ in range(3000):
             try:
                 if httpx.get(f"{self.root}/readyz").status_code == 200:
@@ -323,10 +326,11 @@ def faults(options, key, sent_to, requests):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--requests", type=int, default=200)
-    parser.add_argument("--callers", type=int, nargs="*", default=[1, 32, 256])
+    parser.add_argument("--callers", type=int, nargs="*", default=[1, 32])
     parser.add_argument("--toy", action="store_true")
-    parser.add_argument("--delay", type=float, default=0.2)
+    parser.add_argument("--delay", type=float, default=0.02)
     parser.add_argument("--no-faults", action="store_true")
+    parser.add_argument("--base", type=Path)
     parser.add_argument("--folder", type=Path)
     parser.add_argument("--role")
     parser.add_argument("--options", type=json.loads)
@@ -346,6 +350,10 @@ def main():
             "gateway, no ledger": Process("gateway", **options),
             "gateway, SQLite": Process("gateway", **paid),
         }
+        if given.base is not None:
+            tree, own = given.base.resolve(), f"sqlite:///{os.fspath(folder)}/base.db"
+            fronts["base, no ledger"] = Process("gateway", tree, **options)
+            fronts["base, SQLite"] = Process("gateway", tree, **{**options, "ledger": own})
         names = ("callers", "front", "p50 ms", "p99 ms", "added p50", "added p99", "CPU ms")
         print(f"| {' | '.join(names)} | callers' CPU ms | requests a second | failed |")
         print("|---" * 10 + "|", flush=True)

@@ -18,8 +18,8 @@ from typing import Any
 from PIL import Image
 from starlette.applications import Starlette
 
-from dp_middleware.gateway.admission import Gate
 from dp_middleware.gateway.playground import Playground, default_choices, routes
+from dp_middleware.gateway.service import Gate
 from dp_middleware.gateway.settings import Limits
 
 ROOT = Path(__file__).parents[1]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 
 class DPMiddlewareError(Exception):
@@ -140,3 +142,34 @@ def raise_alone(failure: Exception | None) -> None:
             raise failure
         finally:
             failure.__context__ = None
+
+
+def guarded(work: Callable[..., T], *args: Any, what: str = "the release") -> T:
+    """Returns the result of a function that handles private text.
+
+    Raises:
+        DPMiddlewareError: It failed: ours as it is, of others the type only. Has no cause and no
+            context: these may quote.
+    """
+    try:
+        return work(*args)
+    except Exception as error:
+        textless = without_text(error, what)
+    raise textless.with_traceback(None)
+
+
+async def aguarded(work: Callable[..., Awaitable[T]], *args: Any, what: str = "the release") -> T:
+    """Does as :func:`guarded`, for a coroutine function."""
+    try:
+        return await work(*args)
+    except Exception as error:
+        textless = without_text(error, what)
+    raise textless.with_traceback(None)
+
+
+def without_text(error: Exception, what: str, then: str = "nothing was sent") -> DPMiddlewareError:
+    """Returns what stands for an exception: what others raise may quote the text."""
+    if not isinstance(error, DPMiddlewareError):
+        return DPMiddlewareError(f"{what} failed with {type(error).__name__}; {then}")
+    error.__cause__ = error.__context__ = None
+    return error

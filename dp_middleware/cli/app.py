@@ -27,12 +27,16 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.add_typer(ledger.app, name="ledger")
-for command in (
-    *(sanitize, sanitize_file, pseudonymize, certify, prepare, mechanisms, rewrite),
-    *(chat, attack, evaluate, serve, demo),
-):
-    app.command()(command)
+PANELS = {
+    "Protect": (pseudonymize, sanitize, sanitize_file, chat, rewrite),
+    "Serve": (serve, prepare),
+    "Explore": (demo, mechanisms, certify),
+    "Research": (attack, evaluate),
+}
+for panel, commands in PANELS.items():
+    for command in commands:
+        app.command(rich_help_panel=panel)(command)
+app.add_typer(ledger.app, name="ledger", rich_help_panel="Serve")
 
 
 @app.callback(invoke_without_command=True)

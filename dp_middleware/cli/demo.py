@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import secrets
 import time
 from collections.abc import Iterator
-from importlib.util import find_spec
 from typing import Any
 
 import httpx
@@ -40,7 +40,7 @@ curl -N {url}/chat/completions \\
   -H 'Authorization: Bearer dpk-...' \\
   -H 'Content-Type: application/json' \\
   -d '{{"model": "{model}", "stream": true,
-       "messages": [{{"role": "user", "content": "Hello, I am Maria ..."}}]}}'
+       "messages": [{{"role": "user", "content": "I am Maria Lopez ..."}}]}}'
 """
 _TASK = "Thank this customer for the letter, by name, in one polite sentence."
 _WHEN = (
@@ -110,7 +110,7 @@ def _gateway(out: Console, provider: Any, url: str) -> None:
     """The same letter by any client of OpenAI's protocol."""
     from dp_middleware.cli.demo_provider import MODEL, on_loopback
     from dp_middleware.gateway import Settings, create_app
-    from dp_middleware.gateway.admission import hash_of, new_key
+    from dp_middleware.gateway.service import hash_of, new_key
 
     _title(out, "2. The same through the gateway: dp-middleware serve --config gateway.toml")
     secret, key = secrets.token_hex(32), new_key()
@@ -133,7 +133,7 @@ def _gateway(out: Console, provider: Any, url: str) -> None:
 def _whole_text(out: Console) -> None:
     """What two public words or phrases say of a text, where its encoder is there."""
     _title(out, "3. A whole text at 25 nats: dp.document_sanitizer(epsilon=25)")
-    if find_spec("torch") is None:
+    if importlib.util.find_spec("torch") is None:
         _say(
             out,
             "Not shown here: it reads the text with an encoder, which needs the extra models (with "

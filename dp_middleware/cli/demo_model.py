@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import io
 import os
 from contextlib import redirect_stderr
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +81,7 @@ def demo_model() -> DemoModel | None:
     named = os.environ.get(VARIABLE)
     if named:
         return DemoModel(named)
-    specs = [find_spec(package) for package in _NEEDED]
+    specs = [importlib.util.find_spec(package) for package in _NEEDED]
     if None in specs or specs[0] is None or specs[0].origin is None:
         return None
     folder = Path(specs[0].origin).parent

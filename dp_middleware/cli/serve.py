@@ -56,7 +56,7 @@ def serve(
 def _run(settings: Settings, config: Path, host: str, port: int, workers: int) -> None:
     """Serve until a signal; requests that have begun are finished first."""
     from dp_middleware.gateway.app import CONFIG, server_options
-    from dp_middleware.gateway.service import prepare
+    from dp_middleware.gateway.releasing import prepare
     from dp_middleware.gateway.serving import Config, Server, Workers
 
     os.environ[CONFIG] = str(config.resolve())
@@ -104,7 +104,7 @@ def _print_client(name: str) -> None:
             f"expected ${_SECRET}, {_SHORTEST} characters or more; make one with: openssl rand "
             "-hex 32"
         )
-    from dp_middleware.gateway.admission import hash_of, new_key
+    from dp_middleware.gateway.service import hash_of, new_key
     from dp_middleware.gateway.settings import Client
 
     key = new_key()

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from operator import itemgetter
 from typing import Any, Literal, Protocol, TypeVar
 
 from dp_middleware._forks import StaysHere
-from dp_middleware.conversation.boundary import guarded
-from dp_middleware.conversation.messages import Message
-from dp_middleware.conversation.names import Event
+from dp_middleware.conversation.messages import Event, Message, ToolCall
 from dp_middleware.conversation.notebook import Notebook
-from dp_middleware.conversation.saved import Saved
-from dp_middleware.errors import ParameterError
+from dp_middleware.conversation.saved import Saved, saved_answer
+from dp_middleware.errors import ParameterError, guarded, without_text
 from dp_middleware.privacy.releases import Receipt, Release
 
 T = TypeVar("T")
@@ -25,6 +24,7 @@ Tools = Collection[str] | Literal["all"]
 
 _log = logging.getLogger("dp_middleware.conversation")
 _WORDS = ("text", "content", "refusal", "thinking")  # of what else an answer says
+_NOTE = "the note of an answer"
 RESTORATION = "the restoration"
 
 
@@ -55,11 +55,7 @@ class Plain:
 
 
 def checked_tools(tools: Any) -> Tools:
-    """Returns the names of tools.
-
-    Raises:
-        ParameterError: One text other than ``"all"``, or not texts.
-    """
+    """Returns the names of tools; raises ParameterError for one text, or no texts."""
     if tools == "all":
         return "all"
     if isinstance(tools, str) or not all(isinstance(name, str) for name in tools):
@@ -99,8 +95,6 @@ class Exchange(StaysHere):
         """Whether what is shown of an answer differs from it."""
         return self._restorers is not None
 
-    # texts ---------------------------------------------------------------------------------------
-
     def restorer(self, *, json: bool = False, shown: bool = True) -> Restorer:
         """Makes a restorer for a text in pieces; it never waits.
 
@@ -116,11 +110,8 @@ class Exchange(StaysHere):
         if not self.restores:
             return text
 
-        def work() -> str:
-            restorer = self.restorer(json=json, shown=shown)
-            return restorer.feed(text) + restorer.close()
-
-        return guarded(work, what=RESTORATION)
+        restorer = self.restorer(json=json, shown=shown)
+        return guarded(lambda: restorer.feed(text) + restorer.close(), what=RESTORATION)
 
     def restore_value(self, value: Any, *, shown: bool = True) -> Any:
         """Returns a copy of nested dicts, lists and tuples with the originals."""
@@ -128,10 +119,10 @@ class Exchange(StaysHere):
             return value
         restored = partial(self.restore_value, shown=shown)
         if isinstance(value, dict):
-            return {restored(key): restored(each) for key, each in value.items()}
+            return {restored(key): restored(entry) for key, entry in value.items()}
         if isinstance(value, list | tuple):
-            values = [restored(each) for each in value]
-            return values if isinstance(value, list) else tuple(values)
+            values = map(restored, value)
+            return list(values) if isinstance(value, list) else tuple(values)
         if isinstance(value, bool) or not isinstance(value, str | int | float):
             return value
         return json.loads(self.restore(json.dumps(value), json=True, shown=shown))
@@ -151,13 +142,10 @@ class Exchange(StaysHere):
         """Returns what a tool is called with: JSON as text, or nested values."""
         if not self.gives_originals(tool):
             return arguments
-        if isinstance(arguments, str):
-            restored: Any = self.restore(arguments, json=True, shown=False)
-            return restored  # type: ignore[no-any-return]
-        value: T = self.restore_value(arguments, shown=False)
-        return value
-
-    # answers -------------------------------------------------------------------------------------
+        is_text = isinstance(arguments, str)
+        restore: Any = partial(self.restore, json=True) if is_text else self.restore_value
+        restored: T = restore(arguments, shown=False)
+        return restored
 
     def shown(self, remote: Message) -> Message:
         """Returns what the user is shown of an answer, and what its tools are called with."""
@@ -171,17 +159,15 @@ class Exchange(StaysHere):
     def _words(self, name: str, value: Any) -> Any:
         """What is shown of what else an answer says: its words, no ids or signatures."""
         if isinstance(value, dict):
-            return {key: self._words(key, each) for key, each in value.items()}
+            return {key: self._words(key, entry) for key, entry in value.items()}
         if isinstance(value, list):
-            return [self._words(name, each) for each in value]
+            return [self._words(name, entry) for entry in value]
         return self.restore(value) if isinstance(value, str) and name in _WORDS else value
 
     def answer(self, remote: Message, *, left: bool = False) -> Message:
         """Notes an answer, which may go out again, and returns what is shown of it.
 
-        Args:
-            remote: In the remote model's own words.
-            left: It was left before its end: nothing may be waited for, a finalizer may call.
+        ``left``: before its end; then nothing may be waited for, as a finalizer may call.
         """
         shown = self.shown(remote)
         self.note(remote, shown, left=left)
@@ -196,18 +182,16 @@ class Exchange(StaysHere):
             if isinstance(remote.id, str):
                 self._notebook.note_id(remote.id, words, left)
 
-        guarded(work, what="the note of an answer")
+        guarded(work, what=_NOTE)
 
     def saved_answer(self, remote: Message) -> Saved:
         """Returns what may be kept of an answer with an id, as of :attr:`saved`."""
-        return self._notebook.saved(str(remote.id), remote.words())
+        return saved_answer(self._notebook, str(remote.id), remote.words())
 
     def note_extracted(self, *said: tuple[Message, Message], left: bool = False) -> None:
-        """Notes answers in whose place a client will send what a local model made of them.
+        """Notes an answer's messages, each with what a client will send in its place.
 
-        Args:
-            said: Messages of the answer, in order, each with what stands for it.
-            left: As of :meth:`answer`.
+        That is what a local model made of it; ``left`` as of :meth:`answer`.
         """
 
         def work() -> None:
@@ -218,14 +202,96 @@ class Exchange(StaysHere):
                 self._notebook.note_words((words,), words, left)
                 self._notebook.note_place(events, words, left)
 
-        guarded(work, what="the note of an answer")
-
-    # what a later request refers to --------------------------------------------------------------
+        guarded(work, what=_NOTE)
 
     def keep(self, reference: str) -> None:
-        """Lets a later exchange go on here whose transcript does not repeat this one.
+        """Lets an exchange with this public reference go on here, without its transcript."""
+        guarded(self._notebook.keep, reference, self._used, what=_NOTE)
 
-        Args:
-            reference: Public, such as an upstream's id of a response.
+
+@dataclass
+class _Growing:
+    """A text in pieces, with what was restored of it: errors hold no text."""
+
+    restorer: Restorer
+    said: str = ""
+    shown: str = ""
+
+    def feed(self, piece: str | None) -> str:
+        """Restores a further piece; ``None``: the rest."""
+        try:
+            shown = self.restorer.close() if piece is None else self.restorer.feed(piece)
+        except Exception as error:
+            failure = without_text(error, RESTORATION)
+        else:
+            self.said += piece or ""
+            self.shown += shown
+            return shown
+        raise failure.with_traceback(None)
+
+
+class Reply(StaysHere):
+    """An answer in pieces: what is shown of each, and what was said in all.
+
+    Places tell its texts and its calls apart; those of calls can be sorted, and are its order.
+    """
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+        self._texts: dict[Hashable, tuple[str, _Growing]] = {}
+        self._calls: dict[Any, tuple[str, str, _Growing]] = {}
+        self._open: dict[Hashable, _Growing] = {}
+
+    def text(self, piece: str, place: Hashable = "text", *, json: bool = False) -> str:
+        """Returns what is shown after a piece of a text, or, at ``"refusal"``, of a refusal."""
+        if place not in self._texts:
+            kind = "refusal" if place == "refusal" else "text"
+            growing = _Growing(self._exchange.restorer(json=json))
+            self._texts[place] = kind, growing
+            self._open[place] = growing
+        return self._texts[place][1].feed(piece)
+
+    def call(self, place: Hashable, call_id: str, tool: str) -> None:
+        """Begins a call of a tool."""
+        gives = self._exchange.gives_originals(tool)
+        restorer = self._exchange.restorer(json=True, shown=False) if gives else Plain()
+        self._open[place] = growing = _Growing(restorer)
+        self._calls[place] = call_id, tool, growing
+
+    def has_call(self, place: Hashable) -> bool:
+        """Tells whether a call has begun here."""
+        return place in self._calls
+
+    def arguments(self, piece: str, place: Hashable) -> str:
+        """Returns what the tool is given after a further piece of the arguments of a call."""
+        return self._calls[place][2].feed(piece)
+
+    def close(self, place: Hashable) -> str:
+        """Returns what was held back of the text or the arguments at a place."""
+        growing = self._open.pop(place, None)
+        return "" if growing is None else growing.feed(None)
+
+    def close_all(self) -> dict[Hashable, str]:
+        """Returns what was held back, by places, where there is any; texts first."""
+        ordered = [*(p for p in self._texts if p in self._open), *sorted(self._calls)]
+        return {place: rest for place in ordered if (rest := self.close(place))}
+
+    def said(self, which: Literal["said", "shown"] = "said", **fields: Any) -> Message:
+        """Returns the answer until now: as the remote model said it, or as it was shown.
+
+        ``fields`` are the message's, such as its ``id``, and what else it says in ``extra``.
         """
-        guarded(self._notebook.keep, reference, self._used, what="the note of an answer")
+        texts = dict.fromkeys(("text", "refusal"), "")
+        for kind, growing in self._texts.values():
+            texts[kind] += getattr(growing, which)
+        calls = tuple(
+            ToolCall(name, tool, getattr(growing, which))
+            for _, (name, tool, growing) in sorted(self._calls.items(), key=itemgetter(0))
+        )
+        refusal = {"refusal": texts["refusal"]} if texts["refusal"] else {}
+        extra = {**fields.pop("extra", {}), **refusal}
+        return Message(role="assistant", texts=(texts["text"],), calls=calls, extra=extra, **fields)
+
+    def end(self, *, left: bool = False, **fields: Any) -> None:
+        """Notes the answer; ``left``: it was given up, and nothing may be waited for."""
+        self._exchange.note(self.said(**fields), self.said("shown", **fields), left=left)

@@ -7,13 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from dp_middleware import _validate
-from dp_middleware.conversation.boundary import guarded
-from dp_middleware.conversation.exchange import Exchange, Tools
+from dp_middleware.conversation.exchange import Exchange, Reply, Tools
 from dp_middleware.conversation.messages import ONCE, Message, Role, ToolCall, is_structured
-from dp_middleware.conversation.reply import Reply
+from dp_middleware.conversation.notebook import Unknown
 from dp_middleware.conversation.session import Session
-from dp_middleware.conversation.transcript import Unknown
-from dp_middleware.errors import ParameterError
+from dp_middleware.errors import ParameterError, guarded
 
 _ROLES: dict[str, Role] = {
     "user": "user",

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import hmac
-import json
 import math
 import sqlite3
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import Any, Literal, Protocol
 
 from dp_middleware import _forks, _validate
-from dp_middleware.conversation.names import Digests, EventKeys
-from dp_middleware.conversation.releaser import Released, Releaser, from_json, to_json
+from dp_middleware.conversation.releaser import EventKeys, Released, Releaser, from_data
 from dp_middleware.errors import EventRefused
 from dp_middleware.sanitizers.spans import Detector
 
@@ -23,6 +21,10 @@ WhenFull = Literal["forget", "refuse"]
 
 WAIT = 60.0  # seconds for another process that is just releasing
 _LOCKS = 1024
+
+
+Content = Released | Mapping[str, Any] | str | None
+"""A release, maybe as data; a remote answer; or a mark."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,12 +35,12 @@ class Entry:
         digest: Keyed digest of the raw text and its role; empty for a remote answer, which is
             public, and for a mark.
         created: Seconds since the epoch.
-        released: Public: the release, as JSON; empty for a mark.
+        content: Public.
     """
 
     digest: bytes = field(repr=False)
     created: float
-    released: str = field(repr=False)
+    content: Content = field(repr=False)
 
 
 class Entries:
@@ -53,7 +55,7 @@ class Entries:
         yield self
 
     def get(self, event: bytes) -> Entry | None:
-        """Returns the entry of an event, however old."""
+        """Returns the entry of an event."""
         return self._entries.get(event)
 
     def put(self, event: bytes, entry: Entry) -> None:
@@ -73,17 +75,6 @@ class Entries:
     def __len__(self) -> int:
         return len(self._entries)
 
-    def sealed(self, conversation: bytes, behind: int) -> list[tuple[int, bytes]]:
-        """Returns numbers and data of what was sealed for a conversation, behind a number."""
-        return []
-
-    def seal(self, conversation: bytes, data: bytes, created: float) -> int:
-        """Keeps encrypted data as long as its conversation is used; returns its number."""
-        return 0
-
-    def use(self, conversation: bytes, now: float) -> None:
-        """Keeps what was sealed for a conversation from now on."""
-
 
 class Store(Protocol):
     """Entries, and how one is alone with them."""
@@ -92,60 +83,28 @@ class Store(Protocol):
         """Keeps others out; waits so many seconds for another process."""
 
 
-_Access = Callable[[], AbstractContextManager[Entries]]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Limits:
-    """How many entries are kept, and how long; see :class:`Session`."""
-
-    capacity: int
-    expires: float
-    when_full: WhenFull
-    clock: Callable[[], float]
-
-    def __post_init__(self) -> None:
-        _validate.at_least(2, capacity=self.capacity)
-        _validate.one_of(("forget", "refuse"), when_full=self.when_full)
-        if self.expires != math.inf:
-            _validate.positive(expires=self.expires)
-
-    def current(self, entries: Entries, event: bytes) -> Entry | None:
-        """The entry of an event, unless it expired."""
-        entry = entries.get(event)
-        fresh = entry is not None and entry.created >= self.clock() - self.expires
-        return entry if fresh else None
-
-    def store(self, entries: Entries, event: bytes, digest: bytes, released: str) -> None:
-        """Set an event's entry."""
-        self.make_room(entries, event)
-        entries.put(event, Entry(digest=digest, created=self.clock(), released=released))
-
-    def make_room(self, entries: Entries, *events: bytes) -> None:
-        """Make room for entries of these events: before a charge, so a full memo costs nothing.
-
-        What is sealed lives twice as long after a release: an answer to it is noted while the
-        release lives, and then lives as long itself, with values that the sealed data restore.
-
-        Raises:
-            EventRefused: It is full.
-        """
-        now = self.clock()
-        entries.forget(now - self.expires, now - 2 * self.expires)
-        while len(entries) + sum(entries.get(e) is None for e in events) > self.capacity:
-            if self.when_full == "refuse":
-                raise EventRefused(
-                    f"expected room in the memo, got {len(entries)} entries; raise capacity= or "
-                    'use when_full="forget", which charges forgotten events again'
-                )
-            entries.forget_oldest()
+Row = tuple[bytes, bytes, Content]
+"""Key, digest and content of an entry."""
 
 
 class ReleaseMemo:
     """What was released for private events, and remote answers; shared by all epsilons."""
 
-    def __init__(self, memo: Store, limits: Limits, digests: Digests) -> None:
-        self._memo, self._limits, self._digests = memo, limits, digests
+    def __init__(
+        self,
+        memo: Store,
+        *,
+        capacity: int,
+        expires: float,
+        when_full: WhenFull,
+        clock: Callable[[], float],
+    ) -> None:
+        _validate.at_least(2, capacity=capacity)
+        _validate.one_of(("forget", "refuse"), when_full=when_full)
+        if expires != math.inf:
+            _validate.positive(expires=expires)
+        self._memo, self._capacity, self._expires = memo, capacity, expires
+        self._refuses, self._clock = when_full == "refuse", clock
         self._left: deque[tuple[bytes, str]] = deque()  # by note_left, not stored yet
         self.after_fork()
         _forks.renew(self)
@@ -155,28 +114,46 @@ class ReleaseMemo:
         self._lock = Lock()
         self._events = [Lock() for _ in range(_LOCKS)]  # each for some of the events
 
+    def __repr__(self) -> str:
+        return "memo in memory" if isinstance(self._memo, Entries) else "memo in file"
+
     def release(
-        self, event: EventKeys, role: str, text: str, releaser: Releaser, scope: Detector | None
+        self,
+        event: EventKeys,
+        digest: bytes,
+        text: str,
+        releaser: Releaser,
+        scope: Detector | None,
     ) -> Released:
-        """From the memo, or drawn; a detector runs outside of the lock, and may use the session.
+        """Returns a release from the memo, or draws it: charge, draw, store.
+
+        A detector runs outside of the lock, and may use the session.
 
         Raises:
             EventRefused: The event was noted as a remote answer, or the memo is full.
             DPMiddlewareError: As :meth:`Sanitizer.release`.
         """
-        digest = self._digests.of("text", event.released, role, text)
         with self.exclusive() as entries:
-            known = self._replay(entries, event, role, digest, releaser)
+            known, _ = _known(entries, event, digest, releaser)
         if known is not None:
             return known
         draft = releaser.read(text, scope)
-        with self._alone(event.note, releaser) as access:  # another thread may have been faster
-            with access() as entries:
-                known = self._replay(entries, event, role, digest, releaser)
-            return known or self._release_anew(access, event, digest, draft, releaser)
+        with self._alone(event.note, releaser) as access:
+            with access() as entries:  # another thread may have been faster
+                known, is_edited = _known(entries, event, digest, releaser)
+                if known is not None:
+                    return known
+                self._require_room(entries, event.released, event.private)  # it costs nothing yet
+                kept = releaser.kept_in(entries, self._clock())
+            with kept:
+                released = _drawn(releaser, replace(draft, edited=is_edited))
+            with access() as entries:  # the mark last: it is not forgotten before the release
+                rows = (event.released, digest, released), (event.private, b"", None)
+                self._store(entries, *rows)
+            return released
 
     def release_once(self, text: str, releaser: Releaser, scope: Detector | None) -> Released:
-        """Drawn, and not kept.
+        """Draws a release that is not kept.
 
         Raises:
             DPMiddlewareError: As :meth:`Sanitizer.release`.
@@ -184,66 +161,45 @@ class ReleaseMemo:
         draft = releaser.read(text, scope)
         if not releaser.remembers:
             return _drawn(releaser, draft)
-        now = self._limits.clock()
-        with self.exclusive() as entries, releaser.kept_in(entries, now):
+        with self.exclusive() as entries, releaser.kept_in(entries, self._clock()):
             return _drawn(releaser, draft)
 
-    def answers(self, notes: Sequence[bytes | None]) -> list[str | None]:
-        """The remote answer of each note; ``None`` where there is none."""
+    def adopt(self, rows: Iterable[tuple[Row, bytes | None]]) -> None:
+        """Stores entries, and marks of private events, that another memo had and this one lacks."""
         with self.exclusive() as entries:
-            known = [None if n is None else self._limits.current(entries, n) for n in notes]
-        return [None if entry is None else str(json.loads(entry.released)) for entry in known]
+            for row, private in rows:
+                if entries.get(row[0]) is None:
+                    marks = [] if private is None else [(private, b"", None)]
+                    self._store(entries, row, *marks)
+
+    def answers(self, notes: Sequence[bytes | None]) -> list[str | None]:
+        """Returns the remote answer of each note; ``None`` where there is none."""
+        with self.exclusive() as entries:
+            known = [None if note is None else entries.get(note) for note in notes]
+        return [None if entry is None else str(entry.content) for entry in known]
 
     def knows(self, event: bytes) -> bool:
-        """Whether there is an entry with this key."""
+        """Tells whether there is an entry with this key."""
         with self.exclusive() as entries:
-            return self._limits.current(entries, event) is not None
+            return entries.get(event) is not None
 
-    def note(self, note: bytes, text: str, private: bytes | None) -> None:
-        """Store a remote answer.
+    def note(self, *rows: tuple[bytes, str], private: bytes | None = None) -> None:
+        """Stores remote answers.
 
         Args:
-            note: Its key.
-            text: Public.
-            private: The key of the mark that its event is a private one, if it has an id.
+            rows: Key and public text of each.
+            private: The key of the mark that the first one's event is a private one.
 
         Raises:
             EventRefused: The event was released as a private one, or the memo is full.
         """
-        with self._of_event(note), self.exclusive() as entries:
-            if private is not None and self._limits.current(entries, private) is not None:
+        with self._of_event(rows[0][0]), self.exclusive() as entries:
+            if private is not None and entries.get(private) is not None:
                 raise EventRefused("expected a new event to note, got one released as private")
-            self._limits.store(entries, note, b"", json.dumps(text))
-
-    def adopt(self, rows: Iterable[tuple[bytes, bytes, str, bytes | None]]) -> None:
-        """Stores entries that another memo had, where this one has none.
-
-        Args:
-            rows: Key, digest and release of each, and the key of the mark of a private event.
-        """
-        for key, digest, released, private in rows:
-            with self.exclusive() as entries:
-                if self._limits.current(entries, key) is None:
-                    self._limits.store(entries, key, digest, released)
-                    if private is not None:
-                        self._limits.store(entries, private, b"", "")
-
-    def note_all(self, rows: Iterable[tuple[bytes, str]], left: bool = False) -> None:
-        """Stores remote answers by keys that no private event has.
-
-        Raises:
-            EventRefused: The memo is full.
-        """
-        if left:
-            for note, text in rows:
-                self.note_left(note, text)
-            return
-        with self.exclusive() as entries:
-            for note, text in rows:
-                self._limits.store(entries, note, b"", json.dumps(text))
+            self._store(entries, *((key, b"", text) for key, text in rows))
 
     def note_left(self, note: bytes, text: str) -> None:
-        """Store a remote answer, now or before whatever is done next here.
+        """Stores a remote answer, now or before whatever is done next here.
 
         Never waits: garbage collection may call it anywhere, also where this thread has the lock,
         or another lock that the one with this lock waits for.
@@ -256,68 +212,83 @@ class ReleaseMemo:
             finally:
                 self._lock.release()
 
-    def __repr__(self) -> str:
-        return "memo in memory" if isinstance(self._memo, Entries) else "memo in file"
+    def _store_left(self, wait: float) -> None:
+        if not self._left:
+            return
+        with self._opened(wait) as entries:
+            while self._left:
+                note, text = self._left.popleft()
+                with suppress(EventRefused):  # a full memo: it is refused when it is sent again
+                    self._store(entries, (note, b"", text))
 
     @contextmanager
     def exclusive(self) -> Iterator[Entries]:
         """The entries, with what was left noted; what goes wrong later does not undo that."""
         with self._lock:
             self._store_left(WAIT)
-            with self._memo.exclusive() as entries:
+            with self._opened(WAIT) as entries:
                 yield entries
+
+    @contextmanager
+    def _opened(self, wait: float) -> Iterator[Entries]:
+        """The entries that have not expired.
+
+        What is sealed lives twice as long after a release: an answer to it is noted while the
+        release lives, and then lives as long itself, with values that the sealed data restore.
+        """
+        now = self._clock()
+        with self._memo.exclusive(wait) as entries:
+            entries.forget(now - self._expires, now - 2 * self._expires)
+            yield entries
 
     def _of_event(self, note: bytes) -> Lock:
         return self._events[int.from_bytes(note[:4]) % _LOCKS]
 
     @contextmanager
-    def _alone(self, note: bytes, releaser: Releaser) -> Iterator[_Access]:
+    def _alone(
+        self, note: bytes, releaser: Releaser
+    ) -> Iterator[Callable[[], AbstractContextManager[Entries]]]:
         """While nobody else releases or notes an event: how the entries are had.
 
         In memory an event's charge, which waits for the disk, holds up no other event. In a file,
         where a full memo refuses and where releases depend on each other, all wait.
         """
-        forgets = self._limits.when_full == "forget" and isinstance(self._memo, Entries)
+        is_free = isinstance(self._memo, Entries) and not self._refuses and not releaser.remembers
         with self._of_event(note):
-            if forgets and not releaser.remembers:
+            if is_free:
                 yield self.exclusive
             else:
                 with self.exclusive() as entries:
                     yield lambda: nullcontext(entries)
 
-    def _store_left(self, wait: float) -> None:
-        if not self._left:
+    def _store(self, entries: Entries, *rows: Row) -> None:
+        self._require_room(entries, *(key for key, _, _ in rows))
+        for key, digest, content in rows:
+            entries.put(key, Entry(digest=digest, created=self._clock(), content=content))
+        while len(entries) > self._capacity:
+            entries.forget_oldest()
+
+    def _require_room(self, entries: Entries, *keys: bytes) -> None:
+        if not self._refuses:
             return
-        with self._memo.exclusive(wait) as entries:
-            while self._left:
-                note, text = self._left.popleft()
-                with suppress(EventRefused):  # a full memo: it is refused when it is sent again
-                    self._limits.store(entries, note, b"", json.dumps(text))
+        if len(entries) + sum(entries.get(key) is None for key in keys) > self._capacity:
+            raise EventRefused(
+                f"expected room in the memo, got {len(entries)} entries; raise capacity= or use "
+                'when_full="forget", which charges forgotten events again'
+            )
 
-    def _replay(
-        self, entries: Entries, event: EventKeys, role: str, digest: bytes, releaser: Releaser
-    ) -> Released | None:
-        if self._limits.current(entries, event.note) is not None:
-            raise EventRefused(f"expected role assistant for a noted event, got {role}")
-        known = self._limits.current(entries, event.released)
-        if known is None or not hmac.compare_digest(known.digest, digest):
-            return None
-        return from_json(known.released, releaser)
 
-    def _release_anew(
-        self, access: _Access, event: EventKeys, digest: bytes, draft: Any, releaser: Releaser
-    ) -> Released:
-        """Charge, draw, store; the mark last, so that it is not forgotten before the release."""
-        with access() as entries:
-            known = self._limits.current(entries, event.released)
-            self._limits.make_room(entries, event.released, event.private)
-            kept = releaser.kept_in(entries, self._limits.clock())
-        with kept:
-            released = _drawn(releaser, replace(draft, edited=known is not None))
-        with access() as entries:
-            self._limits.store(entries, event.released, digest, to_json(released))
-            self._limits.store(entries, event.private, b"", "")
-        return released
+def _known(
+    entries: Entries, event: EventKeys, digest: bytes, releaser: Releaser
+) -> tuple[Released | None, bool]:
+    """Returns what was released for an event, and whether that was for another text."""
+    if entries.get(event.note) is not None:
+        raise EventRefused("expected role assistant for a noted event, got a private role")
+    entry = entries.get(event.released)
+    if entry is None or not hmac.compare_digest(entry.digest, digest):
+        return None, entry is not None
+    known: Any = entry.content
+    return known if isinstance(known, Released) else from_data(known, releaser), False
 
 
 def _drawn(releaser: Releaser, draft: Any) -> Released:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 import struct
@@ -10,6 +11,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from dp_middleware.conversation.memo import WAIT, Entries, Entry
+from dp_middleware.conversation.releaser import to_json
 from dp_middleware.errors import ParameterError
 
 _TABLES = """
@@ -84,7 +86,7 @@ class FileMemo:
             )
 
     @contextmanager
-    def exclusive(self, wait: float = WAIT) -> Iterator[_Rows]:
+    def exclusive(self, wait: float = WAIT) -> Iterator[Rows]:
         """The entries; changes are durable when this ends, and undone if it fails.
 
         Each use has a connection of its own: none is shared by threads or after a fork.
@@ -96,18 +98,21 @@ class FileMemo:
             connection.execute("PRAGMA synchronous = FULL")
             connection.execute("BEGIN IMMEDIATE")
             try:
-                yield _Rows(connection, self._digest)
+                yield Rows(connection, self._digest)
             except BaseException:
                 connection.execute("ROLLBACK")
                 raise
             connection.execute("COMMIT")
 
 
-class _Rows(Entries):
+class Rows(Entries):
+    """Entries of a file, in one transaction, and what is sealed there for conversations."""
+
     def __init__(self, connection: sqlite3.Connection, digest: Digest) -> None:
         self._connection, self._digest = connection, digest
 
     def check(self, value: bytes) -> bytes:
+        """Returns what the file was written with, if that is this value; a new one is made."""
         tables = "SELECT count(*) FROM sqlite_master WHERE name = 'checks'"
         if not self._connection.execute(tables).fetchone()[0]:
             for statement in _TABLES.split(";"):
@@ -121,33 +126,37 @@ class _Rows(Entries):
         return value
 
     def get(self, event: bytes) -> Entry | None:
+        """Returns the entry of an event."""
         query = "SELECT digest, created, released, mark FROM memo WHERE event = ?"
         row = self._connection.execute(query, (event,)).fetchone()
         if row is None:
             return None
-        entry = Entry(digest=row[0], created=row[1], released=row[2])
-        if self._mark(event, entry) != row[3]:
+        digest, created, released, mark = row
+        if self._mark(event, digest, created, released) != mark:
             raise ParameterError(_CHANGED)
-        return entry
+        content = json.loads(released) if released else None
+        return Entry(digest=digest, created=created, content=content)
 
     def put(self, event: bytes, entry: Entry) -> None:
+        """Sets an event's entry; it is then the newest."""
         self._drop("event = ?", event)
         command = "INSERT INTO memo(event, digest, created, released, mark) VALUES (?,?,?,?,?)"
-        values = (entry.digest, entry.created, entry.released, self._mark(event, entry))
-        self._connection.execute(command, (event, *values))
+        values = entry.digest, entry.created, to_json(entry.content)
+        self._connection.execute(command, (event, *values, self._mark(event, *values)))
         self._connection.execute("UPDATE counts SET entries = entries + 1")
 
-    def _mark(self, event: bytes, entry: Entry) -> bytes:
-        created = struct.pack("<d", entry.created)
-        return self._digest("row", event, entry.digest, created, entry.released)
+    def _mark(self, event: bytes, digest: bytes, created: float, released: str) -> bytes:
+        return self._digest("row", event, digest, struct.pack("<d", created), released)
 
     def forget(self, before: float, unused: float) -> None:
+        """Drops old entries, and what is sealed of unused conversations."""
         self._drop("created < ?", before)
         those = "SELECT conversation FROM conversations WHERE used < ?"
         self._connection.execute(f"DELETE FROM sealed WHERE conversation IN ({those})", (unused,))
         self._connection.execute("DELETE FROM conversations WHERE used < ?", (unused,))
 
     def forget_oldest(self) -> None:
+        """Drops one entry."""
         self._drop("number = (SELECT min(number) FROM memo)")
 
     def __len__(self) -> int:
@@ -159,6 +168,7 @@ class _Rows(Entries):
             self._connection.execute("UPDATE counts SET entries = entries - ?", (dropped,))
 
     def sealed(self, conversation: bytes, behind: int) -> list[tuple[int, bytes]]:
+        """Returns numbers and data of what was sealed for a conversation, behind a number."""
         count = "SELECT count(*) FROM sealed WHERE conversation = ?"
         if self._connection.execute(count, (conversation,)).fetchone()[0] != self._kept(
             conversation
@@ -179,6 +189,7 @@ class _Rows(Entries):
         return int(row[0])
 
     def seal(self, conversation: bytes, data: bytes, created: float) -> int:
+        """Keeps encrypted data as long as its conversation is used; returns its number."""
         kept = self._kept(conversation) + 1
         command = "UPDATE conversations SET kept = ?, mark = ? WHERE conversation = ?"
         mark = self._digest("kept", conversation, str(kept))
@@ -187,6 +198,7 @@ class _Rows(Entries):
         return int(self._connection.execute(command, (conversation, created, data)).lastrowid or 0)
 
     def use(self, conversation: bytes, now: float) -> None:
+        """Keeps what was sealed for a conversation from now on."""
         mark = self._digest("kept", conversation, "0")
         command = "INSERT INTO conversations VALUES (?,?,0,?) ON CONFLICT DO UPDATE SET used = ?"
         self._connection.execute(command, (conversation, now, mark, now))

@@ -1,19 +1,108 @@
-"""Messages in no framework's form: what adapters make of theirs, and get back released."""
+"""Messages in no framework's form, and the events that a session is told of them."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, NamedTuple
+from enum import Enum
+from typing import Any, Final, Literal, NamedTuple, get_args
 
 from dp_middleware._forks import StaysHere
-from dp_middleware.conversation.names import ONCE as ONCE, Event, Once as Once
-from dp_middleware.sanitizers.spans import PART
+from dp_middleware.errors import ParameterError
+from dp_middleware.sanitizers.spans import PART, Detector
+
+
+class Once(Enum):
+    """In place of an event id."""
+
+    ONCE = "once"
+
+
+ONCE: Final = Once.ONCE
+"""The event of a text that will never come again: a new release, kept in no memo."""
+
+Item = tuple[str | Literal[Once.ONCE] | None, str, str]
+
+
+class Event(NamedTuple):
+    """A message as a session is told of it.
+
+    Attributes:
+        id: Public, ``ONCE``, or ``None`` where it is known by its place.
+        role: Whose it is.
+        text: Private, unless it is a known answer's.
+        aside: Whether it stands outside of the order of messages.
+    """
+
+    id: str | Once | None
+    role: str
+    text: str
+    aside: bool = False
+
+
+AnyItem = Item | Event | Mapping[str, Any]
+"""Also a message as chat clients keep it: ``{"role": ..., "content": ...}``, maybe with an id."""
 
 Role = Literal["system", "user", "assistant", "tool"]
 
+ROLES = get_args(Role)
+_PRIVATE = tuple(role for role in ROLES if role != "assistant")
+_OTHER_ROLES = {"developer": "system", "function": "tool"}
 _MARK = "dp_middleware said"
+
+
+def checked(item: Any) -> Event:
+    """An event id, :data:`ONCE` or ``None``; a role and a text; also from a message as a dict.
+
+    Raises:
+        ParameterError: One of them is not what it should be; quotes none of them.
+    """
+    if isinstance(item, Event):
+        return item
+    event_id, role, text = _of_dict(item) if isinstance(item, Mapping) else item
+    unnamed = event_id is None or event_id is ONCE
+    if not unnamed and (not isinstance(event_id, str) or not event_id):
+        raise ParameterError("expected an event id of type str, not empty")
+    if role not in ROLES:
+        raise ParameterError(f"expected a role in {ROLES}")
+    if not isinstance(text, str):
+        raise ParameterError(f"expected text of type str, got {type(text).__name__}")
+    return Event(event_id, role, text.replace(PART, " "))
+
+
+def _of_dict(message: Mapping[str, Any]) -> tuple[Any, Any, Any]:
+    """Of other keys nothing is ever sent, but calls of tools must not get lost in silence."""
+    role, content = message.get("role"), message.get("content")
+    if message.get("tool_calls") or message.get("function_call"):
+        raise ParameterError("expected messages of text, got one that calls tools")
+    if isinstance(content, list):
+        texts: list[Any] = [
+            part.get("text") if isinstance(part, Mapping) else part for part in content
+        ]
+        if not all(isinstance(text, str) for text in texts):
+            raise ParameterError("expected messages of text, got one with parts of another kind")
+        content = "\n\n".join(texts)
+    if isinstance(role, str):
+        role = _OTHER_ROLES.get(role, role)
+    return message.get("id"), role, content
+
+
+def by_role(scope: Detector | Mapping[str, Detector] | None) -> dict[str, Detector]:
+    """The detector of each private role; one that is missing is released whole.
+
+    Raises:
+        ParameterError: Neither a function nor functions by private role.
+    """
+    if scope is None:
+        return {}
+    detectors = dict(scope) if isinstance(scope, Mapping) else dict.fromkeys(_PRIVATE, scope)
+    if not set(detectors) <= set(_PRIVATE) or not all(map(callable, detectors.values())):
+        raise ParameterError(
+            f"expected scope= as a function from a text to its private spans, or one per role in "
+            f"{list(_PRIVATE)}"
+        )
+    return detectors
 
 
 class ToolCall(NamedTuple):

@@ -1,38 +1,124 @@
-"""Where a session notes what remote models answered in one conversation, and finds that again."""
+"""How messages and conversations are named, and what is noted of remote answers under the names."""
 
 from __future__ import annotations
 
+import hmac
 import json
+import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any, Literal
 
 from dp_middleware.conversation.memo import ReleaseMemo
-from dp_middleware.conversation.names import Digests, Event
-from dp_middleware.conversation.saved import Row, Saved, saved
-from dp_middleware.errors import EventRefused
+from dp_middleware.conversation.messages import ONCE, AnyItem, Event, checked
+from dp_middleware.conversation.releaser import EventKeys
+from dp_middleware.errors import EventRefused, ParameterError, UnknownAnswer
+
+_KEY_BYTES = 32
+
+Unknown = Literal["refuse", "pass"] | Callable[[str], bool]
+"""What happens to an assistant's text that was not noted; a function tells which ones pass."""
+
+Origin = Literal["remote-answer", "declared-public"]
+"""Why a text is public."""
+
+
+class Digests:
+    """HMAC-SHA256 under one key, which without it tells nothing. Held in memory only.
+
+    Raises:
+        ParameterError: Too short, or not bytes.
+    """
+
+    def __init__(self, key: bytes | None) -> None:
+        secret: Any = os.urandom(_KEY_BYTES) if key is None else key
+        if not isinstance(secret, bytes) or len(secret) < _KEY_BYTES:
+            raise ParameterError(f"expected key= of type bytes, {_KEY_BYTES} of them or more")
+        self._key = secret
+
+    def of(self, *parts: str | bytes) -> bytes:
+        """Returns the digest of parts, each with its length; 32 bytes."""
+        message = bytearray()
+        for part in parts:
+            data = part if isinstance(part, bytes) else part.encode("utf-8", "surrogatepass")
+            message += len(data).to_bytes(8, "little")
+            message += data
+        return hmac.digest(self._key, message, "sha256")
+
+    def event(self, name: bytes, settings: str) -> EventKeys:
+        """Returns the keys of a named event; other settings make it a new one."""
+        released = self.of("event", settings, name)
+        return EventKeys(released=released, private=self.private(name), note=self.note(name))
+
+    def private(self, name: bytes) -> bytes:
+        """Returns the key of the mark that a named event was released as a private one."""
+        return self.of("private", name)
+
+    def note(self, name: bytes) -> bytes:
+        """Returns the key of a remote answer with this name."""
+        return self.of("note", name)
+
+    def answer(self, conversation: bytes, text: str) -> bytes:
+        """Returns the key of a remote answer without an id: by content, which is public."""
+        return self.of("answer", conversation, text)
+
+    def of_id(self, conversation: bytes, event_id: str) -> bytes:
+        """Returns the name of an event with an id."""
+        return self.of("id", conversation, event_id)
+
+    def names(self, conversation: bytes, transcript: Sequence[Event]) -> list[bytes]:
+        """Names each event: by its id, or else by a chain over the transcript up to it."""
+        names = []
+        chained = any(event.id is None and not event.aside for event in transcript)
+        chain = self.of("start", conversation) if chained else b""
+        for event_id, role, text, aside in transcript:
+            if aside and event_id is None:
+                event_id = f"aside {self.of('aside', role, text).hex()}"
+            elif chained and not aside:
+                chain = self.of("chain", chain, role, text)
+            is_id = isinstance(event_id, str)
+            names.append(self.of_id(conversation, str(event_id)) if is_id else chain)
+        return names
+
+
+@dataclass(frozen=True, kw_only=True)
+class Admitted:
+    """A message that may be released.
+
+    Attributes:
+        name: Of its event, keyed.
+        event: The message.
+        public: What goes out for it as it is, and why; ``None`` where it is private.
+    """
+
+    name: bytes
+    event: Event
+    public: tuple[str, Origin] | None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Notebook:
-    """Notes the answers of one conversation.
+    """Notes the answers of one conversation, and knows them again.
 
     Attributes:
         memo: Keeps them.
         digests: Name them.
+        within: The conversation's keyed name.
         whose: Who may go on in it.
         named: Whether the caller gave it its name; else its answers lead back to it.
         name: Its public name.
-        within: Its keyed name.
         used: Pseudonyms of the exchange that it goes on from.
     """
 
     memo: ReleaseMemo
     digests: Digests
-    whose: str
-    named: bool
-    name: str = ""
     within: bytes = b""
+    whose: str = ""
+    named: bool = True
+    name: str = ""
     used: frozenset[str] = frozenset()
+
+    # transcripts ---------------------------------------------------------------------------------
 
     def begun(self, events: Sequence[Event], conversation: Callable[[str], bytes]) -> str:
         """Returns the name of the conversation that began as a transcript, or has its answers."""
@@ -47,6 +133,103 @@ class Notebook:
         led = self.memo.answers([self._pointer(words) for words in reversed(answers)])
         return next((other for other in led if other is not None), name)
 
+    def admit(
+        self,
+        items: Iterable[AnyItem],
+        unknown: Unknown,
+        by_hand: Callable[[], bytes] | None = None,
+    ) -> list[Admitted]:
+        """Admits a transcript, if all of its messages may be released.
+
+        Args:
+            items: As of :meth:`Session.release_many`.
+            unknown: As there.
+            by_hand: Makes the keyed name of another conversation whose noted answers hold here.
+
+        Raises:
+            EventRefused: One of them cannot be released.
+            ParameterError: One of them is not what it should be, or an id is there twice.
+        """
+        if unknown not in ("refuse", "pass") and not callable(unknown):
+            raise ParameterError(f"expected unknown in ('refuse', 'pass'), got {unknown!r}")
+        events = [checked(item) for item in items]
+        ids = [event.id for event in events if isinstance(event.id, str) and not event.aside]
+        if len(set(ids)) < len(ids):
+            raise ParameterError("expected distinct event ids in a transcript, got repeated ones")
+        names, answers = self._answers(self.within, events)
+        pairs = zip(events, answers, strict=True)
+        if by_hand and any(event.role == "assistant" and said is None for event, said in pairs):
+            _, noted = self._answers(by_hand(), events)
+            answers = [a if a is not None else b for a, b in zip(answers, noted, strict=True)]
+        return [
+            Admitted(name=name, event=event, public=_public(event, answer, unknown))
+            for name, event, answer in zip(names, events, answers, strict=True)
+        ]
+
+    def _answers(
+        self, within: bytes, events: Sequence[Event]
+    ) -> tuple[list[bytes], list[str | None]]:
+        """Names events, and finds the answers that they stand for: by name, or by their words."""
+        names = self.digests.names(within, events)
+        by_words = [
+            self.digests.answer(within, event.text)
+            if event.role == "assistant" and event.id is None
+            else None
+            for event in events
+        ]
+        known = self.memo.answers([*map(self.digests.note, names), *by_words])
+        pairs = zip(known[: len(events)], known[len(events) :], strict=True)
+        return names, [named if named is not None else said for named, said in pairs]
+
+    # answers -------------------------------------------------------------------------------------
+
+    def note_words(self, spelled: Iterable[str], words: str, left: bool = False) -> None:
+        """Notes a remote answer by what a client may send in its place."""
+        rows = list[tuple[bytes, str]]()
+        for spelling in dict.fromkeys(spelled):
+            rows.append((self.digests.answer(self.within, spelling), words))
+            if not self.named:
+                rows.append((self._pointer(spelling), self.name))
+        if not left:
+            self.memo.note(*rows)
+        for row in rows if left else ():
+            self.memo.note_left(*row)
+
+    def note_id(self, event_id: str, words: str, left: bool = False) -> None:
+        """Notes a remote answer by its id."""
+        self._note(self.digests.of_id(self.within, event_id), words, left)
+
+    def note_place(self, items: Iterable[AnyItem], words: str, left: bool = False) -> None:
+        """Notes a remote answer by the place of the message that stands for it, the last one.
+
+        Raises:
+            ParameterError: That is no assistant's, or has an id.
+        """
+        events = [checked(item) for item in items]
+        if not events or events[-1][:2] != (None, "assistant"):
+            raise ParameterError(
+                "expected a transcript that ends with an assistant's message, no id"
+            )
+        self._note(self.digests.names(self.within, events)[-1], words, left)
+
+    def _note(self, name: bytes, words: str, left: bool) -> None:
+        note = self.digests.note(name)
+        if left:
+            self.memo.note_left(note, words)
+        else:
+            self.memo.note((note, words), private=self.digests.private(name))
+
+    def _pointer(self, words: str) -> bytes:
+        """The key under which an answer's words lead to their conversation."""
+        return self.digests.of("conversation of", self.whose, words)
+
+    # references ----------------------------------------------------------------------------------
+
+    def keep(self, reference: str, used: Sequence[str]) -> None:
+        """Lets another exchange go on from one, by a reference."""
+        key = self.digests.of("exchange", self.whose, reference)
+        self.memo.note((key, json.dumps([self.name, list(used)])))
+
     def kept(self, reference: str) -> tuple[str, frozenset[str]]:
         """Returns the conversation of the exchange with a reference, and its pseudonyms.
 
@@ -59,46 +242,26 @@ class Notebook:
         name, used = json.loads(known)
         return name, frozenset(used)
 
-    def keep(self, reference: str, used: Sequence[str]) -> None:
-        """Lets another exchange go on from one, by a reference."""
-        key = self.digests.of("exchange", self.whose, reference)
-        self.memo.note(key, json.dumps([self.name, list(used)]), None)
-
-    def note_words(self, spelled: Iterable[str], words: str, left: bool) -> None:
-        """Notes a remote answer by what a client may send in its place."""
-        rows = list[tuple[bytes, str]]()
-        for spelling in dict.fromkeys(spelled):
-            rows.append((self.digests.answer(self.within, spelling), words))
-            if not self.named:
-                rows.append((self._pointer(spelling), self.name))
-        self.memo.note_all(rows, left)
-
-    def note_id(self, event_id: str, words: str, left: bool) -> None:
-        """Notes a remote answer by its id."""
-        self._note(self.digests.of_id(self.within, event_id), words, left)
-
-    def note_place(self, events: Sequence[Event], words: str, left: bool) -> None:
-        """Notes a remote answer by the place of the event that stands for it, the last one."""
-        self._note(self.digests.names(self.within, events)[-1], words, left)
-
-    def saved(self, event_id: str, words: str) -> Saved:
-        """Returns what may be kept of a remote answer."""
-        name = self.digests.of_id(self.within, event_id)
-        return saved(self.digests, Row(self.digests.note(name), b"", json.dumps(words)))
-
-    def _note(self, name: bytes, words: str, left: bool) -> None:
-        if left:
-            self.memo.note_all([(self.digests.note(name), words)], left)
-        else:
-            self.memo.note(self.digests.note(name), words, self.digests.private(name))
-
-    def _pointer(self, words: str) -> bytes:
-        """The key under which an answer's words lead to their conversation."""
-        return self.digests.of("conversation of", self.whose, words)
-
 
 def _opening(events: Sequence[Event]) -> list[str]:
     """What tells a conversation without a name: roles and texts up to the first of a user."""
     ordered = [event for event in events if not event.aside]
     first = next((k for k, event in enumerate(ordered) if event.role == "user"), len(ordered))
     return [part for event in ordered[: first + 1] for part in (event.role, event.text)]
+
+
+def _public(event: Event, answer: str | None, unknown: Unknown) -> tuple[str, Origin] | None:
+    if event.role != "assistant":
+        if answer is not None:
+            raise EventRefused(f"expected role assistant for a noted event, got {event.role}")
+        return None
+    if event.id is ONCE:
+        raise EventRefused("expected a private role for a text without an event, got assistant")
+    if answer is not None:
+        return answer, "remote-answer"
+    if unknown == "pass" or (callable(unknown) and unknown(event.text)):
+        return event.text, "declared-public"
+    raise UnknownAnswer(
+        "expected an assistant's message known from note_remote, got another; it may hold private "
+        "text and is not sent"
+    )

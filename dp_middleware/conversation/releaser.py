@@ -1,23 +1,15 @@
-"""What a session releases with, and what went out for an event."""
+"""What a session releases with, how an event is known, and what went out for it."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
-from dp_middleware.privacy import Certificate, PureDP
+from dp_middleware.privacy import Certificate
 from dp_middleware.privacy.releases import Release
 from dp_middleware.sanitizers.spans import Scope
-
-Origin = Literal["remote-answer", "declared-public"]
-"""Why a text is public."""
-
-_ASSUMPTIONS: dict[Origin, str] = {
-    "remote-answer": "written by the remote model, which saw released texts only",
-    "declared-public": "declared public by the caller; nothing was checked",
-}
 
 
 class Releaser(Protocol):
@@ -44,6 +36,20 @@ class Releaser(Protocol):
         """While it releases, what it remembers is read from these entries and kept there."""
 
 
+class EventKeys(NamedTuple):
+    """The keys of a message in the memo: keyed digests of its name.
+
+    Attributes:
+        released: Of what one mechanism released for it.
+        private: Of the mark that it was released as a private one, by whatever mechanism.
+        note: Of the note that it is a remote answer.
+    """
+
+    released: bytes
+    private: bytes
+    note: bytes
+
+
 class Released(NamedTuple):
     """What went out for an event.
 
@@ -56,32 +62,18 @@ class Released(NamedTuple):
     used: tuple[str, ...] = ()
 
 
-def to_json(released: Released) -> str:
-    """All of a release but its adjacency."""
-    release, used = released
+def to_json(content: Released | Mapping[str, Any] | str | None) -> str:
+    """Spells what a memo keeps: a release without its adjacency, an answer, or a mark."""
+    if not isinstance(content, Released):
+        return "" if content is None else json.dumps(content)
+    release, used = content
     data = {**vars(release), "certificate": release.certificate.to_dict()}
     return json.dumps({**data, "used": used} if used else data)
 
 
-def from_json(text: str, releaser: Releaser) -> Released:
-    """The release; its adjacency is that of the releaser, which made it."""
-    data = json.loads(text)
-    used = tuple(data.pop("used", ()))
+def from_data(data: Mapping[str, Any], releaser: Releaser) -> Released:
+    """Reads a release; its adjacency is that of the releaser, which made it."""
+    fields = {name: value for name, value in data.items() if name != "used"}
     certificate = Certificate.from_dict(data["certificate"], releaser.certificate.adjacency)
-    return Released(Release(**{**data, "certificate": certificate}), used)
-
-
-def public(text: str, origin: Origin, releaser: Releaser) -> Release:
-    """What goes out as it is: of the private texts at most a function of what was released."""
-    tokens, own = releaser.count(text), releaser.certificate
-    certificate = Certificate(
-        guarantee=PureDP(epsilon=0.0),
-        adjacency=own.adjacency,
-        method="proof",
-        assumptions=(_ASSUMPTIONS[origin],),
-        claimed=0.0,
-        epsilon=0.0,
-        mechanism=origin,
-        space=own.space,
-    )
-    return Release(text=text, certificate=certificate, tokens_total=tokens, tokens_verbatim=tokens)
+    release = Release(**{**fields, "certificate": certificate})
+    return Released(release, tuple(data.get("used", ())))

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple, TypedDict
+from typing import TypedDict
 
-from dp_middleware.conversation.names import Digests, Event
+from dp_middleware.conversation.memo import Row
+from dp_middleware.conversation.messages import Event
+from dp_middleware.conversation.notebook import Admitted, Digests, Notebook
 from dp_middleware.conversation.releaser import Released, to_json
-from dp_middleware.conversation.transcript import Admitted
 
 
 class Saved(TypedDict):
     """What went out for a message, or was noted of an answer. Public, and plain data.
 
     Attributes:
-        seal: Keyed mark of the message, its conversation and what is in the row.
+        seal: Keyed mark of the message, its conversation and what was released.
         released: JSON.
     """
 
@@ -23,31 +24,10 @@ class Saved(TypedDict):
     released: str
 
 
-class Row(NamedTuple):
-    """An entry of a memo.
-
-    Attributes:
-        key: Of the event.
-        digest: Of the raw text.
-        released: JSON.
-    """
-
-    key: bytes
-    digest: bytes
-    released: str
-
-
-def row_of(digests: Digests, name: bytes, event: Event, settings: str, released: str) -> Row:
-    """Returns the entry of a named event."""
-    if event.role == "assistant":
-        return Row(digests.note(name), b"", released)
-    key = digests.event(name, settings).released
-    return Row(key, digests.of("text", key, event.role, event.text), released)
-
-
-def saved(digests: Digests, row: Row) -> Saved:
-    """Returns an entry as it is kept."""
-    return Saved(seal=digests.of("saved", *row).hex(), released=row.released)
+def saved_answer(notebook: Notebook, event_id: str, words: str) -> Saved:
+    """Returns what may be kept of a remote answer."""
+    name = notebook.digests.of_id(notebook.within, event_id)
+    return _sealed(notebook.digests, name, Event(event_id, "assistant", words), "", to_json(words))
 
 
 def save(
@@ -55,32 +35,47 @@ def save(
 ) -> dict[str, Saved]:
     """Returns what may be kept of a transcript, by the ids of its messages."""
     rows = {}
-    for message, each in zip(admitted, released, strict=True):
-        name, event, public = message.name, message.event, message.public
+    for message, release in zip(admitted, released, strict=True):
+        event, public = message.event, message.public
         if isinstance(event.id, str) and (public is None or public[1] == "remote-answer"):
-            text = to_json(each) if public is None else json.dumps(public[0])
-            rows[event.id] = saved(digests, row_of(digests, name, event, settings, text))
+            text = to_json(release if public is None else public[0])
+            rows[event.id] = _sealed(digests, message.name, event, settings, text)
     return rows
 
 
 def load(
-    digests: Digests,
-    within: bytes,
+    notebook: Notebook,
     events: Sequence[Event],
     rows: Mapping[str, Saved],
     settings: str,
     *,
     restores: bool,
-) -> Iterator[tuple[bytes, bytes, str, bytes | None]]:
+) -> Iterator[tuple[Row, bytes | None]]:
     """Yields the entries that were kept for these very events; with the mark of private ones.
 
     Answers are taken from under another key too, unless they hold pseudonyms, which then nobody
     could restore.
     """
-    for name, event in zip(digests.names(within, events), events, strict=True):
+    digests = notebook.digests
+    for name, event in zip(digests.names(notebook.within, events), events, strict=True):
         kept = rows.get(event.id) if isinstance(event.id, str) else None
-        if kept is not None and "seal" in kept:
-            row = row_of(digests, name, event, settings, kept["released"])
-            is_answer = event.role == "assistant"
-            if saved(digests, row) == kept or (is_answer and not restores):
-                yield *row, None if is_answer else digests.private(name)
+        if kept is None or "seal" not in kept:
+            continue
+        is_answer, released = event.role == "assistant", kept["released"]
+        is_own = _sealed(digests, name, event, settings, released) == kept
+        if is_own or (is_answer and not restores):
+            row = (*_place(digests, name, event, settings), json.loads(released))
+            yield row, None if is_answer else digests.private(name)
+
+
+def _place(digests: Digests, name: bytes, event: Event, settings: str) -> tuple[bytes, bytes]:
+    """The key of a named event in the memo, and the digest of its text if it is private."""
+    if event.role == "assistant":
+        return digests.note(name), b""
+    key = digests.event(name, settings).released
+    return key, digests.of("text", key, event.role, event.text)
+
+
+def _sealed(digests: Digests, name: bytes, event: Event, settings: str, released: str) -> Saved:
+    place = _place(digests, name, event, settings)
+    return Saved(seal=digests.of("saved", *place, released).hex(), released=released)

@@ -1,4 +1,4 @@
-"""Conversations: every message is released once, however often its transcript is sent."""
+"""Conversations: what goes out for a request, and what is known of its answer."""
 
 from __future__ import annotations
 
@@ -11,45 +11,33 @@ from functools import partial
 from typing import Any, Literal, NoReturn, Self
 
 from dp_middleware import _validate
-from dp_middleware.conversation.boundary import guarded
+from dp_middleware.conversation.events import Events
 from dp_middleware.conversation.exchange import Exchange, Restorers, Tools, checked_tools
-from dp_middleware.conversation.memo import Entries, Limits, ReleaseMemo, WhenFull
+from dp_middleware.conversation.memo import Entries, ReleaseMemo, WhenFull
 from dp_middleware.conversation.memo_file import FileMemo
-from dp_middleware.conversation.messages import Message, events_of
-from dp_middleware.conversation.names import (
+from dp_middleware.conversation.messages import (
     ONCE as ONCE,
-    AnyItem,
-    Digests,
     Event,
-    Item as Item,
+    Message,
     by_role,
-    checked,
+    events_of,
 )
-from dp_middleware.conversation.notebook import Notebook
-from dp_middleware.conversation.releaser import Released, Releaser, public
+from dp_middleware.conversation.notebook import Admitted, Digests, Notebook, Unknown
+from dp_middleware.conversation.releaser import Released
 from dp_middleware.conversation.saved import Saved, load, save
-from dp_middleware.conversation.transcript import (
-    Admitted,
-    Unknown,
-    admit,
-    name_of_last_answer,
-)
-from dp_middleware.errors import EventRefused, NotPrepared, ParameterError
-from dp_middleware.privacy.releases import Release, shared_receipts, write_releases
+from dp_middleware.errors import ParameterError, guarded
+from dp_middleware.privacy.releases import shared_receipts
 from dp_middleware.sanitizers.sanitizer import Sanitizer
-from dp_middleware.sanitizers.spans import PART, Detector, parts_of_message
+from dp_middleware.sanitizers.spans import Detector
 
 MONTH = 30 * 24 * 3600.0
 """Seconds."""
-
-_SAME = 1e-9  # nats
-_TWINS = 32  # sessions at other epsilons that are kept: calibrating them is slow
 
 Place = tuple[str | None, str | None, str]
 """Of a transcript: its conversation's name, a reference, and whose it is."""
 
 
-class Session:
+class Session(Events):
     """Releases the messages of conversations: one release and one charge per event.
 
     An event is a message of a transcript, known by its id. Seen again with the same text and role,
@@ -88,12 +76,6 @@ class Session:
             written with another key.
     """
 
-    sanitizer: Sanitizer
-    restores: bool = False
-    """Whether what the user is shown of a remote answer differs from it."""
-    _first: Self
-    _at: dict[float, Self]
-
     def __init__(
         self,
         sanitizer: Sanitizer,
@@ -113,15 +95,18 @@ class Session:
                 "session of their own: pseudonyms.session()"
             )
         _validate.one_of(("one", "many"), subjects=subjects)
-        self.subjects = subjects
-        limits = Limits(capacity=capacity, expires=expires, when_full=when_full, clock=clock)
-        self._scopes = by_role(scope)
         if memo is not None and key is None:
             raise ParameterError("expected key= with a memo file, 32 bytes kept in another place")
-        self.sanitizer = sanitizer
+        self.sanitizer, self.subjects = sanitizer, subjects
+        self._scopes = by_role(scope)
         self._digests = digests = Digests(key)
-        entries = Entries() if memo is None else FileMemo(memo, digests.of, sanitizer.ledger)
-        self._memo = ReleaseMemo(entries, limits, digests)
+        self._memo = ReleaseMemo(
+            Entries() if memo is None else FileMemo(memo, digests.of, sanitizer.ledger),
+            capacity=capacity,
+            expires=expires,
+            when_full=when_full,
+            clock=clock,
+        )
         self._warned = set[str]()  # tools that are called with pseudonyms
         self._begin()
 
@@ -130,142 +115,6 @@ class Session:
 
     def __getstate__(self) -> NoReturn:
         raise TypeError("expected a session to stay in its process: it holds a key; make another")
-
-    @property
-    def scopes(self) -> Mapping[str, Detector]:
-        """What is private in a message, by role; a role without one is released whole."""
-        return self._scopes
-
-    # releases ------------------------------------------------------------------------------------
-
-    def release(self, event_id: str, role: str, text: str, *, conversation: str = "") -> Release:
-        """Returns what goes out for a message.
-
-        Args:
-            event_id: Identifies the message in its conversation; the same whenever it is sent
-                again.
-            role: ``"user"``, ``"system"``, ``"tool"``: private; ``"assistant"``: from the remote
-                model.
-            text: Private, as is every text but a noted one.
-            conversation: Its name, needed where two conversations may have equal ids: one message
-                would be taken for an edited version of the other.
-
-        Raises:
-            EventRefused: An assistant's text that was not noted, a noted event with another
-                role, or a full memo.
-            BudgetExhausted: From the ledger; nothing was drawn.
-            DPMiddlewareError: As :meth:`Sanitizer.release`.
-        """
-        if not event_id:
-            raise ParameterError("expected an event id; use release_many for a transcript without")
-        return self.release_many([(event_id, role, text)], conversation=conversation)[0]
-
-    def release_many(
-        self, items: Iterable[AnyItem], *, conversation: str = "", unknown: Unknown = "refuse"
-    ) -> list[Release]:
-        """Returns what goes out for a transcript, message by message.
-
-        Args:
-            items: ``(event_id, role, text)`` each, or messages as chat clients keep them, such as
-                ``{"role": "user", "content": text}``, of which other keys are never sent. Instead
-                of ``None`` for an id, or none at all, stands a keyed digest of the transcript up to
-                and with the message: then the transcript must start at the conversation's
-                beginning, and a change makes all messages from there on new ones. :data:`ONCE` is
-                for texts as of :meth:`release_once`.
-            conversation: Its name; two without ids that begin with the same texts under the same
-                name begin with the same releases.
-            unknown: What happens to an assistant's text that was not noted: ``"refuse"``, or
-                ``"pass"``, which **declares it public**: it goes out as it is, certified as such;
-                or a function from such a text to whether it passes.
-
-        Raises:
-            EventRefused: As :meth:`release`, before anything is charged.
-            DPMiddlewareError: As :meth:`release`. What was released before an error stays in the
-                memo.
-        """
-        within = self._conversation(conversation)
-        admitted = admit(self._memo, self._digests, within, items, unknown)
-        return [entry.release for entry in self._released(admitted, within)]
-
-    def release_once(self, role: str, text: str, *, conversation: str = "") -> Release:
-        """Returns what goes out for a text that will never come again; kept in no memo.
-
-        Args:
-            role: A private one, ``"user"``, ``"system"`` or ``"tool"``; says which scope.
-            text: Private. Whenever it comes again, it is a new release and a new charge.
-            conversation: Its name, which matters to a session with pseudonyms.
-
-        Raises:
-            EventRefused: An assistant's text.
-            BudgetExhausted: From the ledger; nothing was drawn.
-            DPMiddlewareError: As :meth:`Sanitizer.release`.
-        """
-        checked((ONCE, role, text))
-        if role == "assistant":
-            raise EventRefused("expected a private role for a text without an event, got assistant")
-        releaser = self._releaser(self._conversation(conversation))
-        return self._memo.release_once(text, releaser, self._scopes.get(role)).release
-
-    def check(self, items: Iterable[AnyItem], *, conversation: str = "") -> None:
-        """Raises where :meth:`release_many` would refuse a transcript; charges nothing.
-
-        Raises:
-            EventRefused: As there.
-        """
-        admit(self._memo, self._digests, self._conversation(conversation), items, "refuse")
-
-    async def arelease(
-        self, event_id: str, role: str, text: str, *, conversation: str = ""
-    ) -> Release:
-        """Does as :meth:`release`, without blocking the event loop."""
-        return await asyncio.to_thread(
-            self.release, event_id, role, text, conversation=conversation
-        )
-
-    async def arelease_many(self, items: Iterable[AnyItem], **options: Any) -> list[Release]:
-        """Does as :meth:`release_many`, without blocking the event loop."""
-        return await asyncio.to_thread(self.release_many, items, **options)
-
-    async def arelease_once(self, role: str, text: str, *, conversation: str = "") -> Release:
-        """Does as :meth:`release_once`, without blocking the event loop."""
-        return await asyncio.to_thread(self.release_once, role, text, conversation=conversation)
-
-    def _released(self, admitted: Sequence[Admitted], within: bytes) -> list[Released]:
-        """What goes out for the messages; another mechanism makes every event a new one."""
-        settings, releaser = self._settings(), self._releaser(within)
-        released = [self._release(message, settings, releaser) for message in admitted]
-        write_releases(
-            [(m.public is None, r.release) for m, r in zip(admitted, released, strict=True)]
-        )
-        return released
-
-    def _settings(self) -> str:
-        own = self.sanitizer.certificate
-        return f"{own.mechanism}/{own.space}/{own.adjacency.fingerprint}"
-
-    def _release(self, message: Admitted, settings: str, releaser: Releaser) -> Released:
-        event_id, role, text, _ = message.event
-        if message.public is not None and not (
-            self.restores and message.public[1] == "declared-public"  # with originals, maybe
-        ):
-            return Released(public(*message.public, self.sanitizer))
-        scope = self._scopes.get(role)
-        if PART in text and scope is None and not self.restores:
-            if self.sanitizer.certificate.unit == "text":
-                text = text.replace(PART, "\n")
-            else:
-                scope = parts_of_message
-        if event_id is ONCE:
-            return self._memo.release_once(text, releaser, scope)
-        event = self._digests.event(message.name, settings)
-        return self._memo.release(event, role, text, releaser, scope)
-
-    def _releaser(self, within: bytes) -> Releaser:
-        """Returns what releases the texts of a conversation."""
-        return self.sanitizer
-
-    def _conversation(self, name: str) -> bytes:
-        return self._digests.of("conversation", self.sanitizer.subject or "", name)
 
     # requests and their answers ------------------------------------------------------------------
 
@@ -311,6 +160,10 @@ class Session:
             self._exchange, transcript, place, unknown, checked_tools(tools), saved, quoted
         )
 
+    async def aexchange(self, transcript: Sequence[Message], **options: Any) -> Exchange:
+        """Does as :meth:`exchange`, without blocking the event loop."""
+        return await asyncio.to_thread(self.exchange, transcript, **options)
+
     def exchanges(
         self,
         transcripts: Sequence[Sequence[Message]],
@@ -321,15 +174,10 @@ class Session:
     ) -> list[Exchange]:
         """Does as :meth:`exchange` for several transcripts, all of which are looked at first."""
         place = (conversation or None, None, "")
-        if len(transcripts) > 1:
-            for transcript in transcripts:
-                guarded(self._admit, events_of(transcript), place, unknown)
+        for transcript in transcripts if len(transcripts) > 1 else ():
+            guarded(self._admit, events_of(transcript), place, unknown)
         options: Any = {"conversation": conversation, "unknown": unknown, "tools": tools}
         return [self.exchange(transcript, **options) for transcript in transcripts]
-
-    async def aexchange(self, transcript: Sequence[Message], **options: Any) -> Exchange:
-        """Does as :meth:`exchange`, without blocking the event loop."""
-        return await asyncio.to_thread(self.exchange, transcript, **options)
 
     def _exchange(
         self,
@@ -345,10 +193,11 @@ class Session:
         with shared_receipts() as receipt:
             released = session._released(admitted, notebook.within)
         restorers, used = session._way_back(notebook, admitted, released, quoted)
-        texts = (entry.release.text for entry in released)
+        texts = (event.release.text for event in released)
+        rows = () if saved is None else (admitted, released)
         return Exchange(
             sent=tuple(m if m.public else _copy(m, next(texts)) for m in transcript),
-            releases=tuple(entry.release for entry in released),
+            releases=tuple(event.release for event in released),
             receipt=receipt,
             conversation=notebook.name,
             _events=tuple(events),
@@ -357,9 +206,7 @@ class Session:
             _tools=tools,
             _warned=self._warned,
             _used=used,
-            saved={}
-            if saved is None
-            else save(self._digests, admitted, released, self._settings()),
+            saved=save(self._digests, *rows, self._settings()) if rows else {},
         )
 
     def _admit(
@@ -377,13 +224,9 @@ class Session:
             EventRefused: One of the messages cannot be released.
         """
         (name, after, whose), session = place, self
-        notebook = Notebook(
-            memo=self._memo,
-            digests=self._digests,
-            whose=f"{self.sanitizer.subject or ''}\x1f{whose}",
-            named=name is not None,
-        )
-        used = frozenset[str]()
+        whose = f"{self.sanitizer.subject or ''}\x1f{whose}"
+        named, used = name is not None, frozenset[str]()
+        notebook = replace(self._notebook(b""), whose=whose, named=named)
         if after is not None:
             name, used = notebook.kept(after)
         elif name is None and all(event.id is ONCE or event.aside for event in events):
@@ -394,11 +237,9 @@ class Session:
         notebook = replace(notebook, name=name, within=within, used=used)
         if saved is not None:
             settings = self._settings()
-            rows = load(self._digests, within, events, saved, settings, restores=self.restores)
-            self._memo.adopt(rows)
-        by_hand = None if notebook.named else partial(session._conversation, "")
-        admitted = admit(self._memo, self._digests, within, events, unknown, by_hand)
-        return notebook, session, admitted
+            self._memo.adopt(load(notebook, events, saved, settings, restores=self.restores))
+        by_hand = None if named else partial(session._conversation, "")
+        return notebook, session, notebook.admit(events, unknown, by_hand)
 
     def _way_back(
         self,
@@ -410,12 +251,7 @@ class Session:
         """What restores an answer, and the pseudonyms that stand for values of this transcript."""
         return None, tuple(notebook.used)
 
-    def restore(self, text: str, *, conversation: str = "") -> str:
-        """Returns what the user is shown of a remote answer: here just that.
-
-        A session with pseudonyms puts the originals in their place; see :class:`Pseudonyms`.
-        """
-        return text
+    # answers -------------------------------------------------------------------------------------
 
     def restore_stream(self, pieces: Iterable[str], *, conversation: str = "") -> Iterator[str]:
         """Does as :meth:`restore`, for an answer in pieces."""
@@ -424,144 +260,6 @@ class Session:
     def restore_value(self, value: Any, *, conversation: str = "") -> Any:
         """Does as :meth:`restore`, for all strings of nested dicts, lists and tuples."""
         return value
-
-    def note_remote(
-        self,
-        event_id: str | None,
-        text: str,
-        *,
-        conversation: str = "",
-        transcript: Iterable[AnyItem] | None = None,
-    ) -> None:
-        """Tells the session what the remote model answered; it may then go out again.
-
-        Args:
-            event_id: The id that the answer will have in the transcript, by which alone it is
-                known. ``None``: it has none and is known by its public text, or by what
-                :meth:`restore` makes of that. Then any assistant's message without an id that has
-                just these words goes out, also one that was extracted locally: where both may say
-                "yes", give ids or ``transcript``.
-            text: The remote model's own words: ``Answer.remote_text``, never ``Answer.text``.
-            conversation: As for :meth:`release`.
-            transcript: Private, as of :meth:`release_many`: the messages up to and with the one
-                that stands for this answer, such as an extracted one, and that has no id. It is
-                then known by its place behind these messages.
-
-        Raises:
-            EventRefused: The event was released as a private one, or the memo is full.
-            ParameterError: A transcript that does not end with an assistant's message without id.
-        """
-        checked((event_id, "assistant", text))
-        within = self._conversation(conversation)
-        if transcript is not None:
-            name = name_of_last_answer(self._digests, within, transcript)
-        elif event_id is not None:
-            name = self._digests.of_id(within, event_id)
-        else:
-            for words in dict.fromkeys((text, self.restore(text, conversation=conversation))):
-                self._memo.note(self._digests.answer(within, words), text, None)
-            return
-        self._memo.note(self._digests.note(name), text, self._digests.private(name))
-
-    def digest(self, *parts: str) -> str:
-        """Returns a mark by which texts are known again, for what is kept outside of the memo.
-
-        It is keyed: without the session's key it tells nothing, and another process has the same
-        only with the same ``key=``, another subject never.
-
-        Args:
-            parts: Private or public; their lengths count.
-
-        Returns:
-            64 hexadecimal digits.
-        """
-        return self._digests.of("mark", self.sanitizer.subject or "", *parts).hex()
-
-    # sessions that share its memo, key, scope and limits -----------------------------------------
-
-    def at(self, epsilon: float) -> Self:
-        """Returns the same session at another epsilon; see :meth:`Sanitizer.at`.
-
-        Memo, key, scope, limits, ledger and noted answers are shared. A private event, known by
-        its id *and* the mechanism, is another one here: a new release and a new charge, and both
-        releases together are worth the sum of their epsilons. Safe for threads. An epsilon that
-        is asked for again finds its releases.
-
-        Args:
-            epsilon: Nats per token occurrence, a public number.
-
-        Returns:
-            This session or the one it came from, if it has this epsilon or the same calibrated
-            mechanism; a certified epsilon may be just below.
-
-        Raises:
-            CannotCalibrate: The mechanism cannot reach this epsilon.
-        """
-        _validate.positive(epsilon=epsilon)
-        first = self._first
-        for session in (self, first):
-            if abs(session.sanitizer.certificate.epsilon - epsilon) <= _SAME:
-                return session
-        twin = first._at.pop(epsilon, None)
-        if twin is None:  # two that are made at once share all
-            sanitizer, own = first.sanitizer.at(epsilon), first.sanitizer.certificate
-            same = sanitizer.certificate.mechanism == own.mechanism
-            twin = first if same else first._with(sanitizer)
-        first._at[epsilon] = twin
-        for old in list(first._at)[:-_TWINS]:
-            first._at.pop(old, None)
-        return twin
-
-    def prepared_at(self, epsilon: float) -> Self:
-        """Does as :meth:`at`, for an epsilon that a call asks for: refused if it takes a search.
-
-        Prepared is what :meth:`at` gave before, what the cache folder has, from another process or
-        ``dp-middleware prepare``, what comes with the package, and whatever takes no time.
-
-        Raises:
-            NotPrepared: None of these.
-            CannotCalibrate: As :meth:`at`.
-        """
-        own = self._first.sanitizer.certificate.epsilon
-        known = {own, self.sanitizer.certificate.epsilon, *self._first._at}
-        if epsilon in known or abs(own - epsilon) <= _SAME or self.sanitizer.is_prepared(epsilon):
-            return self.at(epsilon)
-        raise NotPrepared(
-            f"expected an epsilon that is prepared, got {epsilon:g}; this session has "
-            f"{', '.join(f'{nats:g}' for nats in sorted(known))}: prepare others when the server "
-            f"starts, by session.at({epsilon:g}) or `dp-middleware prepare --epsilon {epsilon:g}`"
-        )
-
-    def for_subject(self, subject: str) -> Self:
-        """Returns the same session in the name of another subject, whose budget is charged.
-
-        Memo, key, scope and limits are shared, events and noted answers are not: conversations of
-        different subjects never have a release in common, whatever their names. Safe for threads.
-
-        Args:
-            subject: A public name, told by who is logged in, never by what a user sends.
-
-        Raises:
-            ParameterError: No name.
-        """
-        sanitizer = self.sanitizer.for_subject(subject)
-        if subject == self.sanitizer.subject:
-            return self
-        return self._with(sanitizer)._begin()
-
-    def alone(self) -> Self:
-        """Returns the same session for texts of no conversation, whose pseudonyms nobody keeps."""
-        return self
-
-    def _begin(self) -> Self:
-        """The first session of its subject, from which those at other epsilons are made."""
-        self._first, self._at = self, {}  # the latest last
-        return self
-
-    def _with(self, sanitizer: Sanitizer) -> Self:
-        twin = object.__new__(type(self))
-        twin.__dict__.update(self.__dict__, sanitizer=sanitizer)
-        return twin
 
 
 def _copy(message: Message, text: str) -> Message:

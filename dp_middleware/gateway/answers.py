@@ -1,15 +1,18 @@
-"""Answers to chats and completions, whole or in pieces, as the client is shown them."""
+"""Whole answers to chats, as the client is shown them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
+
+from starlette.responses import JSONResponse, Response
 
 from dp_middleware.conversation.exchange import Exchange
 from dp_middleware.conversation.messages import Message, ToolCall
-from dp_middleware.conversation.reply import Reply
-from dp_middleware.errors import DPMiddlewareError
-from dp_middleware.gateway.failures import LACKING, Failure, garbage, read
+from dp_middleware.gateway.extraction import Extraction
+from dp_middleware.gateway.failures import garbage, read
+from dp_middleware.gateway.turns import DONE, Turn, in_thread
+from dp_middleware.gateway.upstream import sse
 
 
 def shown_chat(
@@ -70,111 +73,29 @@ def _changed(message: dict[str, Any], visible: Message) -> dict[str, Any]:
     return changed
 
 
-def shown_texts(exchange: Exchange, answer: dict[str, Any]) -> dict[str, Any]:
-    """Returns whole completions of prompts as the client is shown them; an echo of a prompt too.
+async def extracted(turn: Turn, path: str, extraction: Extraction) -> Response:
+    """Returns the answer that a local model made of the upstream's, which is waited for whole."""
+    whole = {k: value for k, value in turn.body.items() if k not in ("stream", "stream_options")}
+    answer = await turn.call.gateway.upstream.ask(path, whole)
+    transcript = turn.plan.transcript
+    shown = await in_thread(
+        lambda: shown_chat(turn.exchange, answer, lambda said: extraction.fitted(said, transcript)),
+        extraction.threads,
+    )
+    if not turn.body.get("stream"):
+        return JSONResponse(shown, headers=turn.headers)
+    events = b"".join(map(sse, _chunks(shown))) + DONE
+    return Response(events, media_type="text/event-stream", headers=turn.headers)
 
-    Raises:
-        Failure: It is none.
-    """
-    choices = answer.get("choices")
-    if not isinstance(choices, list) or not all(
-        isinstance(c, dict) and isinstance(c.get("text"), str) for c in choices
-    ):
-        raise garbage()
-    return {**answer, "choices": [{**c, "text": exchange.restore(c["text"])} for c in choices]}
 
-
-class ChatStream:
-    """The events of a streamed chat."""
-
-    named = False
-
-    def __init__(self, exchange: Exchange) -> None:
-        self._exchange = exchange
-        self._replies: dict[int, Reply] = {}  # by the places of their choices
-        self._open: set[int] = set()
-
-    def feed(self, event: dict[str, Any]) -> list[dict[str, Any]]:
-        """Returns what is sent for one of the upstream's events; see :class:`Events`."""
-        before, choices = list[dict[str, Any]](), []
-        try:
-            for choice in event.get("choices") or ():
-                place = int(choice.get("index", 0))
-                if place not in self._replies:
-                    self._replies[place] = Reply(self._exchange)
-                    self._open.add(place)
-                if choice.get("finish_reason"):
-                    self._open.discard(place)
-                choices.append(self._shown(choice, place, before))
-        except DPMiddlewareError:
-            raise
-        except LACKING:
-            raise garbage() from None
-        head = {name: value for name, value in event.items() if name != "usage"}
-        return [*({**head, "choices": [own]} for own in before), {**event, "choices": choices}]
-
-    def _shown(
-        self, choice: dict[str, Any], place: int, before: list[dict[str, Any]]
-    ) -> dict[str, Any]:
-        """One choice of an event; what was held back stands before its end."""
-        reply, delta = self._replies[place], dict(choice.get("delta") or {})
-        for name in ("content", "refusal"):
-            if isinstance(piece := delta.get(name), str):
-                delta[name] = reply.text(piece, name)
+def _chunks(answer: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """A whole answer as the events of a stream: one for each choice, and one for its end."""
+    head = {k: value for k, value in answer.items() if k not in ("choices", "usage")}
+    head["object"] = "chat.completion.chunk"
+    for choice in answer["choices"]:
+        delta = dict(choice["message"])
         if calls := delta.get("tool_calls"):
-            delta["tool_calls"] = [_fed(reply, call) for call in calls]
-        if place not in self._open and (rest := _rest(reply)):
-            held = {"index": place, "delta": delta, "finish_reason": None}
-            before += [held, {**held, "delta": rest}]
-            delta = {}
-        return {**choice, "delta": delta}
-
-    def complete(self) -> bool:
-        """Tells whether all answers that began have ended."""
-        return bool(self._replies) and not self._open
-
-    def broken(self, failure: Failure) -> dict[str, Any]:
-        """Returns the event that OpenAI's clients expect."""
-        return failure.body()
-
-    def note(self, *, left: bool = False) -> None:
-        """Tells the session what was said."""
-        for reply in self._replies.values():
-            reply.end(left=left)
-
-
-def _fed(reply: Reply, call: dict[str, Any]) -> dict[str, Any]:
-    function, place = call.get("function") or {}, int(call.get("index", 0))
-    if not reply.has_call(place):
-        reply.call(place, str(call["id"]), str(function["name"]))
-    piece = function.get("arguments")
-    if not isinstance(piece, str):
-        return call
-    return {**call, "function": {**function, "arguments": reply.arguments(piece, place)}}
-
-
-def _rest(reply: Reply) -> dict[str, Any]:
-    """A delta with what was held back."""
-    rests = reply.close_all()
-    delta: dict[str, Any] = {name: rest for name, rest in rests.items() if isinstance(name, str)}
-    calls = [
-        {"index": place, "function": {"arguments": rest}}
-        for place, rest in rests.items()
-        if isinstance(place, int)
-    ]
-    return {**delta, "tool_calls": calls} if calls else delta
-
-
-class TextStream(ChatStream):
-    """The events of streamed completions of prompts, which are no messages."""
-
-    def _shown(
-        self, choice: dict[str, Any], place: int, before: list[dict[str, Any]]
-    ) -> dict[str, Any]:
-        reply = self._replies[place]
-        text = reply.text(choice.get("text") or "")
-        rest = "" if place in self._open else reply.close("text")
-        return {**choice, "text": text + rest}
-
-    def note(self, *, left: bool = False) -> None:
-        """Notes nothing."""
+            delta["tool_calls"] = [{"index": k, **call} for k, call in enumerate(calls)]
+        end = {"index": choice.get("index", 0), "delta": {}, "finish_reason": None}
+        yield {**head, "choices": [{**end, "delta": delta}]}
+        yield {**head, "choices": [{**end, "finish_reason": choice.get("finish_reason")}]}

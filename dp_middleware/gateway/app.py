@@ -24,8 +24,9 @@ from dp_middleware.gateway.chat import chat
 from dp_middleware.gateway.failures import NO_RETRY, Failure, failure_of
 from dp_middleware.gateway.guardrail import guardrail
 from dp_middleware.gateway.playground import gateway_routes
+from dp_middleware.gateway.releasing import Releases, releases_of
 from dp_middleware.gateway.responses import responses
-from dp_middleware.gateway.service import Call, Gateway, Releases, releases_of
+from dp_middleware.gateway.service import Call, Gateway
 from dp_middleware.gateway.settings import GUARDRAIL, Settings
 from dp_middleware.gateway.texts import completions, embeddings
 
@@ -129,7 +130,8 @@ class _Door:
         with measures.inside.track_inprogress():
             try:
                 with self._gateway.gate:
-                    response = await self._answer(Request(scope, receive))
+                    call = await self._gateway.let_in(Request(scope, receive), self._policy)
+                    response = await self._handler(call)
                     await response(scope, receive, send)
             except Exception as error:
                 if response is None or not getattr(response, "begun", True):
@@ -148,27 +150,6 @@ class _Door:
         if self._path in _CHARGED_AGAIN and failure.code.startswith("upstream"):
             failure.headers.update(NO_RETRY)
         return failure.response()
-
-    async def _answer(self, request: Request) -> Response:
-        gateway = self._gateway
-        client = gateway.clients.asking(request.headers)
-        if client is None:
-            message = "expected a key of this gateway: Authorization: Bearer KEY"
-            raise Failure(401, message, "invalid_api_key")
-        gateway.gate.count(client.id)
-        if request.scope.get("query_string"):  # not request.url: Host has a part in that
-            raise Failure(400, "expected no query behind the path", "unknown_field")
-        body = await gateway.gate.body(request) if self._method == "POST" else {}
-        call = Call(
-            gateway=gateway,
-            client=client,
-            request=request,
-            body=body,
-            policy_name=self._policy,
-            policy=gateway.settings.policies[self._policy],
-            session=gateway.sessions.of(self._policy, client),
-        )
-        return await self._handler(call)
 
 
 class _Quiet:

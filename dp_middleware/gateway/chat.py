@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
 from starlette.responses import JSONResponse, Response
 
+from dp_middleware.conversation.exchange import Exchange, Reply
 from dp_middleware.conversation.messages import Message, Role, ToolCall
+from dp_middleware.errors import DPMiddlewareError
 from dp_middleware.gateway import fields
-from dp_middleware.gateway.answers import ChatStream, shown_chat
-from dp_middleware.gateway.extraction import Extraction
+from dp_middleware.gateway.answers import extracted, shown_chat
+from dp_middleware.gateway.failures import LACKING, Failure, garbage
 from dp_middleware.gateway.fields import Check, flag, one_of, record, refuse, text, whole
 from dp_middleware.gateway.service import Call
 from dp_middleware.gateway.settings import Policy
@@ -19,15 +21,13 @@ from dp_middleware.gateway.turns import (
     DONE,
     EventStream,
     Plan,
-    Turn,
     in_thread,
     named,
     released,
-    sse,
 )
 
 PATH = "/chat/completions"
-_MOST = 2000  # messages, or parts of one
+_MOST = 2000  # messages, or calls in one
 _ROLES: dict[str, Role] = {
     "system": "system",
     "developer": "system",
@@ -39,42 +39,13 @@ _ROLES: dict[str, Role] = {
 async def chat(call: Call) -> Response:
     """Releases the messages, asks the upstream, shows its answer."""
     turn = await released(call, plan_of)
-    extraction = call.gateway.sessions.extractions.get(call.policy_name)
-    if extraction is not None:
-        return await _extracted(turn, extraction)
+    if call.extraction is not None:
+        return await extracted(turn, PATH, call.extraction)
     if turn.body.get("stream"):
         return EventStream(turn, PATH, ChatStream(turn.exchange), ends=DONE)
     answer = await call.gateway.upstream.ask(PATH, turn.body)
     shown = await in_thread(lambda: shown_chat(turn.exchange, answer))
     return JSONResponse(shown, headers=turn.headers)
-
-
-async def _extracted(turn: Turn, extraction: Extraction) -> Response:
-    """The answer that a local model made of the upstream's, which is waited for whole."""
-    whole = {k: value for k, value in turn.body.items() if k not in ("stream", "stream_options")}
-    answer = await turn.call.gateway.upstream.ask(PATH, whole)
-    transcript = turn.plan.transcript
-    shown = await in_thread(
-        lambda: shown_chat(turn.exchange, answer, lambda said: extraction.fitted(said, transcript)),
-        extraction.threads,
-    )
-    if not turn.body.get("stream"):
-        return JSONResponse(shown, headers=turn.headers)
-    events = b"".join(map(sse, _chunks(shown))) + DONE
-    return Response(events, media_type="text/event-stream", headers=turn.headers)
-
-
-def _chunks(answer: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """A whole answer as the events of a stream: one for each choice, and one for its end."""
-    head = {k: value for k, value in answer.items() if k not in ("choices", "usage")}
-    head["object"] = "chat.completion.chunk"
-    for choice in answer["choices"]:
-        delta = dict(choice["message"])
-        if calls := delta.get("tool_calls"):
-            delta["tool_calls"] = [{"index": k, **call} for k, call in enumerate(calls)]
-        end = {"index": choice.get("index", 0), "delta": {}, "finish_reason": None}
-        yield {**head, "choices": [{**end, "delta": delta}]}
-        yield {**head, "choices": [{**end, "finish_reason": choice.get("finish_reason")}]}
 
 
 def plan_of(call: Call) -> Plan:
@@ -119,7 +90,7 @@ def transcript_of(messages: Any, *, public_system: bool) -> list[Message]:
         if role == "tool" and checked["tool_call_id"] not in known:
             raise refuse(f"{where}.tool_call_id", "that of a call in an earlier message")
         public = public_system and _ROLES[role] == "system"
-        texts = tuple(checked["content"])
+        texts = fields.texts_in(checked["content"])
         transcript.append(Message(role=_ROLES[role], texts=texts, public=public))
     return transcript
 
@@ -149,34 +120,100 @@ def _answer(sent: Message) -> dict[str, Any]:
     return {"role": "assistant", "content": sent.text or None, **sent.extra, "tool_calls": calls}
 
 
-def _content(value: Any, where: str) -> list[str]:
-    """Texts; any other kind of part is refused."""
-    if isinstance(value, str):
-        return [text(value, where)]
-    if not isinstance(value, list):
-        raise refuse(where, "a text, or a list of parts of text")
-    return [part["text"] for part in fields.many(_part, most=_MOST)(value, where)]
-
-
-def _part(value: Any, where: str) -> Any:
-    kind = value.get("type") if isinstance(value, dict) else None
-    one_of("text")(kind, f"{where}.type")
-    return _TEXT_PART(value, where)
-
-
 def _said(message: Any, where: str) -> Message:
     """An assistant's message; what else a client keeps of it is dropped."""
     checked = _ASSISTANT(message, where)
     refusal = checked.get("refusal")
     return Message(
         role="assistant",
-        texts=tuple(checked.get("content", ())),
+        texts=fields.texts_in(checked.get("content", ())),
         calls=tuple(
             ToolCall(call["id"], call["function"]["name"], call["function"]["arguments"])
             for call in checked.get("tool_calls", ())
         ),
         extra={"refusal": refusal} if refusal else {},
     )
+
+
+class ChatStream:
+    """The events of a streamed chat."""
+
+    named = False
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+        self._replies: dict[int, Reply] = {}  # by the places of their choices
+        self._open: set[int] = set()
+
+    def feed(self, event: dict[str, Any]) -> list[dict[str, Any]]:
+        """Returns what is sent for one of the upstream's events; see :class:`Events`."""
+        before, choices = list[dict[str, Any]](), []
+        try:
+            for choice in event.get("choices") or ():
+                place = int(choice.get("index", 0))
+                if place not in self._replies:
+                    self._replies[place] = Reply(self._exchange)
+                    self._open.add(place)
+                if choice.get("finish_reason"):
+                    self._open.discard(place)
+                choices.append(self._shown(choice, place, before))
+        except DPMiddlewareError:
+            raise
+        except LACKING:
+            raise garbage() from None
+        head = {name: value for name, value in event.items() if name != "usage"}
+        return [*({**head, "choices": [own]} for own in before), {**event, "choices": choices}]
+
+    def _shown(
+        self, choice: dict[str, Any], place: int, before: list[dict[str, Any]]
+    ) -> dict[str, Any]:
+        """One choice of an event; what was held back stands before its end."""
+        reply, delta = self._replies[place], dict(choice.get("delta") or {})
+        for name in ("content", "refusal"):
+            if isinstance(piece := delta.get(name), str):
+                delta[name] = reply.text(piece, name)
+        if calls := delta.get("tool_calls"):
+            delta["tool_calls"] = [_fed(reply, call) for call in calls]
+        if place not in self._open and (rest := _rest(reply)):
+            held = {"index": place, "delta": delta, "finish_reason": None}
+            before += [held, {**held, "delta": rest}]
+            delta = {}
+        return {**choice, "delta": delta}
+
+    def complete(self) -> bool:
+        """Tells whether all answers that began have ended."""
+        return bool(self._replies) and not self._open
+
+    def broken(self, failure: Failure) -> dict[str, Any]:
+        """Returns the event that OpenAI's clients expect."""
+        return failure.body()
+
+    def note(self, *, left: bool = False) -> None:
+        """Tells the session what was said."""
+        for reply in self._replies.values():
+            reply.end(left=left)
+
+
+def _fed(reply: Reply, call: dict[str, Any]) -> dict[str, Any]:
+    function, place = call.get("function") or {}, int(call.get("index", 0))
+    if not reply.has_call(place):
+        reply.call(place, str(call["id"]), str(function["name"]))
+    piece = function.get("arguments")
+    if not isinstance(piece, str):
+        return call
+    return {**call, "function": {**function, "arguments": reply.arguments(piece, place)}}
+
+
+def _rest(reply: Reply) -> dict[str, Any]:
+    """A delta with what was held back."""
+    rests = reply.close_all()
+    delta: dict[str, Any] = {name: rest for name, rest in rests.items() if isinstance(name, str)}
+    calls = [
+        {"index": place, "function": {"arguments": rest}}
+        for place, rest in rests.items()
+        if isinstance(place, int)
+    ]
+    return {**delta, "tool_calls": calls} if calls else delta
 
 
 @cache
@@ -207,11 +244,13 @@ def _request(policy: Policy, models: tuple[str, ...]) -> Check:
     )
 
 
-_TEXT_PART = record({"type": one_of("text"), "text": text}, ("type", "text"))
+_CONTENT = fields.parts_of(
+    {"text": record({"type": one_of("text"), "text": text}, ("type", "text"))}
+)
 _MESSAGES = fields.many(fields.anything, most=_MOST)
-_MESSAGE = record({"role": text, "content": _content}, ("role", "content"))
+_MESSAGE = record({"role": text, "content": _CONTENT}, ("role", "content"))
 _TOOL = record(
-    {"role": text, "content": _content, "tool_call_id": text}, ("role", "content", "tool_call_id")
+    {"role": text, "content": _CONTENT, "tool_call_id": text}, ("role", "content", "tool_call_id")
 )
 _CALL = record(
     {
@@ -225,7 +264,7 @@ _CALL = record(
 _ASSISTANT = record(
     {
         "role": text,
-        "content": _content,
+        "content": _CONTENT,
         "refusal": text,
         "tool_calls": fields.many(_CALL, least=0, most=_MOST),
         "annotations": fields.anything,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from dp_middleware.gateway.failures import Failure
@@ -12,7 +12,7 @@ from dp_middleware.gateway.settings import Policy
 Check = Callable[[Any, str], Any]
 """The value, if it is what it should be in this place; else :class:`Failure`."""
 
-_MOST_TOOLS = 256
+_MOST_TOOLS, _MOST_PARTS = 256, 2000
 
 FREE_TEXT = frozenset({
     "user", "metadata", "safety_identifier", "prompt_cache_key", "logit_bias", "name", "names",
@@ -118,6 +118,27 @@ def record(allowed: Mapping[str, Check], required: tuple[str, ...] = ()) -> Chec
 def either(kind: type, check: Check, other: Check) -> Check:
     """One check for values of a type, another one for all others."""
     return lambda value, where: (check if isinstance(value, kind) else other)(value, where)
+
+
+def parts_of(kinds: Mapping[str, Check]) -> Check:
+    """A text, or a list of parts of these kinds; always given as parts."""
+
+    def check_part(value: Any, where: str) -> Any:
+        kind = value.get("type") if isinstance(value, dict) else None
+        return kinds[one_of(*kinds)(kind, f"{where}.type")](value, where)
+
+    def check(value: Any, where: str) -> list[dict[str, Any]]:
+        if isinstance(value, str):
+            return [{"text": text(value, where)}]
+        parts: list[dict[str, Any]] = many(check_part, most=_MOST_PARTS)(value, where)
+        return parts
+
+    return check
+
+
+def texts_in(parts: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+    """Returns the texts of checked parts."""
+    return tuple(part["text"] for part in parts)
 
 
 STREAM_OPTIONS = record({"include_usage": flag, "include_obfuscation": flag})

@@ -12,11 +12,10 @@ from starlette.responses import JSONResponse, Response
 from dp_middleware.conversation.guardrail import Rules, release_request, restore_response
 from dp_middleware.conversation.session import Session
 from dp_middleware.errors import DPMiddlewareError, ParameterError
-from dp_middleware.gateway.accounts import count_releases
 from dp_middleware.gateway.failures import failure_of
 from dp_middleware.gateway.fields import anything, one_of, record
 from dp_middleware.gateway.service import Call
-from dp_middleware.gateway.turns import in_thread
+from dp_middleware.gateway.turns import count_releases, in_thread
 
 _OWNER = "user_api_key_hash"
 _SESSION = "x-litellm-session-id"

@@ -6,9 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from dp_middleware.conversation.exchange import Exchange
+from dp_middleware.conversation.exchange import Exchange, Reply
 from dp_middleware.conversation.messages import Message
-from dp_middleware.conversation.reply import Reply
 from dp_middleware.gateway.failures import Failure, garbage, read
 from dp_middleware.gateway.response_items import answer_of
 

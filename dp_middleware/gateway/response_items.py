@@ -7,10 +7,10 @@ from typing import Any
 
 from dp_middleware.conversation.messages import Message, Role, ToolCall
 from dp_middleware.gateway import fields
-from dp_middleware.gateway.fields import Check, anything, one_of, record, refuse, text
+from dp_middleware.gateway.fields import anything, one_of, record, refuse, text
 
 _KINDS = ("message", "function_call", "function_call_output", "reasoning")
-_MOST = 2000  # items, or parts of one
+_MOST = 2000  # items
 _KEPT = ("id", "summary", "content", "encrypted_content")  # of a reasoning item
 
 
@@ -31,18 +31,14 @@ def _message(item: Any, where: str) -> Message:
         raise refuse(where, "an object")
     kind = one_of(*_KINDS)(item.get("type", "message"), f"{where}.type")
     if kind == "function_call_output":
-        return Message(role="tool", texts=_texts(_OUTPUT(item, where)["output"]))
+        return Message(role="tool", texts=fields.texts_in(_OUTPUT(item, where)["output"]))
     if kind != "message":
         return answer_of((_CALL if kind == "function_call" else _REASONING)(item, where), kind)
     role = one_of("system", "developer", "user", "assistant")(item.get("role"), f"{where}.role")
     if role == "assistant":
         return answer_of(_ASSISTANT(item, where), kind)
     own: Role = "user" if role == "user" else "system"
-    return Message(role=own, texts=_texts(_MESSAGE(item, where)["content"]))
-
-
-def _texts(parts: list[dict[str, Any]]) -> tuple[str, ...]:
-    return tuple(part["text"] for part in parts)
+    return Message(role=own, texts=fields.texts_in(_MESSAGE(item, where)["content"]))
 
 
 def answer_of(item: dict[str, Any], kind: str) -> Message:
@@ -84,28 +80,10 @@ def _item(item: dict[str, Any], sent: Message) -> dict[str, Any]:
     return {"role": "assistant", "content": sent.text or sent.extra.get("refusal", "")}
 
 
-def _parts(kinds: dict[str, Check]) -> Check:
-    """A text, or a list of parts of these kinds; always given as parts."""
-
-    def check_part(value: Any, where: str) -> dict[str, Any]:
-        kind = value.get("type") if isinstance(value, dict) else None
-        name = one_of(*kinds)(kind, f"{where}.type")
-        checked: dict[str, Any] = kinds[name](value, where)
-        return checked
-
-    def check(value: Any, where: str) -> list[dict[str, Any]]:
-        if isinstance(value, str):
-            return [{"text": text(value, where)}]
-        parts: list[dict[str, Any]] = fields.many(check_part, most=_MOST)(value, where)
-        return parts
-
-    return check
-
-
 _STATUS = one_of("in_progress", "completed", "incomplete")
 _INPUT_TEXT = record({"type": text, "text": text}, ("text",))
-_INPUT = _parts({"input_text": _INPUT_TEXT})
-_SAID = _parts(
+_INPUT = fields.parts_of({"input_text": _INPUT_TEXT})
+_SAID = fields.parts_of(
     {
         "output_text": record(
             {"type": text, "text": text, "annotations": anything, "logprobs": anything}, ("text",)

@@ -1,4 +1,4 @@
-"""What all routes of a gateway share: ledger, sessions and upstream; and a call of one of them."""
+"""What all routes of a gateway share, and a call of one: who asks, and what one may take."""
 
 from __future__ import annotations
 
@@ -7,124 +7,156 @@ import base64
 import binascii
 import gc
 import hmac
+import json
+import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from hashlib import sha256
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 
 import dp_middleware as dp
-from dp_middleware.errors import DPMiddlewareError
-from dp_middleware.gateway.admission import Clients, Gate
 from dp_middleware.gateway.extraction import Extraction
-from dp_middleware.gateway.failures import Failure
+from dp_middleware.gateway.failures import Failure, not_json
 from dp_middleware.gateway.measures import Measures
-from dp_middleware.gateway.settings import Client, Policy, Settings
+from dp_middleware.gateway.releasing import Pulse, Releases, Sessions, open_ledger
+from dp_middleware.gateway.settings import Client, Limits, Policy, Settings
 from dp_middleware.gateway.upstream import Upstream
-from dp_middleware.privacy.releases import Ledger
 
-Releases = Callable[[Policy, Ledger | None, str], Any]
-"""A ``dp.Sanitizer`` or ``dp.Pseudonyms`` for a policy, with a ledger and a subject."""
-
-_NOBODY = "gateway"  # nothing is released in this name
 _THREADS = 32  # that release, each mostly waiting for the ledger
-_READY = 2.0  # seconds for the ledger, of a gateway that is ready
-_FRESH = 1.0  # seconds for which that counts
 _MAC = 16  # bytes
 _LONGEST = 2000  # characters of an id
+_KEY: Final = "dpk-"
+_LONGEST_KEY = 200  # characters of a key that are looked at
+_MINUTE = 60.0
+_DEEPEST = 50  # arrays and objects in each other
 
 
-def releases_of(policy: Policy, ledger: Ledger | None, subject: str) -> Any:
-    """Makes what a policy asks for, on the default space; calibrating takes minutes once.
+def new_key() -> str:
+    """Makes a key for a client: 256 random bits, shown once and kept nowhere."""
+    return _KEY + secrets.token_urlsafe(32)
 
-    Raises:
-        DPMiddlewareError: It cannot be had.
+
+def hash_of(secret: str, key: str) -> str:
+    """Returns what the configuration holds of a key: HMAC-SHA256 under the secret, in hex.
+
+    A key is as random as the secret, so guessing it is no easier with a fast hash.
     """
-    terms: dict[str, Any] = {"ledger": ledger, "subject": subject}
-    sanitizer = None
-    if policy.mode != "pseudonyms":
-        sanitizer = dp.sanitizer(policy.epsilon, policy.mechanism, **terms)
-    if policy.mode == "sanitizer":
-        return sanitizer
-    terms |= {"kinds": policy.kinds or None, "rest": policy.rest, "on_empty": policy.on_empty}
-    return dp.Pseudonyms(sanitizer=sanitizer, **terms)
+    return hmac.new(secret.encode(), b"client key " + key.encode(), "sha256").hexdigest()
 
 
-def open_ledger(settings: Settings) -> dp.PrivacyLedger | None:
-    """Opens the ledger, with the budgets of clients that have their own.
+class Clients:
+    """The clients by their keys."""
 
-    Raises:
-        LedgerError: It cannot be used.
-        ParameterError: It was created with other terms.
-    """
-    terms = settings.ledger
-    if terms.url is None:
-        return None
-    ledger = dp.PrivacyLedger(terms.url, budget=terms.budget, window=terms.window)
-    for client in settings.clients:
-        if client.budget is not None:
-            ledger.set_budget(client.subject, client.budget)
-    return ledger
+    def __init__(self, secret: str, clients: Iterable[Client]) -> None:
+        self._secret, self._clients = secret, tuple(clients)
 
+    def asking(self, headers: Mapping[str, str]) -> Client | None:
+        """Returns the client of a request: its key is OpenAI's, or LiteLLM's for its guardrails."""
+        key = headers.get("x-api-key")
+        return self.of(headers.get("authorization") or (key and f"Bearer {key}"))
 
-def prepare(settings: Settings) -> None:
-    """Calibrates and certifies for all policies, on disk for the workers; tries the ledger.
-
-    Raises:
-        DPMiddlewareError: Something cannot be had.
-    """
-    for policy in settings.policies.values():
-        _ = releases_of(policy, None, _NOBODY).certificate
-    ledger = open_ledger(settings)
-    if ledger is not None:
-        ledger.close()
+    def of(self, authorization: str | None) -> Client | None:
+        """Returns the client with the key in a header; compares in constant time, with all."""
+        scheme, _, key = (authorization or "").partition(" ")
+        if scheme.lower() != "bearer" or not 0 < len(key) <= _LONGEST_KEY:
+            return None
+        hashed, asking = hash_of(self._secret, key.strip()), None
+        for client in self._clients:
+            if hmac.compare_digest(client.key_hash, hashed):
+                asking = client
+        return asking
 
 
-class Sessions:
-    """A session of every policy for each client, in the name of the client's subject.
+class Gate:
+    """Counts requests of one worker, and limits them."""
 
-    Each has a memo of its own: what one client sends never drops the releases of another, who
-    would be charged for them again. All certificates are computed and all memos opened at once,
-    so that no request waits for one.
+    def __init__(self, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
+        self._limits, self._clock = limits, clock
+        self._inside = 0
+        self._tokens: dict[str, tuple[float, float]] = {}  # what is left, and when
 
-    Raises:
-        DPMiddlewareError: As of ``releases``, or a memo that was written with another secret.
-    """
+    def __enter__(self) -> None:
+        """Lets in one more request, until it is answered.
 
-    def __init__(
-        self, settings: Settings, ledger: dp.PrivacyLedger | None, releases: Releases
-    ) -> None:
-        policies = settings.policies
-        self._settings = settings
-        self._key = sha256(b"session " + settings.secret.get_secret_value().encode()).digest()
-        self._releasers = {n: releases(p, ledger, _NOBODY) for n, p in policies.items()}
-        self.extractions = {n: Extraction(p) for n, p in policies.items() if p.extractor}
-        self._sessions = {
-            (name, client.id): self._session(releaser, client)
-            for name, releaser in self._releasers.items()
-            if releaser.certificate
-            for client in settings.clients
-        }
+        Raises:
+            Failure: Too many at once.
+        """
+        if self._inside >= self._limits.concurrent:
+            raise Failure(429, "too many requests at once", "rate_limit_exceeded", kind="requests")
+        self._inside += 1
 
-    def releaser(self, policy: str, subject: str) -> Any:
-        """Returns what releases under a policy, in the name of a subject; without a memo."""
-        return self._releasers[policy].for_subject(subject)
+    def __exit__(self, *details: object) -> None:
+        self._inside -= 1
 
-    def of(self, policy: str, client: Client) -> dp.Session:
-        """Returns a client's session under a policy."""
-        return self._sessions[policy, client.id]
+    def count(self, client: str) -> None:
+        """Counts a request of a client: a bucket fills evenly, up to a minute's requests.
 
-    def _session(self, releaser: Any, client: Client) -> dp.Session:
-        file = self._settings.memo
-        options: dict[str, Any] = {"key": self._key, "capacity": self._settings.memo_entries}
-        if file is not None:
-            options["memo"] = file.with_name(f"{file.stem}-{client.id}{file.suffix}")
-        is_own = isinstance(releaser, dp.Pseudonyms)
-        session = releaser.session(**options) if is_own else dp.Session(releaser, **options)
-        return session.for_subject(client.subject)
+        Raises:
+            Failure: Too many in a minute.
+        """
+        most, now = float(self._limits.requests_per_minute), self._clock()
+        left, then = self._tokens.get(client, (most, now))
+        left = min(most, left + (now - then) * most / _MINUTE)
+        self._tokens[client] = (left - 1 if left >= 1 else left, now)
+        if left < 1:
+            wait = {"retry-after": str(int((1 - left) * _MINUTE / most) + 1)}
+            message = "too many requests in a minute"
+            raise Failure(429, message, "rate_limit_exceeded", kind="requests", headers=wait)
+
+    async def body(self, request: Request) -> dict[str, Any]:
+        """Reads a request's JSON object.
+
+        Raises:
+            Failure: Too large, too slow, or not a JSON object.
+        """
+        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind != "application/json":
+            raise Failure(415, "expected content-type application/json", "invalid_content_type")
+        if request.headers.get("content-encoding", "identity") != "identity":
+            raise Failure(415, "expected a body without content-encoding", "invalid_encoding")
+        most = self._limits.body_bytes
+        announced = request.headers.get("content-length", "0")
+        if not announced.isdecimal() or len(announced) > 20 or int(announced) > most:
+            raise _too_large(most)
+        data = bytearray()
+        try:
+            async with asyncio.timeout(self._limits.body_seconds):
+                async for piece in request.stream():
+                    data += piece
+                    if len(data) > most:
+                        raise _too_large(most)
+        except (TimeoutError, ClientDisconnect):
+            data.clear()
+            raise Failure(408, "the request's body took too long", "timeout") from None
+        return _object(bytes(data))
+
+
+def _too_large(most: int) -> Failure:
+    return Failure(413, f"expected a body of at most {most} bytes", "too_large")
+
+
+def _object(data: bytes) -> dict[str, Any]:
+    """Parses a body; leaves no trace of what it holds if it cannot be parsed."""
+    try:
+        value = json.loads(data.decode("utf-8"), parse_constant=not_json)
+        if isinstance(value, dict) and not _is_deep(value):
+            return value
+    except (ValueError, RecursionError):
+        value = None
+    raise Failure(400, "expected a JSON object in UTF-8, not nested deeply", "invalid_json")
+
+
+def _is_deep(value: Any) -> bool:
+    level = [value]
+    for _ in range(_DEEPEST + 1):
+        inner = [(v.values() if isinstance(v, dict) else v) for v in level]
+        level = [v for values in inner for v in values if isinstance(v, dict | list)]
+        if not level:
+            return False
+    return True
 
 
 class Gateway:
@@ -138,8 +170,7 @@ class Gateway:
         self.upstream = Upstream(settings, self.measures)
         self.ledger: dp.PrivacyLedger | None = None
         self._sessions: Sessions | None = None
-        self._asked: asyncio.Task[bool] | None = None  # whether the ledger answers ...
-        self._asked_at = 0.0  # ... and when it was asked
+        self._pulse: Pulse | None = None
 
     async def open(self) -> None:
         """Opens the ledger and makes the sessions.
@@ -159,6 +190,7 @@ class Gateway:
     def _open(self) -> None:
         self.ledger = open_ledger(self.settings)
         self._sessions = Sessions(self.settings, self.ledger, self._releases)
+        self._pulse = Pulse(self.ledger)
 
     async def close(self) -> None:
         """Closes connections; what was charged is in the ledger already."""
@@ -178,27 +210,34 @@ class Gateway:
             raise Failure(503, "the gateway is not ready yet", "not_ready", kind="server_error")
         return self._sessions
 
-    async def ready(self) -> bool:
-        """Tells whether it can release: the ledger answers, within its time.
+    async def let_in(self, request: Request, policy: str) -> Call:
+        """Reads a request of a client; the key is looked at before the body is read.
 
-        It is asked in a thread, once at a time and once a second at most.
+        Raises:
+            Failure: A stranger's, or more than a client may take.
         """
-        if self._sessions is None:
-            return False
-        asked, now = self._asked, time.monotonic()
-        if asked is None or (asked.done() and now - self._asked_at > _FRESH):
-            asked = asyncio.create_task(asyncio.to_thread(self._ledger_answers))
-            self._asked, self._asked_at = asked, now
-        done, _ = await asyncio.wait({asked}, timeout=_READY)
-        return bool(done) and asked.result()
+        client = self.clients.asking(request.headers)
+        if client is None:
+            message = "expected a key of this gateway: Authorization: Bearer KEY"
+            raise Failure(401, message, "invalid_api_key")
+        self.gate.count(client.id)
+        if request.scope.get("query_string"):  # not request.url: Host has a part in that
+            raise Failure(400, "expected no query behind the path", "unknown_field")
+        body = await self.gate.body(request) if request.method == "POST" else {}
+        return Call(
+            gateway=self,
+            client=client,
+            request=request,
+            body=body,
+            policy_name=policy,
+            policy=self.settings.policies[policy],
+            session=self.sessions.sessions[policy, client.id],
+            extraction=self.sessions.extractions.get(policy),
+        )
 
-    def _ledger_answers(self) -> bool:
-        try:
-            if self.ledger is not None:
-                self.ledger.account("gateway")
-        except DPMiddlewareError:
-            return False
-        return True
+    async def ready(self) -> bool:
+        """Tells whether it can release: the ledger answers, within its time."""
+        return self._pulse is not None and await self._pulse.beats()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -213,6 +252,7 @@ class Call:
         policy_name: Of this route.
         policy: Of this route.
         session: Releases in the name of the client's subject.
+        extraction: The policy's local model, if it has one.
     """
 
     gateway: Gateway
@@ -222,6 +262,7 @@ class Call:
     policy_name: str
     policy: Policy
     session: dp.Session
+    extraction: Extraction | None
 
     def sign(self, kind: Literal["release", "response"], data: bytes) -> str:
         """Returns an id that holds public data: every worker reads it, nobody else makes one."""

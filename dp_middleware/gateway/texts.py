@@ -8,9 +8,11 @@ from typing import Any
 
 from starlette.responses import JSONResponse, Response
 
+from dp_middleware.conversation.exchange import Exchange
 from dp_middleware.conversation.messages import ONCE, Message
 from dp_middleware.gateway import fields
-from dp_middleware.gateway.answers import TextStream, shown_texts
+from dp_middleware.gateway.chat import ChatStream
+from dp_middleware.gateway.failures import garbage
 from dp_middleware.gateway.fields import Check, one_of, record, text, whole
 from dp_middleware.gateway.service import Call
 from dp_middleware.gateway.settings import Policy
@@ -63,6 +65,35 @@ def plan_of(call: Call, given: dict[str, Any], name: str) -> Plan:
         return {**given, name: released[0] if isinstance(given[name], str) else released}
 
     return Plan(transcript=transcript, conversation=conversation, build=build)
+
+
+def shown_texts(exchange: Exchange, answer: dict[str, Any]) -> dict[str, Any]:
+    """Returns whole completions of prompts as the client is shown them; an echo of a prompt too.
+
+    Raises:
+        Failure: It is none.
+    """
+    choices = answer.get("choices")
+    if not isinstance(choices, list) or not all(
+        isinstance(c, dict) and isinstance(c.get("text"), str) for c in choices
+    ):
+        raise garbage()
+    return {**answer, "choices": [{**c, "text": exchange.restore(c["text"])} for c in choices]}
+
+
+class TextStream(ChatStream):
+    """The events of streamed completions of prompts, which are no messages."""
+
+    def _shown(
+        self, choice: dict[str, Any], place: int, before: list[dict[str, Any]]
+    ) -> dict[str, Any]:
+        reply = self._replies[place]
+        text = reply.text(choice.get("text") or "")
+        rest = "" if place in self._open else reply.close("text")
+        return {**choice, "text": text + rest}
+
+    def note(self, *, left: bool = False) -> None:
+        """Notes nothing."""
 
 
 def _texts(value: Any, where: str) -> Any:

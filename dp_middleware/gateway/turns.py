@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import re
 import time
 from collections.abc import Callable, Sequence
@@ -14,14 +15,13 @@ from typing import Any, Protocol, TypeVar
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from dp_middleware.conversation.boundary import guarded
 from dp_middleware.conversation.exchange import Exchange
 from dp_middleware.conversation.messages import Message, is_structured
-from dp_middleware.conversation.transcript import Unknown
-from dp_middleware.errors import DPMiddlewareError
-from dp_middleware.gateway.accounts import headers_of
+from dp_middleware.conversation.notebook import Unknown
+from dp_middleware.errors import DPMiddlewareError, guarded
 from dp_middleware.gateway.failures import Failure, failure_of
-from dp_middleware.gateway.service import Call
+from dp_middleware.gateway.service import Call, Gateway
+from dp_middleware.gateway.upstream import sse
 
 T = TypeVar("T")
 
@@ -29,6 +29,8 @@ HEADER = "x-dp-conversation"
 DONE = b"data: [DONE]\n\n"
 
 _NAME = re.compile(r"[\x21-\x7e]{1,200}")
+_TIGHT = (",", ":")
+_PUBLIC = ("remote-answer", "declared-public")  # mechanisms of what is public
 _LAST = 10.0  # seconds for the end of an answer
 _EVENT_STREAM = {
     "content-type": "text/event-stream; charset=utf-8",
@@ -119,6 +121,51 @@ def _released(call: Call, plan: Plan) -> Turn:
     )
 
 
+def headers_of(call: Call, exchange: Exchange, seconds: float) -> dict[str, str]:
+    """Counts what a request released, and returns the headers that tell it; public numbers.
+
+    The id of the release holds the account itself, signed.
+    """
+    own = call.session.sanitizer.certificate
+    private = [r for r in exchange.releases if r.certificate.mechanism not in _PUBLIC]
+    draws = len(exchange.receipt.charged)
+    nats = math.fsum(certificate.epsilon for certificate in exchange.receipt.charged)
+    count_releases(call.gateway, draws, nats, seconds)
+    account = {
+        "policy": call.policy_name,
+        "messages": len(private),
+        "tokens": sum(release.tokens_total for release in private),
+        "verbatim": sum(release.tokens_verbatim for release in private),
+        "draws": draws,
+        "nats": nats if math.isfinite(nats) else "inf",
+        "created": int(time.time()),
+    }
+    headers = {
+        "x-dp-release-id": call.sign("release", json.dumps(account, separators=_TIGHT).encode()),
+        "x-dp-epsilon": f"{own.epsilon:.6g}",
+        "x-dp-unit": own.unit,
+        "x-dp-messages": str(account["messages"]),
+        "x-dp-tokens": str(account["tokens"]),
+        "x-dp-tokens-verbatim": str(account["verbatim"]),
+        "x-dp-draws": str(draws),
+        "x-dp-charged-nats": f"{nats:.6g}",
+    }
+    if call.gateway.ledger is not None:
+        remaining = exchange.receipt.remaining  # after the charge; if there was none, ask
+        if remaining is None:
+            remaining = call.gateway.ledger.remaining(call.client.subject)
+        headers["x-dp-budget-remaining"] = f"{remaining:.6g}"
+    return headers
+
+
+def count_releases(gateway: Gateway, draws: int, nats: float, seconds: float) -> None:
+    """Counts what a request drew, for the metrics."""
+    gateway.measures.release_seconds.observe(seconds)
+    gateway.measures.releases.inc(draws)
+    if math.isfinite(nats):
+        gateway.measures.nats.inc(nats)
+
+
 def _words_only(answer: str) -> bool:
     """Passes an answer that was declared public, if it is words.
 
@@ -142,12 +189,6 @@ async def in_thread(work: Callable[[], T], threads: Executor | None = None) -> T
         DPMiddlewareError: The library's as it is, of others the type only.
     """
     return await asyncio.get_running_loop().run_in_executor(threads, guarded, work)
-
-
-def sse(event: dict[str, Any], named: bool = False) -> bytes:
-    """Spells a server-sent event with its data as JSON, and with its name if it has one."""
-    head = f"event: {event['type']}\n" if named else ""
-    return f"{head}data: {json.dumps(event)}\n\n".encode()
 
 
 class Events(Protocol):

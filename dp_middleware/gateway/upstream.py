@@ -225,6 +225,12 @@ _SAID = {
 }
 
 
+def sse(event: dict[str, Any], named: bool = False) -> bytes:
+    """Spells a server-sent event with its data as JSON, and with its name if it has one."""
+    head = f"event: {event['type']}\n" if named else ""
+    return f"{head}data: {json.dumps(event)}\n\n".encode()
+
+
 def _object(data: bytes) -> dict[str, Any] | None:
     """A JSON object that can be spelled again, in UTF-8; ``None`` for anything else."""
     try:

@@ -62,8 +62,21 @@ class Located(Protocol):
         """Where it runs."""
 
 
-def require_trusted(model: Located | Location, trusted_hosts: Iterable[str] = ()) -> None:
+_DECLARE = (
+    "if raw text may go there, declare it: dp.chat_model(model, local=True), or, if it is no chat "
+    "model, a property `location` that returns a Location(), of dp_middleware.models.trust"
+)
+
+
+def require_trusted(
+    model: Located | Location, trusted_hosts: Iterable[str] = (), *, remedy: str = _DECLARE
+) -> None:
     """Refuses a model, or a location, that would take raw text out of this computer.
+
+    Args:
+        model: Says where it runs.
+        trusted_hosts: Host names, without scheme or port, that may see raw text.
+        remedy: What to do where one cannot tell.
 
     Raises:
         UntrustedHost: It is not in process, on loopback or on a trusted host, or it is unknown.
@@ -84,11 +97,8 @@ def require_trusted(model: Located | Location, trusted_hosts: Iterable[str] = ()
             "raw text, name it in trusted_hosts="
         )
     if location.unknown:
-        raise UntrustedHost(
-            f"cannot tell where {', '.join(sorted(location.unknown))} runs; if raw text may go "
-            "there, declare it: dp.chat_model(model, local=True), or, if it is no chat model, a "
-            "property `location` that returns a Location(), of dp_middleware.models.trust"
-        )
+        names = ", ".join(sorted(location.unknown))
+        raise UntrustedHost(f"cannot tell where {names} runs; {remedy}")
 
 
 def is_loopback(host: str) -> bool:

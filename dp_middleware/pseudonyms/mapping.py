@@ -12,7 +12,6 @@ from typing import Any
 
 from dp_middleware import _forks
 from dp_middleware._forks import StaysHere
-from dp_middleware.conversation.memo import Entries
 from dp_middleware.pseudonyms.addresses import POSSIBLE, opening, stays
 from dp_middleware.pseudonyms.kinds import LABELS, Kind, Kinds
 from dp_middleware.pseudonyms.matching import Names, fold, normal
@@ -161,7 +160,7 @@ class Mapping(StaysHere):
     # what is kept --------------------------------------------------------------------------------
 
     @contextmanager
-    def kept_in(self, entries: Entries, now: float) -> Iterator[None]:
+    def kept_in(self, entries: Any, now: float) -> Iterator[None]:
         """Reads what was kept, and keeps it, with what is added, from now on."""
         with self.lock:
             self.load(entries)
@@ -175,7 +174,7 @@ class Mapping(StaysHere):
                 self._seen = entries.seal(self._within, sealed, now)
                 self._chain, self._unsaved = sealed[-TAG:], []
 
-    def load(self, entries: Entries) -> None:
+    def load(self, entries: Any) -> None:
         """Reads what another process, or this one before a restart, has kept.
 
         Where it was dropped, it is here too: others would draw other pairs.

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from dp_middleware.pseudonyms.detection import Entity
+from dp_middleware.pseudonyms.detectors.cues import alternatives
 from dp_middleware.pseudonyms.kinds.secrets import CREDENTIALS, PREFIX
 
 _PASSWORD = (
@@ -21,7 +22,7 @@ _TOKEN = (
     r"storage|service|secret|client|master|session|subscription|app)[ _-]?key|key[ _-]?id|"
     r"session[ _-]?id|client[ _-]?secret|appid|signature|sig|sid|jwt|auth|authorization|bearer"
 )
-_IS = r"(?:is|was|ist|war|lautet|lauten|est|es|é|è|jest|to|heißt)"
+_IS = r"(?:is|was|ist|war|lautet|lauten|(?:c['’])?est|es|é|è|jest|to|heißt)"
 _QUOTED = r"(?P<q>[\"'`])(?P<quoted>(?:(?!(?P=q)(?!\w))[^\n]){1,400})(?P=q)"
 _BARE = r"[^\s\"'`,;<>(){}\[\]]+"
 _FORMS = re.compile(  # whatever stands around them
@@ -44,6 +45,12 @@ _SAID = re.compile(  # my password for the portal is ..., user ann password ...,
     rf"\b(?P<name>(?P<word>{_PASSWORD}|pass|pw|pin|otp|tan)|{_TOKEN}|key)s?\b"
     rf"(?:[^\n.!?;:=]{{0,60}}?(?:\s{_IS}\s|:\s?|\s->\s)|\s)[\"'`«„“]?(?P<bare>[^\s\"'`<>«»„“”]+)",
     re.IGNORECASE,
+)
+_CHOSEN = re.compile(  # a word that somebody chose: the password for the portal is ...
+    rf"\b(?P<name>(?P<word>{_PASSWORD}))(?:\s(?!(?:and|und|et|y|e|en|i)\b)[^\s.,!?;:]+){{0,4}}?"
+    rf"(?:\s{_IS}\s|:\s?|\s->\s)(?!(?:{alternatives('states')})\b)"
+    r"(?P<bare>[^\W\d_]{4,})(?=[.,!?;\"']|\s(?:and|und|et|y|e|en|i|but|or)\b|\s*$)",
+    re.IGNORECASE | re.MULTILINE,
 )
 _FLAG = re.compile(  # of commands
     r"(?P<name>\s--?(?P<word>pass(?:word|wd|phrase)?|pw|token|secret|api-?key)[ =]"
@@ -105,7 +112,7 @@ def secrets_in(text: str) -> Iterator[Entity]:
 
 def _named(text: str) -> Iterator[Entity]:
     """Yields values beside the names of secrets."""
-    for rule in (_ASSIGNED, _SAID, _FLAG, _PAIR, _HEADER):
+    for rule in (_ASSIGNED, _SAID, _CHOSEN, _FLAG, _PAIR, _HEADER):
         for match in _overlapping(rule, text):
             groups = match.groupdict()
             name = "quoted" if groups.get("quoted") else "bare"
@@ -114,7 +121,7 @@ def _named(text: str) -> Iterator[Entity]:
                 end = start + len(text[start:end].rstrip(_ENDS))
                 if text[end : end + 1] == "(":  # a call
                     continue
-            sure = rule in (_FLAG, _PAIR, _HEADER)
+            sure = rule in (_CHOSEN, _FLAG, _PAIR, _HEADER)
             if _opens(text[start:end], groups.get("word"), sure, prose=rule is _SAID):
                 yield Entity(start, end, "secret")
 

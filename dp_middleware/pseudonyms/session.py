@@ -9,10 +9,9 @@ from threading import Lock
 from typing import Any, Self
 
 from dp_middleware.conversation.exchange import Restorers
-from dp_middleware.conversation.notebook import Notebook
+from dp_middleware.conversation.notebook import Admitted, Notebook
 from dp_middleware.conversation.releaser import Released, Releaser
 from dp_middleware.conversation.session import Session
-from dp_middleware.conversation.transcript import Admitted
 from dp_middleware.errors import ParameterError
 from dp_middleware.privacy.releases import Release
 from dp_middleware.pseudonyms.addresses import Hosts

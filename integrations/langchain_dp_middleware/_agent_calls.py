@@ -18,11 +18,12 @@ from langchain_core.messages import (
 )
 
 import dp_middleware as dp
-from dp_middleware.conversation.boundary import guarded
 from dp_middleware.conversation.exchange import Exchange, Tools
 from dp_middleware.conversation.saved import Saved
-from langchain_dp_middleware._answers import answer_of, restored
+from dp_middleware.errors import guarded
+from langchain_dp_middleware._answers import answer_of
 from langchain_dp_middleware._boundary import remedied
+from langchain_dp_middleware._calls import restored
 from langchain_dp_middleware._messages import (
     Input,
     MessageRules,

@@ -1,122 +1,19 @@
-"""What returns from behind the boundary: with the originals of its request, and signed."""
+"""Answers of a remote model: noted, and sent again as it said them."""
 
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import AsyncIterator, Iterator
-from contextlib import aclosing
-from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
-from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
-from langchain_core.messages.tool import tool_call_chunk
-from langchain_core.outputs import ChatGeneration, ChatResult, LLMResult
-from langchain_core.runnables import Runnable, RunnableConfig, RunnablePassthrough
-from pydantic import BaseModel
+from langchain_core.messages import AIMessage
 
 import dp_middleware as dp
 from dp_middleware.conversation.exchange import Exchange
 from dp_middleware.conversation.messages import Message, ToolCall
-from dp_middleware.conversation.reply import Reply
 from dp_middleware.errors import ParameterError
-from dp_middleware.privacy.releases import Receipt
+from langchain_dp_middleware._calls import METADATA, restored
 
-METADATA = "dp"  # of an answer that an adapter has shown
 _REPEATED = ("tool_calls", "function_call")  # what a provider says of calls is said in them
-_GIVEN = ("arguments", "args", "input", "partial_json")  # keys of what a named tool is given
-
-
-@dataclass(frozen=True, kw_only=True)
-class Entered:
-    """A call behind the boundary: all that the rest is given, and the way back of its answer.
-
-    Attributes:
-        rest: What runs there; nothing, if the released input is the output.
-        input: Released.
-        config: Of the call.
-        exchange: Restores what returns; ``None``: nothing is.
-        receipt: What was released and charged.
-    """
-
-    rest: Runnable[Any, Any] = field(default_factory=RunnablePassthrough)
-    input: Any
-    config: RunnableConfig
-    exchange: Exchange | None = None
-    receipt: Receipt = field(default_factory=Receipt)
-
-    def whole(self, answer: Any) -> Any:
-        """Returns what the caller is shown; it is in no run of LangChain."""
-        return signed(restored(self.exchange, answer), self.receipt)
-
-    def pieces(self, pieces: Iterator[Any]) -> Iterator[Any]:
-        """Yields what the caller is shown; what could become a pseudonym is held back."""
-        stream = _Stream(self.exchange, self.receipt)
-        for piece in pieces:
-            yield stream.feed(piece)
-        yield from stream.close()
-
-    async def apieces(self, pieces: AsyncIterator[Any]) -> AsyncIterator[Any]:
-        """As :meth:`pieces`."""
-        stream = _Stream(self.exchange, self.receipt)
-        async with aclosing(pieces):  # type: ignore[type-var]
-            async for piece in pieces:
-                yield stream.feed(piece)
-        for piece in stream.close():
-            yield piece
-
-
-def signed(answer: Any, receipt: Receipt) -> Any:
-    """A message with ``response_metadata["dp"]``, all of it public; anything else as it is."""
-    said = receipt.to_dict()
-    if not said or not isinstance(answer, AIMessage):
-        return answer
-    metadata = {**answer.response_metadata, METADATA: said}
-    return answer.model_copy(update={"response_metadata": metadata})
-
-
-def restored(exchange: Exchange | None, value: Any) -> Any:
-    """Returns a copy of an answer, or of what was made of it, with the originals."""
-    if exchange is None or not exchange.restores:
-        return value
-    again = partial(restored, exchange)
-    if isinstance(value, BaseMessage):
-        names = {"content", "additional_kwargs", "tool_calls", "invalid_tool_calls"}
-        fields = {name: getattr(value, name) for name in names & {*type(value).model_fields}}
-        return value.model_copy(update=_said(exchange, fields))
-    if isinstance(value, ChatGeneration):
-        return ChatGeneration(message=again(value.message), generation_info=value.generation_info)
-    if isinstance(value, ChatResult | LLMResult):
-        return value.model_copy(update={"generations": again(value.generations)})
-    if isinstance(value, BaseModel):
-        fields = {name: getattr(value, name) for name in type(value).model_fields}
-        return value.model_copy(update=again(fields))
-    if isinstance(value, dict):
-        return {again(key): again(part) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [*map(again, value)] if isinstance(value, list) else tuple(map(again, value))
-    if isinstance(value, str):
-        return exchange.restore(value)
-    is_number = isinstance(value, int | float) and math.isfinite(value)
-    return exchange.restore_value(value) if is_number else value
-
-
-def _said(exchange: Exchange, value: Any) -> Any:
-    """The texts of an answer; a tool is called with originals only where it was named."""
-    if isinstance(value, dict):
-        tool = value.get("name")
-        given = _GIVEN if isinstance(tool, str) else ()
-        return {
-            key: exchange.arguments(str(tool), part) if key in given else _said(exchange, part)
-            for key, part in value.items()
-        }
-    if isinstance(value, list):
-        return [_said(exchange, part) for part in value]
-    return exchange.restore(value) if isinstance(value, str) else value
-
-
-# what is sent again ------------------------------------------------------------------------------
 
 
 def answer_of(message: AIMessage) -> Message:
@@ -187,73 +84,3 @@ def note_answer(
 def note(exchange: Exchange, remote: AIMessage) -> None:
     """Notes what a remote model answered: by its words, by those shown of it, and by its id."""
     exchange.note(answer_of(remote), answer_of(restored(exchange, remote)))
-
-
-# what is shown in pieces -------------------------------------------------------------------------
-
-
-class _Stream:
-    """Pieces of one answer: texts, blocks and arguments of calls, each with what is held back."""
-
-    def __init__(self, exchange: Exchange | None, receipt: Receipt) -> None:
-        self._exchange, self._receipt = exchange, receipt
-        self._reply = None if exchange is None or not exchange.restores else Reply(exchange)
-        self._last: Any = None
-
-    def feed(self, piece: Any) -> Any:
-        """Returns what is shown; the first has the receipt: those of all would be joined."""
-        shown = piece if self._reply is None else self._fed(self._reply, piece)
-        shown, self._receipt = signed(shown, self._receipt), Receipt()
-        return shown
-
-    def close(self) -> list[Any]:
-        """Returns what was held back to the end."""
-        rests = {} if self._reply is None else self._reply.close_all()
-        return [self._rest(place, text) for place, text in rests.items()]
-
-    def _fed(self, reply: Reply, piece: Any) -> Any:
-        if isinstance(piece, str):
-            self._last = piece
-            return reply.text(piece)
-        if not isinstance(piece, AIMessageChunk):
-            return restored(self._exchange, piece)
-        self._last, content = piece, piece.content
-        shown: Any = (
-            reply.text(content)
-            if isinstance(content, str)
-            else [_shown_block(reply, block, place) for place, block in enumerate(content)]
-        )
-        calls = [{**call, "args": _shown_call(reply, call)} for call in piece.tool_call_chunks]
-        data = {name: getattr(piece, name) for name in type(piece).model_fields}
-        for name in ("tool_calls", "invalid_tool_calls"):  # made of the chunks
-            data.pop(name, None)
-        data["additional_kwargs"] = {}  # what else a provider says of its calls is said above
-        return AIMessageChunk(**{**data, "content": shown, "tool_call_chunks": calls})
-
-    def _rest(self, place: Any, text: str) -> Any:
-        if isinstance(self._last, str):
-            return text
-        if place == "text":
-            return AIMessageChunk(content=text, id=self._last.id)
-        kind, index = place
-        if kind == "block":
-            block = {"type": "text", "text": text, "index": index}
-            return AIMessageChunk(content=[block], id=self._last.id)
-        call = tool_call_chunk(args=text, index=index)
-        return AIMessageChunk(content="", tool_call_chunks=[call], id=self._last.id)
-
-
-def _shown_block(reply: Reply, block: Any, place: int) -> Any:
-    if isinstance(block, str):
-        return reply.text(block, ("block", place))
-    if isinstance(block, dict) and block.get("type") == "text":
-        text = reply.text(block.get("text", ""), ("block", block.get("index", place)))
-        return {**block, "text": text}
-    return block
-
-
-def _shown_call(reply: Reply, call: Any) -> str:
-    place = ("call", call["index"])
-    if not reply.has_call(place):
-        reply.call(place, call["id"] or "", call["name"] or "")
-    return reply.arguments(call["args"] or "", place)

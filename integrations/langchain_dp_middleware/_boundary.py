@@ -13,10 +13,9 @@ from langsmith.run_helpers import get_current_run_tree
 from pydantic import BaseModel, ConfigDict
 
 import dp_middleware as dp
-from dp_middleware.conversation.boundary import guarded
 from dp_middleware.conversation.exchange import Exchange, Tools
 from dp_middleware.conversation.session import session_of
-from dp_middleware.errors import ParameterError, UnknownAnswer
+from dp_middleware.errors import ParameterError, UnknownAnswer, guarded
 from langchain_dp_middleware._messages import Input, MessageRules
 
 EPSILON = "dp_epsilon"

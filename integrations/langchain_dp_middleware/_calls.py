@@ -1,138 +1,67 @@
-"""The calls of an adapter: the input is released in a plain function, then the rest runs."""
+"""The calls of an adapter: the input is released, the rest runs, the answer is restored."""
 
 from __future__ import annotations
 
 import asyncio
+import math
 from abc import abstractmethod
-from collections.abc import AsyncIterator, Collection, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self, cast
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, cast
 
-from langchain_core.runnables import (
-    Runnable,
-    RunnableBinding,
-    RunnableConfig,
-    RunnablePassthrough,
-)
-from langchain_core.runnables.base import coerce_to_runnable
-from langchain_core.runnables.config import merge_configs
-from pydantic import Field
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
+from langchain_core.messages.tool import tool_call_chunk
+from langchain_core.outputs import ChatGeneration, ChatResult, LLMResult
+from langchain_core.runnables import Runnable, RunnableConfig, RunnablePassthrough
+from pydantic import BaseModel
 
-from dp_middleware.errors import ParameterError
-from langchain_dp_middleware._answers import Entered
-from langchain_dp_middleware._boundary import USAGE
+from dp_middleware.conversation.exchange import Exchange, Reply
+from dp_middleware.privacy.releases import Receipt
+from langchain_dp_middleware._wrappers import RefusedWrappers
 
-if TYPE_CHECKING:
-    from langchain_core.runnables.graph import Graph
-    from langchain_core.runnables.utils import ConfigurableFieldSpec
-    from langchain_core.utils.pydantic import TypeBaseModel
-
-_REMEDIES = {
-    "map": "call batch()",
-    "as_tool": "call it inside no tool",
-    "with_retry": "retry around the call, or put the part that fails behind a PrivateHead",
-    "with_fallbacks": "fall back around the call, or put the part that fails behind a PrivateHead",
-    "configurable_alternatives": "choose before you wrap",
-}
-_HANDS_ON = ("with_fallbacks", "configurable_alternatives")  # raw input to other Runnables
+METADATA = "dp"  # of an answer that an adapter has shown
+_GIVEN = ("arguments", "args", "input", "partial_json")  # keys of what a named tool is given
 
 
-_WAYS = {
-    "_wrapped": "refused, unless its input is public",
-    "_derived": "refuses the same wrappers",
-    "_with_rest": "made of the rest",
-    "_batched": "a release for each input",
-}
-
-
-def _by(way: str, name: str) -> Any:
-    """A method of a Runnable that goes by another method of the adapter, which gets its name."""
-
-    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return getattr(self, way)(name, *args, **kwargs)
-
-    method.__name__, method.__doc__ = name, f"As :meth:`Runnable.{name}`: {_WAYS[way]}."
-    return method
-
-
-class RefusedWrappers:
-    """Refuses what would see raw input before the adapter does, also on all that derives from it.
-
-    LangChain would trace it, unless what is recorded was declared public, or hand it to others.
-    """
-
-    @property
-    def _allowed(self) -> Collection[str]:
-        """For raw input: "record", runs around the call may; "send", fallbacks may be given it."""
-        return ()
-
-    @property
-    def _component(self) -> Any:
-        """The adapter that the answers to these come from."""
-        return self
-
-    @property
-    def _behind(self) -> Any:
-        """What stands for the adapter where the input was released already."""
-        return self
-
-    map = _by("_wrapped", "map")
-    with_retry = _by("_wrapped", "with_retry")
-    pipe = _by("_wrapped", "pipe")
-    __or__ = _by("_wrapped", "__or__")
-    with_fallbacks = _by("_wrapped", "with_fallbacks")
-    configurable_alternatives = _by("_wrapped", "configurable_alternatives")
-
-    bind = _by("_derived", "bind")
-    with_config = _by("_derived", "with_config")
-    with_types = _by("_derived", "with_types")
-    with_listeners = _by("_derived", "with_listeners")
-    with_alisteners = _by("_derived", "with_alisteners")
-    configurable_fields = _by("_derived", "configurable_fields")
-
-    def as_tool(self, *args: Any, **kwargs: Any) -> Any:
-        """Refused, unless its input is public: LangChain would trace the raw arguments."""
-        self._require_public("as_tool")
-        return self._plain("as_tool", *args, **kwargs)
-
-    def _plain(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
-        return getattr(super(), name)(*args, **kwargs)
-
-    def _derived(self, name: str, /, *args: Any, **kwargs: Any) -> PrivateBinding:
-        return PrivateBinding(bound=self._plain(name, *args, **kwargs), component=self._component)
-
-    def _wrapped(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
-        self._require_public(name)
-        return self._derived(name, *args, **kwargs)
-
-    def _require_public(self, name: str) -> None:
-        if ("send" if name in _HANDS_ON else "record") not in self._allowed:
-            raise ParameterError(
-                f"{name}() of {type(self._component).__name__} would trace raw inputs or hand "
-                f"them on; {_REMEDIES.get(name, 'put a PrivateHead first')}"
-            )
-
-
-class PrivateBinding(RefusedWrappers, RunnableBinding[Any, Any]):
-    """Something made of an adapter, with what the adapter refuses.
+@dataclass(frozen=True, kw_only=True)
+class Entered:
+    """A call behind the boundary: all that the rest is given, and the way back of its answer.
 
     Attributes:
-        component: The adapter.
+        rest: What runs there; nothing, if the released input is the output.
+        input: Released.
+        config: Of the call.
+        exchange: Restores what returns; ``None``: nothing is.
+        receipt: What was released and charged.
     """
 
-    component: Any = Field(exclude=True, repr=False)
+    rest: Runnable[Any, Any] = field(default_factory=RunnablePassthrough)
+    input: Any
+    config: RunnableConfig
+    exchange: Exchange | None = None
+    receipt: Receipt = field(default_factory=Receipt)
 
-    @property
-    def _component(self) -> Any:
-        return self.component
+    def whole(self, answer: Any) -> Any:
+        """Returns what the caller is shown; it is in no run of LangChain."""
+        return signed(restored(self.exchange, answer), self.receipt)
 
-    @property
-    def _allowed(self) -> Collection[str]:
-        return cast("Collection[str]", self._component._allowed)
+    def pieces(self, pieces: Iterator[Any]) -> Iterator[Any]:
+        """Yields what the caller is shown; what could become a pseudonym is held back."""
+        stream = _Stream(self.exchange, self.receipt)
+        for piece in pieces:
+            yield stream.feed(piece)
+        yield from stream.close()
 
-    def _plain(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
-        return getattr(self.bound, name)(*args, **kwargs)
+    async def apieces(self, pieces: AsyncIterator[Any]) -> AsyncIterator[Any]:
+        """As :meth:`pieces`."""
+        stream = _Stream(self.exchange, self.receipt)
+        async with aclosing(pieces):  # type: ignore[type-var]
+            async for piece in pieces:
+                yield stream.feed(piece)
+        for piece in stream.close():
+            yield piece
 
 
 class ReleasedCalls(RefusedWrappers):
@@ -200,101 +129,120 @@ class ReleasedCalls(RefusedWrappers):
         return await rest.astream_events(entered.input, entered.config, **kwargs)
 
 
-# A plain Runnable, not a RunnableSerializable: pydantic would copy the session into configured
-# copies and offer it to serializers; a frozen dataclass hands on the same object.
-@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class Head(ReleasedCalls, Runnable[Any, Any]):
-    """First step of a chain: ``head | a | b`` is again a head, which runs ``a | b`` itself.
+def signed(answer: Any, receipt: Receipt) -> Any:
+    """A message with ``response_metadata["dp"]``, all of it public; anything else as it is."""
+    said = receipt.to_dict()
+    if not said or not isinstance(answer, AIMessage):
+        return answer
+    metadata = {**answer.response_metadata, METADATA: said}
+    return answer.model_copy(update={"response_metadata": metadata})
 
-    Attributes:
-        goes_first: Whether it can stand behind nothing, as what stands in front records the input.
-        then: The rest of the chain, set by ``|``; None: the released input is the output.
-        config: Merged into the config of every call; set by :meth:`with_config`.
-    """
 
-    goes_first: ClassVar[bool] = True
+def restored(exchange: Exchange | None, value: Any) -> Any:
+    """Returns a copy of an answer, or of what was made of it, with the originals."""
+    if exchange is None or not exchange.restores:
+        return value
+    again = partial(restored, exchange)
+    if isinstance(value, BaseMessage):
+        names = {"content", "additional_kwargs", "tool_calls", "invalid_tool_calls"}
+        fields = {name: getattr(value, name) for name in names & {*type(value).model_fields}}
+        return value.model_copy(update=_said(exchange, fields))
+    if isinstance(value, ChatGeneration):
+        return ChatGeneration(message=again(value.message), generation_info=value.generation_info)
+    if isinstance(value, ChatResult | LLMResult):
+        return value.model_copy(update={"generations": again(value.generations)})
+    if isinstance(value, BaseModel):
+        fields = {name: getattr(value, name) for name in type(value).model_fields}
+        return value.model_copy(update=again(fields))
+    if isinstance(value, dict):
+        return {again(key): again(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [*map(again, value)] if isinstance(value, list) else tuple(map(again, value))
+    if isinstance(value, str):
+        return exchange.restore(value)
+    is_number = isinstance(value, int | float) and math.isfinite(value)
+    return exchange.restore_value(value) if is_number else value
 
-    then: Runnable[Any, Any] | None = None
-    config: RunnableConfig = field(default_factory=RunnableConfig)
 
-    def __post_init__(self) -> None:
-        if isinstance(self.then, Head) and self.then.goes_first:
-            raise ParameterError(f"expected one head, got two; {USAGE}")
+def _said(exchange: Exchange, value: Any) -> Any:
+    """The texts of an answer; a tool is called with originals only where it was named."""
+    if isinstance(value, dict):
+        tool = value.get("name")
+        given = _GIVEN if isinstance(tool, str) else ()
+        return {
+            key: exchange.arguments(str(tool), part) if key in given else _said(exchange, part)
+            for key, part in value.items()
+        }
+    if isinstance(value, list):
+        return [_said(exchange, part) for part in value]
+    return exchange.restore(value) if isinstance(value, str) else value
 
-    def __or__(self, other: Any) -> Self:  # type: ignore[override]
-        """The head with ``other`` behind everything it holds."""
-        step = coerce_to_runnable(other)
-        if isinstance(step, Head) and step.goes_first:
-            raise ParameterError(f"expected one head, got two; {USAGE}")
-        return replace(self, then=step if self.then is None else self.then | step)
 
-    def __ror__(self, other: Any) -> NoReturn:
-        raise ParameterError(f"got {type(other).__name__} | {type(self).__name__}; {USAGE}")
+# what is shown in pieces -------------------------------------------------------------------------
 
-    def pipe(self, *others: Any, name: str | None = None) -> Self:  # type: ignore[override]
-        """The head with ``others`` behind it; ``name`` is what the run of the rest is called."""
-        head = self
-        for other in others:
-            head = head | other
-        return head if name is None else head.with_config(run_name=name)
 
-    def with_config(self, config: RunnableConfig | None = None, **kwargs: Any) -> Self:
-        """The head with a config for every call, and for what is appended later."""
-        merged: Any = {**self.config, **(config or {}), **kwargs}
-        return replace(self, config=merged)
+class _Stream:
+    """Pieces of one answer: texts, blocks and arguments of calls, each with what is held back."""
 
-    bind = _by("_with_rest", "bind")
-    with_retry = _by("_with_rest", "with_retry")
-    with_fallbacks = _by("_with_rest", "with_fallbacks")
-    with_listeners = _by("_with_rest", "with_listeners")
-    with_alisteners = _by("_with_rest", "with_alisteners")
-    with_types = _by("_with_rest", "with_types")
+    def __init__(self, exchange: Exchange | None, receipt: Receipt) -> None:
+        self._exchange, self._receipt = exchange, receipt
+        self._reply = None if exchange is None or not exchange.restores else Reply(exchange)
+        self._last: Any = None
 
-    batch = _by("_batched", "batch")
-    abatch = _by("_batched", "abatch")
-    batch_as_completed = _by("_batched", "batch_as_completed")
-    abatch_as_completed = _by("_batched", "abatch_as_completed")
+    def feed(self, piece: Any) -> Any:
+        """Returns what is shown; the first has the receipt: those of all would be joined."""
+        shown = piece if self._reply is None else self._fed(self._reply, piece)
+        shown, self._receipt = signed(shown, self._receipt), Receipt()
+        return shown
 
-    def get_input_schema(self, config: RunnableConfig | None = None) -> TypeBaseModel:
-        """The schema of what the rest takes."""
-        return self._rest.get_input_schema(config)
+    def close(self) -> list[Any]:
+        """Returns what was held back to the end."""
+        rests = {} if self._reply is None else self._reply.close_all()
+        return [self._rest(place, text) for place, text in rests.items()]
 
-    def get_output_schema(self, config: RunnableConfig | None = None) -> TypeBaseModel:
-        """The schema of what the rest returns."""
-        return self._rest.get_output_schema(config)
+    def _fed(self, reply: Reply, piece: Any) -> Any:
+        if isinstance(piece, str):
+            self._last = piece
+            return reply.text(piece)
+        if not isinstance(piece, AIMessageChunk):
+            return restored(self._exchange, piece)
+        self._last, content = piece, piece.content
+        shown: Any = (
+            reply.text(content)
+            if isinstance(content, str)
+            else [_shown_block(reply, block, place) for place, block in enumerate(content)]
+        )
+        calls = [{**call, "args": _shown_call(reply, call)} for call in piece.tool_call_chunks]
+        data = {name: getattr(piece, name) for name in type(piece).model_fields}
+        for name in ("tool_calls", "invalid_tool_calls"):  # made of the chunks
+            data.pop(name, None)
+        data["additional_kwargs"] = {}  # what else a provider says of its calls is said above
+        return AIMessageChunk(**{**data, "content": shown, "tool_call_chunks": calls})
 
-    @property
-    def config_specs(self) -> list[ConfigurableFieldSpec]:
-        """What can be configured in the rest."""
-        return self._rest.config_specs
+    def _rest(self, place: Any, text: str) -> Any:
+        if isinstance(self._last, str):
+            return text
+        if place == "text":
+            return AIMessageChunk(content=text, id=self._last.id)
+        kind, index = place
+        if kind == "block":
+            block = {"type": "text", "text": text, "index": index}
+            return AIMessageChunk(content=[block], id=self._last.id)
+        call = tool_call_chunk(args=text, index=index)
+        return AIMessageChunk(content="", tool_call_chunks=[call], id=self._last.id)
 
-    def get_graph(self, config: RunnableConfig | None = None) -> Graph:
-        """The head, then the graph of the rest."""
-        graph = super().get_graph(config)
-        if self.then is None:
-            return graph
-        graph.trim_last_node()
-        head = graph.last_node()
-        rest = self.then.get_graph(config)
-        rest.trim_first_node()
-        first, _ = graph.extend(rest)
-        if head is not None and first is not None:
-            graph.add_edge(head, first)
-        return graph
 
-    @property
-    def _rest(self) -> Runnable[Any, Any]:
-        return RunnablePassthrough() if self.then is None else self.then
+def _shown_block(reply: Reply, block: Any, place: int) -> Any:
+    if isinstance(block, str):
+        return reply.text(block, ("block", place))
+    if isinstance(block, dict) and block.get("type") == "text":
+        text = reply.text(block.get("text", ""), ("block", block.get("index", place)))
+        return {**block, "text": text}
+    return block
 
-    def _with_rest(self, name: str, /, *args: Any, **kwargs: Any) -> Self:
-        return replace(self, then=getattr(self._rest, name)(*args, **kwargs))
 
-    def _batched(self, name: str, /, inputs: Any, config: Any = None, **kwargs: Any) -> Any:
-        """A batch reads ``max_concurrency`` in the config that it is given."""
-        is_one = not isinstance(config, Sequence)
-        merged = self._merged(config) if is_one else [self._merged(own) for own in config]
-        bare = replace(self, config=RunnableConfig())
-        return getattr(Runnable, name)(bare, inputs, merged, **kwargs)
-
-    def _merged(self, config: RunnableConfig | None) -> RunnableConfig:
-        return merge_configs(*filter(None, (self.config, config)))
+def _shown_call(reply: Reply, call: Any) -> str:
+    place = ("call", call["index"])
+    if not reply.has_call(place):
+        reply.call(place, call["id"] or "", call["name"] or "")
+    return reply.arguments(call["args"] or "", place)

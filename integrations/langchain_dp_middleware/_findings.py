@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from langchain_core.runnables import RunnableBinding
@@ -80,14 +80,11 @@ def require_local(retriever: Any, trusted_hosts: Iterable[str]) -> None:
         UntrustedHost: A part of it may send the query elsewhere than to the ``trusted_hosts``.
         ParameterError: ``trusted_hosts`` is not a collection of host names.
     """
-    place = _place_of(retriever)
-    require_trusted(replace(place, unknown=frozenset()), trusted_hosts)
-    if place.unknown:
-        raise UntrustedHost(
-            f"cannot tell where {', '.join(sorted(place.unknown))} in {type(retriever).__name__} "
-            "sends a query; use a local index and embedding model, or give your own retriever a "
-            "property location, a dp_middleware Location, that says where it runs"
-        )
+    remedy = (
+        "use a local index and embedding model, or give your own retriever a property location, a "
+        "dp_middleware Location, that says where it runs"
+    )
+    require_trusted(_place_of(retriever), trusted_hosts, remedy=remedy)
 
 
 def _place_of(retriever: Any) -> Location:

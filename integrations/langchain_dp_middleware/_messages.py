@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import islice
 from typing import Any, Literal
@@ -95,7 +95,7 @@ def read_transcript(value: object, rules: MessageRules) -> Input:
     return Input(readings=_read_all(messages_in(value), rules, "the input"))
 
 
-def read_input(keys: tuple[str, ...] | None, value: object, rules: MessageRules) -> Input:
+def read_input(keys: Collection[str] | None, value: object, rules: MessageRules) -> Input:
     """Reads what is private in an input, which is never changed; lists of messages go first.
 
     Args:

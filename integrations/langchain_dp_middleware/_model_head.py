@@ -10,9 +10,10 @@ from langchain_core.runnables.base import coerce_to_runnable
 from langchain_core.runnables.utils import ConfigurableFieldSpec
 from pydantic import Field
 
-from langchain_dp_middleware._answers import Entered
 from langchain_dp_middleware._boundary import EPSILON_SPEC
-from langchain_dp_middleware._calls import Head, PrivateBinding, RefusedWrappers
+from langchain_dp_middleware._calls import Entered
+from langchain_dp_middleware._wrappers import PrivateBinding, RefusedWrappers
+from langchain_dp_middleware.head import Head
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)

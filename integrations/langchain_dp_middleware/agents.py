@@ -12,11 +12,16 @@ from uuid import uuid4
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
 import dp_middleware as dp
-from dp_middleware.conversation.boundary import without_text
 from dp_middleware.conversation.exchange import Tools, checked_tools
 from dp_middleware.conversation.saved import Saved
 from dp_middleware.conversation.session import session_of
-from dp_middleware.errors import BudgetExhausted, ParameterError, needs, raise_alone
+from dp_middleware.errors import (
+    BudgetExhausted,
+    ParameterError,
+    needs,
+    raise_alone,
+    without_text,
+)
 from dp_middleware.frameworks import inferdpt
 from dp_middleware.models.chat import local_model
 from langchain_dp_middleware._agent_calls import (
@@ -28,8 +33,8 @@ from langchain_dp_middleware._agent_calls import (
     saved_in,
     with_ids,
 )
-from langchain_dp_middleware._answers import restored
 from langchain_dp_middleware._boundary import conversation_of, require_epsilon, session_for
+from langchain_dp_middleware._calls import restored
 from langchain_dp_middleware._messages import MessageRules, one_of
 from langchain_dp_middleware.tracing import refuse_recorders
 

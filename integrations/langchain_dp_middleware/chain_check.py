@@ -12,7 +12,6 @@ from langchain_core.runnables.passthrough import RunnableAssign
 from langsmith.utils import tracing_is_enabled
 
 from dp_middleware.errors import ParameterError
-from langchain_dp_middleware._calls import Head, PrivateBinding
 from langchain_dp_middleware._findings import (
     WRAP,
     Finding,
@@ -22,6 +21,8 @@ from langchain_dp_middleware._findings import (
     is_ours,
     reachable,
 )
+from langchain_dp_middleware._wrappers import PrivateBinding
+from langchain_dp_middleware.head import Head
 from langchain_dp_middleware.inferdpt import InferDPTChatModel
 
 _TRACED = "LangSmith records raw text, as the environment or a context says"

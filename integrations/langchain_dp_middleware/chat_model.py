@@ -26,14 +26,13 @@ from pydantic import Field, field_validator
 from dp_middleware.conversation.exchange import Exchange, Tools, checked_tools
 from dp_middleware.conversation.templates import Template
 from dp_middleware.errors import BudgetExhausted, ParameterError
-from langchain_dp_middleware._answers import Entered, restored
 from langchain_dp_middleware._boundary import (
     EPSILON_SPEC,
     MODEL_CONFIG,
     cross,
     fields_of,
 )
-from langchain_dp_middleware._calls import ReleasedCalls
+from langchain_dp_middleware._calls import Entered, ReleasedCalls, restored
 from langchain_dp_middleware._messages import read_transcript
 from langchain_dp_middleware._model_head import BoundModel, ModelHead
 from langchain_dp_middleware._notes import note_all, with_notes

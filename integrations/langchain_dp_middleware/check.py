@@ -10,7 +10,6 @@ from typing import Any
 
 from dp_middleware.errors import ParameterError, needs
 from dp_middleware.models.trust import locate
-from langchain_dp_middleware._calls import PrivateBinding
 from langchain_dp_middleware._findings import (
     WRAP,
     Finding,
@@ -20,6 +19,7 @@ from langchain_dp_middleware._findings import (
     is_ours,
     reachable,
 )
+from langchain_dp_middleware._wrappers import PrivateBinding
 from langchain_dp_middleware.agents import DPAgentMiddleware
 from langchain_dp_middleware.chain_check import check_chain
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from langchain_core.documents import BaseDocumentTransformer, Document
 
 import dp_middleware as dp
-from dp_middleware.conversation.boundary import guarded, public_keys
+from dp_middleware.conversation.passages import public_keys
 from dp_middleware.conversation.session import ONCE, session_of
+from dp_middleware.errors import guarded
 from langchain_dp_middleware._boundary import at_most, for_subject
 
 _CONVERSATION = "\x1fdocuments"  # so that ids of documents are not taken for those of messages
@@ -50,12 +50,6 @@ class DPDocumentTransformer(BaseDocumentTransformer):
         return release_documents(
             session, documents, self._metadata, lambda document: document.id or ONCE
         )
-
-    async def atransform_documents(
-        self, documents: Sequence[Document], **kwargs: Any
-    ) -> Sequence[Document]:
-        """As :meth:`transform_documents`; the release runs in a thread."""
-        return await asyncio.to_thread(self.transform_documents, documents, **kwargs)
 
 
 def release_documents(

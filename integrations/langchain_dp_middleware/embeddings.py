@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
 from langchain_core.embeddings import Embeddings
 
 import dp_middleware as dp
-from dp_middleware.conversation.boundary import guarded
 from dp_middleware.conversation.session import ONCE, session_of
-from dp_middleware.errors import ParameterError
+from dp_middleware.errors import ParameterError, guarded
 from dp_middleware.models.embedders import embedding_service
 from dp_middleware.models.trust import Location, locate
 from dp_middleware.privacy.releases import Ledger
@@ -21,6 +19,8 @@ from langchain_dp_middleware._boundary import at_most, for_subject, require_epsi
 
 class DPEmbeddings(Embeddings):
     """Releases every text and embeds what was released, or embeds it and releases the vector.
+
+    Asynchronous calls run in a thread.
 
     With a session or sanitizer, the inner model sees released text only. With a
     ``dp.VectorResponse`` the inner model sees raw text and must be local; what leaves is one random
@@ -88,18 +88,6 @@ class DPEmbeddings(Embeddings):
             return self.embed_documents([text])[0]
         return self._inner.embed_query(*self._released([text]))
 
-    async def aembed_documents(self, texts: list[str]) -> list[list[float]]:
-        """As :meth:`embed_documents`; the release runs in a thread."""
-        if self._vectors is not None:
-            return await asyncio.to_thread(self.embed_documents, texts)
-        return await self._inner.aembed_documents(await asyncio.to_thread(self._released, texts))
-
-    async def aembed_query(self, text: str) -> list[float]:
-        """As :meth:`embed_query`; the release runs in a thread."""
-        if self._vectors is not None:
-            return await asyncio.to_thread(self.embed_query, text)
-        return await self._inner.aembed_query(*await asyncio.to_thread(self._released, [text]))
-
     def _released(self, texts: Sequence[str]) -> list[str]:
         def work() -> list[str]:
             events = [(ONCE, "user", text) for text in texts]
@@ -111,6 +99,8 @@ class DPEmbeddings(Embeddings):
 
 class ServiceEmbeddings(Embeddings):
     """Vectors of raw text from the service that all parts of the process share.
+
+    Asynchronous calls run in a thread.
 
     Releases nothing: vectors of raw text are as private as the text. For a vector store or a model
     outside, use :class:`DPEmbeddings`.
@@ -144,11 +134,3 @@ class ServiceEmbeddings(Embeddings):
     def embed_query(self, text: str) -> list[float]:
         """The unit vector of a text."""
         return self.embed_documents([text])[0]
-
-    async def aembed_documents(self, texts: list[str]) -> list[list[float]]:
-        """As :meth:`embed_documents`, without blocking the event loop."""
-        return cast("list[list[float]]", (await self.service.aencode(texts)).tolist())
-
-    async def aembed_query(self, text: str) -> list[float]:
-        """As :meth:`embed_query`, without blocking the event loop."""
-        return (await self.aembed_documents([text]))[0]

@@ -2,27 +2,135 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass, field
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, Self
 
-from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables import Runnable, RunnableConfig, RunnablePassthrough
+from langchain_core.runnables.base import coerce_to_runnable
+from langchain_core.runnables.config import merge_configs
 from langchain_core.runnables.utils import ConfigurableFieldSpec
 
 from dp_middleware.conversation.exchange import Tools, checked_tools
 from dp_middleware.conversation.session import session_of
-from langchain_dp_middleware._answers import Entered
+from dp_middleware.errors import ParameterError
 from langchain_dp_middleware._boundary import (
     EPSILON_SPEC,
+    USAGE,
     cross,
     names_of,
     refuse_outer_run,
     require_epsilon,
 )
-from langchain_dp_middleware._calls import Head
+from langchain_dp_middleware._calls import Entered, ReleasedCalls
 from langchain_dp_middleware._messages import MessageRules, one_of, read_input
 from langchain_dp_middleware._notes import with_notes
+from langchain_dp_middleware._wrappers import by_way
+
+if TYPE_CHECKING:
+    from langchain_core.runnables.graph import Graph
+    from langchain_core.utils.pydantic import TypeBaseModel
+
+
+# A plain Runnable, not a RunnableSerializable: pydantic would copy the session into configured
+# copies and offer it to serializers; a frozen dataclass hands on the same object.
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Head(ReleasedCalls, Runnable[Any, Any]):
+    """First step of a chain: ``head | a | b`` is again a head, which runs ``a | b`` itself.
+
+    Attributes:
+        goes_first: Whether it can stand behind nothing, as what stands in front records the input.
+        then: The rest of the chain, set by ``|``; None: the released input is the output.
+        config: Merged into the config of every call; set by :meth:`with_config`.
+    """
+
+    goes_first: ClassVar[bool] = True
+
+    then: Runnable[Any, Any] | None = None
+    config: RunnableConfig = field(default_factory=RunnableConfig)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.then, Head) and self.then.goes_first:
+            raise ParameterError(f"expected one head, got two; {USAGE}")
+
+    def __or__(self, other: Any) -> Self:  # type: ignore[override]
+        """The head with ``other`` behind everything it holds."""
+        step = coerce_to_runnable(other)
+        if isinstance(step, Head) and step.goes_first:
+            raise ParameterError(f"expected one head, got two; {USAGE}")
+        return replace(self, then=step if self.then is None else self.then | step)
+
+    def __ror__(self, other: Any) -> NoReturn:
+        raise ParameterError(f"got {type(other).__name__} | {type(self).__name__}; {USAGE}")
+
+    def pipe(self, *others: Any, name: str | None = None) -> Self:  # type: ignore[override]
+        """The head with ``others`` behind it; ``name`` is what the run of the rest is called."""
+        head = self
+        for other in others:
+            head = head | other
+        return head if name is None else head.with_config(run_name=name)
+
+    def with_config(self, config: RunnableConfig | None = None, **kwargs: Any) -> Self:
+        """The head with a config for every call, and for what is appended later."""
+        merged: Any = {**self.config, **(config or {}), **kwargs}
+        return replace(self, config=merged)
+
+    bind = by_way("_with_rest", "bind")
+    with_retry = by_way("_with_rest", "with_retry")
+    with_fallbacks = by_way("_with_rest", "with_fallbacks")
+    with_listeners = by_way("_with_rest", "with_listeners")
+    with_alisteners = by_way("_with_rest", "with_alisteners")
+    with_types = by_way("_with_rest", "with_types")
+
+    batch = by_way("_batched", "batch")
+    abatch = by_way("_batched", "abatch")
+    batch_as_completed = by_way("_batched", "batch_as_completed")
+    abatch_as_completed = by_way("_batched", "abatch_as_completed")
+
+    def get_input_schema(self, config: RunnableConfig | None = None) -> TypeBaseModel:
+        """The schema of what the rest takes."""
+        return self._rest.get_input_schema(config)
+
+    def get_output_schema(self, config: RunnableConfig | None = None) -> TypeBaseModel:
+        """The schema of what the rest returns."""
+        return self._rest.get_output_schema(config)
+
+    @property
+    def config_specs(self) -> list[ConfigurableFieldSpec]:
+        """What can be configured in the rest."""
+        return self._rest.config_specs
+
+    def get_graph(self, config: RunnableConfig | None = None) -> Graph:
+        """The head, then the graph of the rest."""
+        graph = super().get_graph(config)
+        if self.then is None:
+            return graph
+        graph.trim_last_node()
+        head = graph.last_node()
+        rest = self.then.get_graph(config)
+        rest.trim_first_node()
+        first, _ = graph.extend(rest)
+        if head is not None and first is not None:
+            graph.add_edge(head, first)
+        return graph
+
+    @property
+    def _rest(self) -> Runnable[Any, Any]:
+        return RunnablePassthrough() if self.then is None else self.then
+
+    def _with_rest(self, name: str, /, *args: Any, **kwargs: Any) -> Self:
+        return replace(self, then=getattr(self._rest, name)(*args, **kwargs))
+
+    def _batched(self, name: str, /, inputs: Any, config: Any = None, **kwargs: Any) -> Any:
+        """A batch reads ``max_concurrency`` in the config that it is given."""
+        is_one = not isinstance(config, Sequence)
+        merged = self._merged(config) if is_one else [self._merged(own) for own in config]
+        bare = replace(self, config=RunnableConfig())
+        return getattr(Runnable, name)(bare, inputs, merged, **kwargs)
+
+    def _merged(self, config: RunnableConfig | None) -> RunnableConfig:
+        return merge_configs(*filter(None, (self.config, config)))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -90,7 +198,7 @@ class PrivateHead(Head):
         require_epsilon(max_epsilon=self.max_epsilon)
         one_of(("ignore", "note"), "answers", self.answers)
         MessageRules.of(self)  # refuses what is none
-        checked_tools(self.tools)
+        object.__setattr__(self, "tools", checked_tools(self.tools))
         object.__setattr__(self, "keys", names_of(self.keys))
 
     def __repr__(self) -> str:
@@ -106,8 +214,8 @@ class PrivateHead(Head):
         """Lets the release itself be the output of a head without a rest: nothing is restored."""
         merged = self._merged(config)
         refuse_outer_run(merged, "PrivateHead")
-        read, tools = partial(read_input, names_of(self.keys)), checked_tools(self.tools)
-        [(released, exchange)] = cross(self, [value], read, merged, tools=tools)
+        read = partial(read_input, self.keys)
+        [(released, exchange)] = cross(self, [value], read, merged, tools=self.tools)
         if self.then is None:
             return Entered(input=released, config=merged)
         rest = self.then if self.answers == "ignore" else with_notes(self.then, exchange)

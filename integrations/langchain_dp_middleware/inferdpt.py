@@ -18,11 +18,9 @@ from pydantic import Field
 
 import dp_middleware as dp
 from dp_middleware._quiet import in_thread
-from dp_middleware.conversation.boundary import guarded
-from dp_middleware.errors import BudgetExhausted, ParameterError, RemoteError
+from dp_middleware.errors import BudgetExhausted, ParameterError, RemoteError, guarded
 from dp_middleware.frameworks import chat_model, inferdpt
 from dp_middleware.models.chat import local_model
-from langchain_dp_middleware._answers import signed
 from langchain_dp_middleware._boundary import (
     EPSILON_SPEC,
     MODEL_CONFIG,
@@ -31,9 +29,10 @@ from langchain_dp_middleware._boundary import (
     for_subject,
     refuse_outer_run,
 )
-from langchain_dp_middleware._calls import RefusedWrappers
+from langchain_dp_middleware._calls import signed
 from langchain_dp_middleware._messages import read_transcript
 from langchain_dp_middleware._turns import Asked, messages_of, turn_of
+from langchain_dp_middleware._wrappers import RefusedWrappers
 
 REMEDY = (
     "call it alone, as the whole app, or, if all that records the run may see raw text, set "

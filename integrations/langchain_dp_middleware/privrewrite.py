@@ -9,13 +9,12 @@ from typing import Any
 from langchain_core.runnables.config import RunnableConfig, set_config_context
 
 import dp_middleware as dp
-from dp_middleware.conversation.boundary import guarded
-from dp_middleware.errors import ParameterError
+from dp_middleware.errors import ParameterError, guarded
 from dp_middleware.privacy.releases import receipts
-from langchain_dp_middleware._answers import Entered
 from langchain_dp_middleware._boundary import refuse_epsilon, refuse_outer_run
-from langchain_dp_middleware._calls import Head
+from langchain_dp_middleware._calls import Entered
 from langchain_dp_middleware._messages import MessageRules, read_input
+from langchain_dp_middleware.head import Head
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -16,9 +16,8 @@ from langchain_core.runnables.utils import ConfigurableFieldSpec
 from pydantic import Field, field_validator
 
 import dp_middleware as dp
-from dp_middleware.conversation.boundary import guarded, public_keys
-from dp_middleware.errors import ParameterError
-from langchain_dp_middleware._answers import Entered
+from dp_middleware.conversation.passages import public_keys
+from dp_middleware.errors import ParameterError, guarded
 from langchain_dp_middleware._boundary import (
     EPSILON_SPEC,
     MODEL_CONFIG,
@@ -26,7 +25,7 @@ from langchain_dp_middleware._boundary import (
     refuse_outer_run,
     session_for,
 )
-from langchain_dp_middleware._calls import ReleasedCalls
+from langchain_dp_middleware._calls import Entered, ReleasedCalls
 from langchain_dp_middleware._findings import require_local
 from langchain_dp_middleware.documents import release_documents
 from langchain_dp_middleware.tracing import deaf_handlers, quiet

@@ -9,7 +9,6 @@ from typing import Any, Literal
 from langchain_core.runnables import RunnableConfig, RunnableSerializable
 from pydantic import Field
 
-from langchain_dp_middleware._answers import Entered
 from langchain_dp_middleware._boundary import (
     MODEL_CONFIG,
     cross,
@@ -17,7 +16,7 @@ from langchain_dp_middleware._boundary import (
     names_of,
     refuse_outer_run,
 )
-from langchain_dp_middleware._calls import ReleasedCalls
+from langchain_dp_middleware._calls import Entered, ReleasedCalls
 from langchain_dp_middleware._messages import read_input
 
 REMEDY = (

@@ -15,11 +15,16 @@ from litellm.integrations.custom_guardrail import (
 )
 from litellm.types.guardrails import GuardrailEventHooks
 
-from dp_middleware.conversation.boundary import guarded
 from dp_middleware.conversation.exchange import Exchange, Tools, checked_tools
 from dp_middleware.conversation.guardrail import Rules, release_request, restore_response
 from dp_middleware.conversation.session import session_of
-from dp_middleware.errors import BudgetExhausted, DPMiddlewareError, EventRefused, ParameterError
+from dp_middleware.errors import (
+    BudgetExhausted,
+    DPMiddlewareError,
+    EventRefused,
+    ParameterError,
+    guarded,
+)
 
 _HOOKS = [GuardrailEventHooks.pre_call, GuardrailEventHooks.post_call]
 _UNDER_WAY = 10_000  # calls that are under way

@@ -11,10 +11,9 @@ from llama_index.core.llms.llm import LLM
 from pydantic import BaseModel
 
 from dp_middleware._quiet import aclosing, closing
-from dp_middleware.conversation.boundary import guarded
 from dp_middleware.conversation.exchange import RESTORATION, Exchange, Restorer
 from dp_middleware.conversation.messages import Message
-from dp_middleware.errors import ParameterError
+from dp_middleware.errors import ParameterError, guarded
 from llama_index_dp_middleware._messages import answer_of
 
 T = TypeVar("T")

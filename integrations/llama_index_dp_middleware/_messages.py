@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 from llama_index.core.base.llms import types as llms
 from llama_index.core.prompts import ChatPromptTemplate, PromptTemplate, SelectorPromptTemplate
 
-from dp_middleware.conversation.messages import Message, Role, ToolCall
-from dp_middleware.conversation.names import checked
+from dp_middleware.conversation.literals import as_json
+from dp_middleware.conversation.messages import Message, Role, ToolCall, checked
 from dp_middleware.conversation.templates import Parts, Template, parts_of
 from dp_middleware.errors import ParameterError
 
@@ -35,10 +35,13 @@ class Slots(NamedTuple):
     build: Callable[[Message], llms.ChatMessage]
 
 
-def slots_of(message: Any, where: str, templates: Collection[Template] = ()) -> Slots:
+def slots_of(
+    message: Any, where: str, templates: Collection[Template] = (), *, printed: bool = False
+) -> Slots:
     """Reads the texts of a message, block by block; of its metadata a tool call's id is kept.
 
-    Of a block that one of ``templates`` made only the values are texts.
+    Of a block that one of ``templates`` made only the values are texts; ``printed``: what Python
+    printed of a tool's result is read as JSON.
 
     Raises:
         ParameterError: Something cannot be released. Names its place, never itself.
@@ -59,7 +62,8 @@ def slots_of(message: Any, where: str, templates: Collection[Template] = ()) -> 
             raise ParameterError(
                 f"{where}: only text blocks can be released; take other blocks out"
             )
-        blocks.append(parts_of(templates, role, block.text))
+        text = as_json(block.text) if printed and role == "tool" else block.text
+        blocks.append(parts_of(templates, role, text))
     call = message.additional_kwargs.get("tool_call_id")
     kept = {"tool_call_id": call} if role == "tool" and isinstance(call, str) else {}
 

@@ -11,8 +11,8 @@ from llama_index.core.base.response import schema as responses
 from llama_index.core.schema import NodeWithScore
 
 from dp_middleware._quiet import aclosing, closing, in_thread
-from dp_middleware.conversation.boundary import guarded
 from dp_middleware.conversation.exchange import RESTORATION, Exchange
+from dp_middleware.errors import guarded
 from dp_middleware.frameworks import inferdpt
 from dp_middleware.privacy.releases import Receipt
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Collection, Iterable
-from dataclasses import replace
 
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle
 
 import dp_middleware as dp
-from dp_middleware.conversation.boundary import aguarded, guarded, public_keys
-from dp_middleware.errors import UntrustedHost
+from dp_middleware.conversation.passages import public_keys
+from dp_middleware.errors import guarded
 from dp_middleware.models.trust import locate_all, require_trusted
 from llama_index_dp_middleware._blocks import unrecorded
 from llama_index_dp_middleware.nodes import CONVERSATION, release_scored
@@ -30,15 +28,13 @@ def _require_local(retriever: BaseRetriever, trusted_hosts: Iterable[str]) -> No
     def is_safe(x: object) -> bool:
         return isinstance(x, dp.Session | dp.Sanitizer)
 
+    remedy = (
+        "if raw text may go there, say so in a class of yours that calls it: `location = "
+        "Location()`, of dp_middleware.models.trust; make handlers discreet by "
+        "quiet_recorders(callback_manager)"
+    )
     place = locate_all(retriever, local=_LOCAL, releases=is_safe)
-    require_trusted(replace(place, unknown=frozenset()), trusted_hosts)
-    if place.unknown:
-        raise UntrustedHost(
-            f"cannot tell where {', '.join(sorted(place.unknown))} of the retriever runs; if "
-            "raw text may go there, say so in a class of yours that calls it: `location = "
-            "Location()`, of dp_middleware.models.trust; make handlers discreet by "
-            "quiet_recorders(callback_manager)"
-        )
+    require_trusted(place, trusted_hosts, remedy=remedy)
 
 
 class LocalSearch:
@@ -69,15 +65,4 @@ class LocalSearch:
             return [], []
         with unrecorded():
             raw = guarded(self.retriever.retrieve, query, what="the retriever")
-        return self._released(raw, conversation)
-
-    async def afind(self, query: QueryBundle, conversation: str = CONVERSATION) -> Found:
-        """As :meth:`find`, without blocking the event loop."""
-        if self.retriever is None:
-            return [], []
-        with unrecorded():
-            raw = await aguarded(self.retriever.aretrieve, query, what="the retriever")
-        return await asyncio.to_thread(self._released, raw, conversation)
-
-    def _released(self, raw: list[NodeWithScore], conversation: str) -> Found:
         return raw, guarded(release_scored, self._session, raw, self._metadata, conversation)

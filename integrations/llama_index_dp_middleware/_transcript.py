@@ -12,11 +12,10 @@ from llama_index.core.llms import CustomLLM
 from llama_index.core.llms.llm import LLM
 
 import dp_middleware as dp
-from dp_middleware.conversation.boundary import guarded
 from dp_middleware.conversation.exchange import Exchange, Tools
 from dp_middleware.conversation.messages import ONCE, Message
 from dp_middleware.conversation.templates import Template, parts_of
-from dp_middleware.errors import BudgetExhausted
+from dp_middleware.errors import BudgetExhausted, guarded
 from llama_index_dp_middleware._answers import Call
 from llama_index_dp_middleware._blocks import in_block
 from llama_index_dp_middleware._messages import slots_of
@@ -80,7 +79,10 @@ class Transcript:
         A memory rewrites its text again and again, so this is an event of its own, known by its
         place and by the message with which the conversation begins.
         """
-        slots = [slots_of(m, f"message {k}", self.templates) for k, m in enumerate(messages)]
+        slots = [
+            slots_of(m, f"message {k}", self.templates, printed=session.restores)
+            for k, m in enumerate(messages)
+        ]
         told = [slot.message for slot in slots]
         if self.system == "pass":
             told = [replace(m, public=m.public or m.role == "system") for m in told]

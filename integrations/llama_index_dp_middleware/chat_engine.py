@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Collection, Generator, Iterable
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -19,11 +17,11 @@ from llama_index.core.chat_engine.types import (
 from llama_index.core.schema import QueryBundle
 
 import dp_middleware as dp
-from dp_middleware.conversation.boundary import guarded
+from dp_middleware._quiet import in_thread
 from dp_middleware.conversation.exchange import Exchange
 from dp_middleware.conversation.messages import Message, events_of
 from dp_middleware.conversation.session import session_of
-from dp_middleware.errors import ParameterError
+from dp_middleware.errors import ParameterError, guarded
 from dp_middleware.frameworks import inferdpt
 from dp_middleware.models.chat import local_model
 from dp_middleware.privacy.releases import Receipt, receipts
@@ -170,28 +168,28 @@ class DPChatEngine(BaseChatEngine):
         )
 
     def _ask(self, message: str, history: History) -> tuple[_Turn, str]:
-        with receipts() as receipt:
-            before, slots = guarded(self._read, message, history)
-            found = self._search.find(QueryBundle(message), self._of_nodes)
-            turn = self._release(message, before, slots, found, receipt)
+        turn = self._turn(message, history)
         asked, sent = turn.sent
         return turn, str(self._inner.chat(asked, chat_history=sent))
 
     async def _aask(self, message: str, history: History) -> tuple[_Turn, str]:
-        with receipts() as receipt:
-            before, slots = await asyncio.to_thread(guarded, self._read, message, history)
-            found = await self._search.afind(QueryBundle(message), self._of_nodes)
-            release = partial(self._release, message, before, slots, found, receipt)
-            turn = await asyncio.to_thread(release)
+        turn = await in_thread(self._turn, message, history)
         asked, sent = turn.sent
         return turn, str(await self._inner.achat(asked, chat_history=sent))
+
+    def _turn(self, message: str, history: History) -> _Turn:
+        with receipts() as receipt:
+            before, slots = guarded(self._read, message, history)
+            found = self._search.find(QueryBundle(message), self._of_nodes)
+            return self._release(message, before, slots, found, receipt)
 
     def _read(self, message: object, history: History) -> tuple[list[ChatMessage], list[Slots]]:
         """Reads the history; what would be refused is, before the nodes are charged for."""
         if not isinstance(message, str):
             raise ParameterError(f"expected a message of type str, got {type(message).__name__}")
         before = self.chat_history if history is None else list(history)
-        slots = [slots_of(said, f"message {k}") for k, said in enumerate(before)]
+        printed = self._session.restores
+        slots = [slots_of(x, f"message {k}", printed=printed) for k, x in enumerate(before)]
         events = events_of(_told(slots, message))
         in_block(self._session).check(events, conversation=self._conversation)
         return before, slots

@@ -12,8 +12,7 @@ from llama_index.core.schema import BaseNode, MetadataMode
 from pydantic import PrivateAttr
 
 import dp_middleware as dp
-from dp_middleware.conversation.boundary import guarded
-from dp_middleware.errors import ParameterError
+from dp_middleware.errors import ParameterError, guarded
 from dp_middleware.models.embedders import embedding_service
 from dp_middleware.models.trust import Location, locate
 from dp_middleware.privacy.releases import Ledger

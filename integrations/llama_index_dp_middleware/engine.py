@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Collection, Iterable
 from typing import Any
 
@@ -13,13 +12,15 @@ from llama_index.core.prompts.mixin import PromptMixinType
 from llama_index.core.schema import NodeWithScore, QueryBundle, QueryType
 
 import dp_middleware as dp
+from dp_middleware._quiet import in_thread
 from dp_middleware.conversation.exchange import Exchange
 from dp_middleware.errors import ParameterError
+from dp_middleware.frameworks import inferdpt
 from dp_middleware.models.chat import local_model
-from dp_middleware.privacy.releases import receipts
+from dp_middleware.privacy.releases import Receipt, receipts
 from llama_index_dp_middleware._blocks import unspanned
 from llama_index_dp_middleware._responses import apieces, for_extractor, restored
-from llama_index_dp_middleware._search import LocalSearch
+from llama_index_dp_middleware._search import Found, LocalSearch
 from llama_index_dp_middleware.query import DPQueryTransform, require_words
 
 
@@ -28,9 +29,10 @@ class DPQueryEngine(BaseQueryEngine):
 
     The engine, its spans and its models see the released query; no other span or event is made.
 
-    With ``retriever``, a **local** one over raw text finds nodes for the raw query, unrecorded; the
-    engine's synthesizer is given released copies of them, its own retriever and postprocessors are
-    not used. Which nodes are found, how many and in which order **has no guarantee**.
+    With ``retriever``, a **local** one over raw text finds nodes for the raw query, unrecorded, in
+    asynchronous calls in a thread; the engine's synthesizer is given released copies of them, its
+    own retriever and postprocessors are not used. Which nodes are found, how many and in which
+    order **has no guarantee**.
 
     With a session of pseudonyms the answer has the originals that stood in its query and in its
     ``source_nodes``; all queries and nodes of a session have the same ones. With ``extractor``, a
@@ -82,9 +84,7 @@ class DPQueryEngine(BaseQueryEngine):
     def query(self, str_or_query_bundle: QueryType) -> responses.RESPONSE_TYPE:
         """Answers a raw query."""
         query = _bundle(str_or_query_bundle)
-        with receipts() as receipt:
-            passages, nodes = self._search.find(query)
-            released = self._transform.run(query)
+        receipt, (passages, nodes), released = self._release(query)
         if self._search.retriever is None:
             answer = self._inner.query(released)
         else:
@@ -94,44 +94,38 @@ class DPQueryEngine(BaseQueryEngine):
             return restored(exchange, answer, receipt)
         if isinstance(answer, responses.StreamingResponse):
             answer = answer.get_response()
-        remote = str(answer)
-        metadata = {"remote_text": remote, "dp": receipt.to_dict()}
-        kept: Any = {"source_nodes": answer.source_nodes, "metadata": metadata}
-        question = for_extractor(query.query_str, passages, exchange.restore(remote))
+        question, kept = _extraction(exchange, query, passages, answer, receipt)
         if self._streaming:
-            return responses.StreamingResponse(
-                response_gen=self._extractor.stream(question), **kept
-            )
+            return responses.StreamingResponse(self._extractor.stream(question), **kept)
         return responses.Response(self._extractor(question), **kept)
 
     @unspanned
     async def aquery(self, str_or_query_bundle: QueryType) -> responses.RESPONSE_TYPE:
         """As :meth:`query`, without blocking the event loop."""
         query = _bundle(str_or_query_bundle)
-        with receipts() as receipt:
-            passages, nodes = await self._search.afind(query)
-            released = await self._transform.arun(query)
+        receipt, (passages, nodes), released = await in_thread(self._release, query)
         if self._search.retriever is None:
             answer = await self._inner.aquery(released)
         else:
             answer = await self._inner.asynthesize(released, nodes)
-        exchange = await asyncio.to_thread(self._exchange, query, passages, answer)
+        exchange = await in_thread(self._exchange, query, passages, answer)
         if self._extractor is None:
             return restored(exchange, answer, receipt)
         if isinstance(answer, responses.AsyncStreamingResponse):
             answer = await answer.get_response()
-        remote = str(answer)
-        metadata = {"remote_text": remote, "dp": receipt.to_dict()}
-        kept: Any = {"source_nodes": answer.source_nodes, "metadata": metadata}
-        question = for_extractor(query.query_str, passages, exchange.restore(remote))
+        question, kept = _extraction(exchange, query, passages, answer, receipt)
         if self._streaming:
-            return responses.AsyncStreamingResponse(
-                apieces(self._extractor.stream(question)), **kept
-            )
+            pieces = apieces(self._extractor.stream(question))
+            return responses.AsyncStreamingResponse(pieces, **kept)
         return responses.Response(await self._extractor.acall(question), **kept)
 
     _query: Any = query  # what the base class requires
     _aquery: Any = aquery
+
+    def _release(self, query: QueryBundle) -> tuple[Receipt, Found, QueryBundle]:
+        """Finds nodes for a query, and releases both."""
+        with receipts() as receipt:
+            return receipt, self._search.find(query), self._transform.run(query)
 
     def _exchange(
         self, query: QueryBundle, passages: list[NodeWithScore], answer: responses.RESPONSE_TYPE
@@ -139,6 +133,20 @@ class DPQueryEngine(BaseQueryEngine):
         """Returns the way back of an answer to what was released for a query and its nodes."""
         quoted = [scored.node.get_content() for scored in answer.source_nodes]
         return self._transform.exchange(query, passages, quoted)
+
+
+def _extraction(
+    exchange: Exchange,
+    query: QueryBundle,
+    passages: list[NodeWithScore],
+    answer: Any,
+    receipt: Receipt,
+) -> tuple[inferdpt.Messages, dict[str, Any]]:
+    """Returns what the local model is asked, and what its response keeps of the remote one."""
+    remote = str(answer)
+    question = for_extractor(query.query_str, passages, exchange.restore(remote))
+    metadata = {"remote_text": remote, "dp": receipt.to_dict()}
+    return question, {"source_nodes": answer.source_nodes, "metadata": metadata}
 
 
 def _bundle(query: QueryType) -> QueryBundle:

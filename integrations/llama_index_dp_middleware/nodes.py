@@ -10,13 +10,13 @@ from typing import Any, NoReturn
 from uuid import uuid4
 
 from llama_index.core import schema
-from llama_index.core.bridge.pydantic import PrivateAttr
+from llama_index.core.bridge.pydantic import BaseModel, PrivateAttr
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 
 import dp_middleware as dp
-from dp_middleware.conversation.boundary import guarded, public_keys
+from dp_middleware.conversation.passages import public_keys
 from dp_middleware.conversation.session import session_of
-from dp_middleware.errors import ParameterError
+from dp_middleware.errors import ParameterError, guarded
 from llama_index_dp_middleware._blocks import in_block, unspanned
 
 CONVERSATION = "llama-index-nodes"
@@ -26,7 +26,25 @@ _RELATED = ("SOURCE", "PREVIOUS", "NEXT")
 _MEDIA = ("image_resource", "audio_resource", "video_resource")
 
 
-class DPTransform(schema.TransformComponent):
+class _Releases(BaseModel):
+    """Holds the session of a component, and the keys of metadata that stay."""
+
+    metadata: tuple[str, ...]
+    _session: dp.Session = PrivateAttr()
+
+    def __init__(
+        self, session: dp.Session | dp.Sanitizer, *, metadata: Collection[str] = ()
+    ) -> None:
+        session, keys = session_of(session), public_keys(metadata)
+        super().__init__(metadata=keys)
+        self._session = session
+
+    @classmethod
+    def class_name(cls) -> str:
+        return cls.__name__
+
+
+class DPTransform(_Releases, schema.TransformComponent):
     """Releases the text of nodes; a step of an ``IngestionPipeline``, best the first one.
 
     Gives new nodes with the same ids, the chosen keys of their metadata, and the ids of the source
@@ -46,20 +64,10 @@ class DPTransform(schema.TransformComponent):
         DPMiddlewareError: From a call: the release failed. Holds no text.
     """
 
-    metadata: tuple[str, ...]
-    _session: dp.Session = PrivateAttr()
-
     def __init__(
         self, session: dp.Session | dp.Sanitizer, *, metadata: Collection[str] = ()
     ) -> None:
-        keys: Any = {"metadata": public_keys(metadata)}
-        session = session_of(session)
-        super().__init__(**keys)
-        self._session = session
-
-    @classmethod
-    def class_name(cls) -> str:
-        return "DPTransform"
+        super().__init__(session, metadata=metadata)
 
     def __reduce__(self) -> tuple[Callable[..., DPTransform], tuple[Any, ...]]:
         """Sends the sanitizer to another process: a session holds a key."""
@@ -99,7 +107,7 @@ def _elsewhere(
     return DPTransform(dp.Session(sanitizer, scope=scopes), metadata=metadata)
 
 
-class DPNodePostprocessor(BaseNodePostprocessor):
+class DPNodePostprocessor(_Releases, BaseNodePostprocessor):
     """Releases retrieved nodes for the model that reads them; put it last.
 
     For an index of raw text that stays local. Gives new nodes as :class:`DPTransform` does, without
@@ -117,23 +125,13 @@ class DPNodePostprocessor(BaseNodePostprocessor):
         DPMiddlewareError: From a call: the release failed. Holds no text.
     """
 
-    metadata: tuple[str, ...]
-    _session: dp.Session = PrivateAttr()
-
     def __init__(
         self, session: dp.Session | dp.Sanitizer, *, metadata: Collection[str] = ()
     ) -> None:
-        keys: Any = {"metadata": public_keys(metadata)}
-        session = session_of(session)
-        super().__init__(**keys)
-        self._session = session
+        super().__init__(session, metadata=metadata)
 
     def __getstate__(self) -> NoReturn:  # the base class would leave the session out
         raise TypeError("expected a DPNodePostprocessor to stay in its process: make another")
-
-    @classmethod
-    def class_name(cls) -> str:
-        return "DPNodePostprocessor"
 
     @unspanned
     def _postprocess_nodes(

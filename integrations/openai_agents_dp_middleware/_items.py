@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from agents.run_config import CallModelData, CallModelInputFilter, ModelInputData
 
 from dp_middleware.conversation.exchange import Exchange, Tools, checked_tools
+from dp_middleware.conversation.literals import as_json
 from dp_middleware.conversation.messages import Message, Role, ToolCall
+from dp_middleware.conversation.notebook import Unknown
 from dp_middleware.conversation.session import Session, session_of
-from dp_middleware.conversation.transcript import Unknown
 from dp_middleware.errors import ParameterError
 
 _ROLES: dict[str, Role] = {"user": "user", "system": "system", "developer": "system"}
@@ -68,6 +70,8 @@ class Released:
         items = [{"role": "user", "content": given}] if isinstance(given, str) else given
         calls: set[str] = set()
         transcript = [_message(item, f"input item {k}", calls) for k, item in enumerate(items)]
+        if self._session.restores:  # the SDK prints what a function returned
+            transcript = [_printed(message) for message in transcript]
         if instructions is not None:
             public = instructions in self._public
             told = Message(role="system", texts=(instructions,), aside=True, public=public)
@@ -94,6 +98,12 @@ def _message(item: Any, where: str, calls: set[str]) -> Message:
         )
     calls.update(call.id for call in answer.calls)
     return answer
+
+
+def _printed(message: Message) -> Message:
+    if message.role != "tool":
+        return message
+    return replace(message, texts=tuple(map(as_json, message.texts)))
 
 
 def _texts(content: Any, where: str) -> tuple[str, ...]:

@@ -10,9 +10,8 @@ from agents import Model, ModelResponse, RunConfig
 from pydantic import BaseModel
 
 from dp_middleware._quiet import aclosing
-from dp_middleware.conversation.boundary import guarded
 from dp_middleware.conversation.exchange import RESTORATION, Exchange, Plain, Restorer, Tools
-from dp_middleware.errors import ParameterError
+from dp_middleware.errors import ParameterError, guarded
 from openai_agents_dp_middleware._items import Released, answer_of
 
 _ARGUMENTS = "response.function_call_arguments.delta"

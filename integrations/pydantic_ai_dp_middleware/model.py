@@ -12,7 +12,6 @@ from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse
 from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.usage import RequestUsage
 
-from dp_middleware.conversation.boundary import guarded
 from dp_middleware.conversation.exchange import (
     RESTORATION,
     Exchange,
@@ -22,7 +21,7 @@ from dp_middleware.conversation.exchange import (
     checked_tools,
 )
 from dp_middleware.conversation.session import session_of
-from dp_middleware.errors import ParameterError
+from dp_middleware.errors import ParameterError, guarded
 from pydantic_ai_dp_middleware._messages import Reading, answer_of
 
 _GROWING: tuple[tuple[type, str, Any], ...] = (  # parts, where they grow, and by what

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 
 import pytest
 from support.commands import refused, run
 from support.texts import CANARY
+from typer.testing import CliRunner
 
 import dp_middleware as dp
+from dp_middleware.cli import app
 
 
 @pytest.mark.parametrize(
@@ -96,6 +99,7 @@ def test_text_that_is_not_utf8_in_a_real_process():
 def test_a_real_process_releases_utf8_whatever_the_locale():
     code = """
 import dp_middleware as dp
+from dp_middleware.cli import app
 from dp_middleware import embedding
 space = dp.EmbeddingSpace(dp.Vocabulary(["\u00fc", "\u00e9"]), [[1.0, 0.0], [0.0, 1.0]])
 embedding.default_space = lambda: space
@@ -131,3 +135,8 @@ def test_a_name_that_is_nearly_one_of_ours_is_suggested(arguments, told):
 @pytest.mark.parametrize("option", ["-m", "--attack", "--metric"])
 def test_no_name_of_an_evaluation_is_quoted(option):
     run("evaluate", "x", "--out", "y", option, f"{CANARY} hurts", code=2)
+
+
+def test_the_help_has_four_panels():
+    text = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "100"}).output
+    assert re.findall(r"─ (\w+) ─", text) == ["Options", "Protect", "Serve", "Explore", "Research"]

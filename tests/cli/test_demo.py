@@ -23,25 +23,19 @@ ANSWER = (
 )
 
 
-def find_instead(monkeypatch, **specs):
-    """Lets the demo find these packages, or none of their names."""
-
-    def find(name):
-        return specs[name] if name in specs else importlib.util.find_spec(name)
-
-    monkeypatch.setattr(demo, "find_spec", find)
-
-
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def without_models(monkeypatch):
     """As after an install of detection and the gateway only."""
-    find_instead(monkeypatch, torch=None)
+    there = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name == "torch" else there(name)
+    )
     monkeypatch.setattr(demo_model, "_NEEDED", ("no_such_package",))
     monkeypatch.delenv(demo_model.VARIABLE, raising=False)
 
 
 @pytest.fixture
-def provider(monkeypatch):
+def provider(monkeypatch, without_models):
     made = demo_provider.Provider()
     monkeypatch.setattr(demo_provider, "Provider", lambda: made)
     return made
@@ -94,11 +88,11 @@ def test_a_real_model_sees_pseudonyms_too(provider, monkeypatch):
     assert "the user reads I am Maria Lopez" in flat
 
 
-def test_the_model_is_the_one_that_is_named_or_that_of_the_package(monkeypatch, tmp_path):
+def test_the_model_is_named_or_of_the_package(without_models, monkeypatch, tmp_path):
     assert demo_model.demo_model() is None
     (tmp_path / "small.gguf").touch()
     spec = SimpleNamespace(origin=str(tmp_path / "__init__.py"))
-    monkeypatch.setattr(demo_model, "find_spec", lambda name: spec)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: spec)
     assert vars(demo_model.demo_model())["_options"] == {"gguf_file": "small.gguf"}
     monkeypatch.setenv(demo_model.VARIABLE, "folder")
     assert vars(demo_model.demo_model())["_folder"] == "folder"
@@ -117,7 +111,7 @@ def test_a_model_answers_by_its_own_template(monkeypatch, tmp_path):
 
 
 def test_whole_texts_are_shown_where_their_encoder_is(provider, monkeypatch):
-    find_instead(monkeypatch, torch=object())
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: SimpleNamespace(origin=None))
     released = []
 
     def release(text):

@@ -22,7 +22,7 @@ from support.servers import free_port
 from support.texts import CANARY
 
 import dp_middleware as dp
-from dp_middleware.gateway.admission import Clients, hash_of, new_key
+from dp_middleware.gateway.service import Clients, hash_of, new_key
 from dp_middleware.gateway.settings import Client
 
 SECRET = secrets.token_hex(32)

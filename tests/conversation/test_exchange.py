@@ -11,8 +11,8 @@ from support.entities import detector
 from support.ledgers import Charges
 
 import dp_middleware as dp
+from dp_middleware.conversation.exchange import Reply
 from dp_middleware.conversation.messages import ONCE, Message, ToolCall, of_words
-from dp_middleware.conversation.reply import Reply
 
 NAMES = {"Mirela Tamburi": "person", "Osric Vantongeren": "person"}
 

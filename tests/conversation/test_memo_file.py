@@ -11,13 +11,13 @@ from support.entities import detector
 import dp_middleware as dp
 from dp_middleware.conversation.memo import Entry
 from dp_middleware.conversation.memo_file import FileMemo
-from dp_middleware.conversation.names import Digests
+from dp_middleware.conversation.notebook import Digests
 
 DIGEST = Digests(bytes(32)).of
 
 
 def entry(created):
-    return Entry(digest=b"d", created=created, released="{}")
+    return Entry(digest=b"d", created=created, content="words")
 
 
 def rows_of(rows):

@@ -12,7 +12,7 @@ from support.gateway import KEYS, MODEL, releases, running, settings
 from support.texts import CANARY
 
 from dp_middleware.errors import ParameterError, UntrustedHost
-from dp_middleware.gateway.service import Sessions
+from dp_middleware.gateway.releasing import Sessions
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ import json
 import pytest
 from starlette.requests import Request
 
-from dp_middleware.gateway.admission import Gate
 from dp_middleware.gateway.failures import Failure
+from dp_middleware.gateway.service import Gate
 from dp_middleware.gateway.settings import Limits
 
 

@@ -10,8 +10,8 @@ from support.texts import CANARY
 
 from dp_middleware.errors import ParameterError
 from dp_middleware.gateway import Settings
-from dp_middleware.gateway.admission import Clients, hash_of, new_key
-from dp_middleware.gateway.service import releases_of
+from dp_middleware.gateway.releasing import releases_of
+from dp_middleware.gateway.service import Clients, hash_of, new_key
 from dp_middleware.gateway.settings import Client, Policy
 
 FILE = f"""

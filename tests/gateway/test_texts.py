@@ -73,7 +73,7 @@ def test_what_belongs_to_no_conversation_is_kept_nowhere(tmp_path):
             ask(hiding, "/completions", prompt="Mirela Tamburi", headers=named)
             (rows,) = memo.execute("SELECT count(*) FROM sealed").fetchone()
             assert rows == 1
-        sessions = hiding.app._app.state.gateway.sessions._sessions.values()
+        sessions = hiding.app._app.state.gateway.sessions.sessions.values()
         assert sum(len(session._mappings) for session in sessions) == 1
 
 

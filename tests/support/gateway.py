@@ -20,8 +20,8 @@ from support.entities import detector
 
 import dp_middleware as dp
 from dp_middleware.gateway import Settings, create_app
-from dp_middleware.gateway.admission import hash_of, new_key
 from dp_middleware.gateway.app import server_options
+from dp_middleware.gateway.service import hash_of, new_key
 
 SECRET = secrets.token_urlsafe(32)
 UPSTREAM_KEY = "sk-upstream-5f1c"

@@ -11,8 +11,8 @@ from support.entities import detector
 from support.letters import Letters
 
 import dp_middleware as dp
-from dp_middleware.gateway.admission import Gate
 from dp_middleware.gateway.playground import Playground, default_choices, routes
+from dp_middleware.gateway.service import Gate
 from dp_middleware.gateway.settings import Limits
 
 SENTENCE = "the patient has a severe allergy to penicillin and lives in with her sister <b>"

@@ -13,9 +13,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from dp_middleware.gateway.admission import Gate
 from dp_middleware.gateway.failures import Failure, failure_of
 from dp_middleware.gateway.playground.releasing import Playground
+from dp_middleware.gateway.service import Gate
 from dp_middleware.models.trust import is_loopback
 
 _HEADERS = {

@@ -136,8 +136,7 @@ class _Model:
         encoding = self._tokenizer.encode(window, add_special_tokens=False)
         ids, offsets, labels = encoding.ids, encoding.offsets, list[int]()
         for start in range(0, len(ids), _MOST - 60):
-            logits = self._logits([2, *ids[start : start + _MOST], 3])[1:-1]
-            new = [_label(row, threshold) for row in logits]
+            new = _labels(self._logits([2, *ids[start : start + _MOST], 3])[1:-1], threshold)
             labels[start:] = [
                 max(pair) for pair in zip(labels[start:] or new, new, strict=False)
             ] + (new[len(labels) - start :] if labels[start:] else [])
@@ -150,12 +149,13 @@ class _Model:
             return self._session.run(None, inputs)[0][0]
 
 
-def _label(logits: Any, threshold: float) -> int:
-    """The most probable label, if any of all is as probable as the threshold."""
-    powers = np.exp(logits - logits.max())
-    shares = powers[1:].reshape(-1, 2).sum(1) / powers.sum()
-    best = int(shares.argmax())
-    return best if shares[best] >= threshold else -1
+def _labels(logits: Any, threshold: float) -> list[int]:
+    """The most probable label of each token, -1 where it is less probable than the threshold."""
+    powers = np.exp(logits - logits.max(1, keepdims=True))
+    shares = powers[:, 1:].reshape(len(logits), -1, 2).sum(2) / powers.sum(1, keepdims=True)
+    best = shares.argmax(1)
+    labels: list[int] = np.where(shares.max(1) >= threshold, best, -1).tolist()
+    return labels
 
 
 _model = cache(_Model)

@@ -275,13 +275,15 @@ class Names:
             start = self.text[max(0, token.start - 30) : token.start]
             is_titled = TITLE.search(start) is not None and len(token.text) > 3
             lists = token.kind is Class.NAME and is_given(token.lower)
+            lists = lists or (self.level == 2 and self.is_casual and token.kind is Class.UNKNOWN)
             behind = self._behind(k)
             if is_titled and token.kind >= Class.COMMON:
                 last = k + (behind is not None and behind.kind >= Class.UNKNOWN)
             elif lists or (
                 is_given(token.lower)
                 and behind is not None
-                and behind.kind is Class.NAME
+                and (behind.kind is Class.NAME or is_given(behind.lower))
+                and behind.kind >= Class.BOTH
                 and (token.kind >= Class.BOTH or token.lower in GIVEN_WORDS)
             ):
                 has_family = behind is not None and (

@@ -136,7 +136,8 @@ class Detector:
             claims += [*_by_position(text, language), *patterns.by_script(text)]
             claims += self._by_model(text, names, claims)
         claims = [each for each in claims if _is_plausible(text, each, language)]
-        claims += _mentions(text, [each for each in claims if each.kind == "person"], language)
+        people = [each for each in claims if each.kind == "person"]
+        claims += _mentions(text, people, language, level)
         if level == 2:
             claims += _numbers(text)
         return [each for each in claims if each.kind in self.kinds]
@@ -229,15 +230,15 @@ def _is_plausible(text: str, entity: Entity, language: str) -> bool:
     return any(word[0].isupper() or class_of(word.lower(), language) > Class.WORD for word in words)
 
 
-def _mentions(text: str, people: list[Entity], language: str) -> Iterator[Entity]:
+def _mentions(text: str, people: list[Entity], language: str, level: int) -> Iterator[Entity]:
     """Further mentions of people by parts of their names, and user names made of them."""
     parts = parts_of(text, people, language)
     if parts:
         listed = "|".join(sorted(map(re.escape, parts), key=len, reverse=True))
         for match in re.finditer(rf"(?<![^\W\d_])(?:{listed})(?![^\W\d_])", text, re.IGNORECASE):
             word = match.group()
-            if (not word.islower() or parts.get(word.lower())) and not _is_said(
-                text, match, parts, language
+            if (not word.islower() or parts.get(word.lower())) and (
+                level == 2 or not _is_said(text, match, parts, language)
             ):
                 yield Entity(*match.span(), "person")
     plain = {ascii_of(part).replace("'", "").replace("-", "") for part in parts if len(part) > 3}
@@ -279,18 +280,15 @@ def _is_handle(word: str, names: Collection[str], language: str) -> bool:
             and all(len(part) == 1 or is_name(part) for part in rest)
             and (any(part in given() or part in family() for part in strong))
         )
-    known = class_of(word, language)
-    return (
-        known is Class.UNKNOWN
-        and len(word) > 5
-        and class_of(word[1:], language) is Class.NAME
-        and word[1:] in family()
+    if class_of(word, language) is not Class.UNKNOWN or len(word) < 6:
+        return False
+    halves = ((word[:k], word[k:]) for k in range(4, len(word) - 3))
+    return (word[1:] in family() and class_of(word[1:], language) >= Class.BOTH) or any(
+        (a in given() and b in family()) or (a in family() and b in given()) for a, b in halves
     )
 
 
 def _numbers(text: str) -> Iterator[Entity]:
     """Any number of four digits or more, and any word with letters and digits."""
-    for match in re.finditer(
-        r"(?<![\w.,])\d{4,}(?![\w]|[.,]\d)|\b(?=\w*\d)(?=\w*[A-Z])\w{4,}\b", text
-    ):
+    for match in re.finditer(r"(?<!\w)\d{4,}(?!\w)|\b(?=\w*\d)(?=\w*[A-Z])\w{4,}\b", text):
         yield Entity(*match.span(), "id")

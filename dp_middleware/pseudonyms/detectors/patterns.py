@@ -56,6 +56,8 @@ PATTERNS: dict[str, tuple[str, ...]] = {
         r"(?<![\d.-])\d(?:[ -]?\d){12,18}(?![\d-])",
         r"\b(?:card|cc|visa|mastercard|amex|maestro)(?:\s(?:number|no\.?))?(?:\sis)?\s?[:#]?\s?"
         r"(?P<v>\d(?:[ -]?\d){11,18})\b",
+        r"\b(?:card|karte|carte|tarjeta|carta|cartão|kaart|karta)\b\W+(?:\w+\W+){0,3}?(?:ending|end\w*|"
+        r"fin\w*|termin\w+|eindig\w+|kończ\w+)\W(?:\w{1,6}\W){0,2}(?P<v>\d{4})\b",
     ),
     "ssn": (r"(?<![\d-])(?!000|666|9\d\d)\d{3}-(?!00)\d{2}-(?!0000)\d{4}(?![\d-])",),
     "phone": (
@@ -82,10 +84,14 @@ PATTERNS: dict[str, tuple[str, ...]] = {
         r"(?<!\w)(?:\d{7,8}-?[a-z]|[xyz]-?\d{7}-?[a-z])(?!\w)",
         r"(?<!\w)\d{3}\.\d{3}\.\d{3}-\d{2}(?!\w)",
         r"(?<!\w)\d{6}[-+a]\d{3}[\da-y](?!\w)",
+        r"\b(?:no|nr|num|núm|n)(?:\.|[º°])\s?(?P<v>\d[\w/-]{3,})(?!\w)",
         rf"\b{_PLATE}\b\W{{0,4}}(?:\w{{2,7}}\W{{1,3}})??(?=[\w -]{{0,7}}\d)"
         r"(?P<v>[A-ZÄÖÜ0-9]{1,4}(?:[ -]?[A-Z0-9]{1,4}){1,3})\b",
     ),
     "username": (
+        r"\b(?:login|user(?:\s?name)?|handle|nick(?:name)?|benutzername|usuario|utente|identifiant)"
+        rf"(?:\s(?:name|id))?(?:\s(?:is|ist|est|es|è|é|jest)\s|:\s?)(?!(?:{alternatives('states')})\b)"
+        r"(?P<v>[a-z][\w.-]{2,}\w)",
         r"(?<![\w@./])@(?=\w{2})[\w.-]*\w",
         r"(?:/home/|/Users/|\\Users\\|\\Documents and Settings\\)(?P<v>[^\s/\\:\"'<>]+)",
         r"\b(?:ssh|scp|sftp|su|sudo -u)\s(?:-\S+\s)*(?P<v>[\w.-]+)(?=@)",
@@ -138,6 +144,8 @@ CASED: dict[str, tuple[str, ...]] = {
         r"(?<![\w-])[A-Z]{2}\d{2} ?[A-Z]{3}(?![\w-])",
         r"(?<![\w-])[A-ZÄÖÜ]{1,3}-[A-Z]{1,2} ?\d{1,4}(?![\w-])",
         r"(?<![\w-])[A-Z]{2}-\d{3}-[A-Z]{2}(?![\w-])",
+        r"(?<![\w-])(?:[A-Z]{2,3} \d{1,4}|\d{3})"
+        r"(?!(?:[KMGT]B|[KMG]?HZ|[KM]M|MAH|USD|EUR|GBP|CHF|PLN)\b)[A-Z]{2,3}(?![\w-])",
         r"(?<![\w-])\d{1,2}-[A-Z]{3}-\d{1,2}(?![\w-])|(?<![\w-])[A-Z]{2}-[A-Z]{2}-\d{2}(?![\w-])",
         r"(?<![\w./-])(?=[A-Z0-9]*[A-Z]\d+[A-Z])(?=(?:[A-Z]*\d){2})[A-Z0-9]{6,}(?![\w]|\.\d)",
         r"(?<![\w./-])(?=(?:[\w-]*\d){3})(?=[\w-]*[A-Z])[A-Z0-9]{1,8}(?:-?[A-Z0-9]{2,}){1,4}(?![\w]|\.\d)",

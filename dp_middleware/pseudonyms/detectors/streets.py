@@ -54,5 +54,9 @@ STREETS = (
     rf"[Cc]amino|[Rr]ua|[Tt]ravessa|[Pp]raça|[Rr]ambla|[Gg]ran [Vv]ía){_AND}{_NAMED}){{1,4}}"
     rf"(?:,?\s(?:n\.?[º°]\s?)?{_HOUSE})?(?:,\s\d{{1,2}}[.ºª]+\s?\w*)?",
     rf"\b(?:ul|al|os|pl)\.\s(?:{_NAMED}\s){{1,3}}{_HOUSE}",
+    # or a word for living stands before
+    r"(?i:\b(?:liv\w+|resid\w+|wohn\w+|woon\w+|domicili\w+|abit\w+|mor[ao]|morador\w*|viv\w+|demeur\w+|"
+    r"habit\w+|zamieszk\w+|mieszka\w*)\s(?:(?:at|on|in|an|op|aan|en|à|au|em|na|no|przy|w|de[rmn])\s){0,2})"
+    rf"(?P<v>{_NAMED}(?:\s[\p{{L}}.'’-]+){{0,5}}?,?\s{_HOUSE})",
 )
 """As they are written."""

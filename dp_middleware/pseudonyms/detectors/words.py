@@ -159,7 +159,7 @@ def language_of(text: str) -> str:
     """
     counts = Counter(WORD.findall(text.lower()))
     scores = {
-        language: sum(counts[word] for word in words & counts.keys())
+        language: sum(count for word, count in counts.items() if word in words)
         for language, words in _frequent().items()
     }
     best = max(scores, key=lambda language: scores[language])

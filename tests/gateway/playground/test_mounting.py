@@ -88,7 +88,7 @@ def test_the_policies_come_first_and_say_whose_they_are(gateway):
 @pytest.mark.parametrize(("number", "name"), [*enumerate(POLICIES)])
 def test_a_policy_releases_with_what_its_routes_release_with(gateway, number, name):
     sessions = gateway.app._app.state.gateway.sessions
-    route = sessions.of(name, gateway.app._app.state.gateway.settings.clients[0]).sanitizer
+    route = sessions.sessions[name, gateway.app._app.state.gateway.settings.clients[0].id].sanitizer
     (own,) = [c for c in policy_choices(gateway.app._app.state.gateway) if c.title.endswith(name)]
     made = own.make(0.0)
     assert made.certificate == route.certificate

@@ -253,9 +253,7 @@ def test_what_is_not_known_is_refused_even_if_its_host_is_trusted(build, desk):
     with pytest.raises(dp.UntrustedHost):
         DPQueryEngine(desk.session(), engine(), retriever=build(model_at(ELSEWHERE)))
     local = build(model_at("http://localhost/v1"))
-    with pytest.raises(
-        dp.UntrustedHost, match=r"cannot tell where .* of the retriever|cogniswitch"
-    ):
+    with pytest.raises(dp.UntrustedHost, match=r"cannot tell where|cogniswitch"):
         DPQueryEngine(desk.session(), engine(), retriever=local)
 
 

@@ -262,3 +262,37 @@ def test_a_missing_runtime_is_named(monkeypatch):
     monkeypatch.setattr(ours, "find_spec", lambda name: None)
     with pytest.raises(MissingExtra, match=r"dp-middleware\[detect\]"):
         default_detector()
+
+
+@pytest.mark.parametrize(
+    ("text", "private"),
+    [
+        ("The password for the portal is lavender.", "lavender"),
+        ("Das Passwort lautet lavendel, bitte ändern.", "lavendel"),
+        ("Mon mot de passe est tournesol.", "tournesol"),
+        ("La contraseña es mariposa.", "mariposa"),
+        ("La password è girasole.", "girasole"),
+        ("A minha senha é borboleta.", "borboleta"),
+        ("Het wachtwoord is vlinder.", "vlinder"),
+        ("Moje hasło to motyl.", "motyl"),
+        ("The flaky test was reported by ashleypham.", "ashleypham"),
+        ("Card ending 6546 was charged twice.", "6546"),
+        ("Cartella n. 010306 è completa.", "010306"),
+        ("Wczoraj sprzedał samochód KXW 10LP.", "KXW 10LP"),
+        ("De patiënt woont op Indypad 2 in Utrecht.", "Indypad 2"),
+    ],
+)
+def test_balanced_covers_what_other_languages_and_plain_words_say(text: str, private: str) -> None:
+    places = {k for start, end, _ in default_detector()(text) for k in range(start, end)}
+    start = text.index(private)
+    assert places >= set(range(start, start + len(private))) - {
+        k for k, sign in enumerate(text) if sign == " "
+    }
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["The password is wrong.", "Das Passwort ist abgelaufen, falsch.", "A laptop with RAM 16GB."],
+)
+def test_states_and_units_are_no_identifiers(text: str) -> None:
+    assert not [e for e in default_detector()(text) if e.kind in ("secret", "id")]

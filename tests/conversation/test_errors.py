@@ -11,8 +11,8 @@ import pytest
 from support.texts import CANARY
 
 import dp_middleware as dp
-from dp_middleware.conversation.boundary import aguarded, guarded
 from dp_middleware.conversation.session import session_of
+from dp_middleware.errors import aguarded, guarded
 
 SPACE = dp.EmbeddingSpace(dp.Vocabulary(["a", "b"]), np.eye(2))
 SANITIZER = dp.Sanitizer(dp.TokenExponential(epsilon=2.0), SPACE)

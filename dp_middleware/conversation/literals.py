@@ -1,0 +1,30 @@
+"""Dicts and lists of tools that Python printed, read as the JSON that they stand for."""
+
+from __future__ import annotations
+
+import ast
+import json
+
+
+def as_json(text: str) -> str:
+    """Returns a dict or a list that Python printed as JSON, and any other text as it is.
+
+    Frameworks hand a model ``str(result)`` of a tool. Only for pseudonyms: one changed token may
+    end that a text is a literal, which a guarantee for tokens does not foresee.
+    """
+    if text.lstrip()[:1] not in ("{", "[") or _is_json(text):
+        return text
+    try:
+        spelled = json.dumps(ast.literal_eval(text.strip()), ensure_ascii=False, allow_nan=False)
+        spelled.encode()  # lone surrogates may stand in it as escapes
+    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
+        return text
+    return spelled
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True

@@ -1,0 +1,138 @@
+"""What a gateway releases with: the ledger, and a session of every policy for each client."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from hashlib import sha256
+from typing import Any
+
+import dp_middleware as dp
+from dp_middleware.errors import DPMiddlewareError
+from dp_middleware.gateway.extraction import Extraction
+from dp_middleware.gateway.settings import Client, Policy, Settings
+from dp_middleware.privacy.releases import Ledger
+
+Releases = Callable[[Policy, Ledger | None, str], Any]
+"""A ``dp.Sanitizer`` or ``dp.Pseudonyms`` for a policy, with a ledger and a subject."""
+
+_NOBODY = "gateway"  # nothing is released in this name
+_READY = 2.0  # seconds for the ledger, of a gateway that is ready
+_FRESH = 1.0  # seconds for which that counts
+
+
+def releases_of(policy: Policy, ledger: Ledger | None, subject: str) -> Any:
+    """Makes what a policy asks for, on the default space; calibrating takes minutes once.
+
+    Raises:
+        DPMiddlewareError: It cannot be had.
+    """
+    terms: dict[str, Any] = {"ledger": ledger, "subject": subject}
+    sanitizer = None
+    if policy.mode != "pseudonyms":
+        sanitizer = dp.sanitizer(policy.epsilon, policy.mechanism, **terms)
+    if policy.mode == "sanitizer":
+        return sanitizer
+    terms |= {"kinds": policy.kinds or None, "rest": policy.rest, "on_empty": policy.on_empty}
+    return dp.Pseudonyms(sanitizer=sanitizer, **terms)
+
+
+def open_ledger(settings: Settings) -> dp.PrivacyLedger | None:
+    """Opens the ledger, with the budgets of clients that have their own.
+
+    Raises:
+        LedgerError: It cannot be used.
+        ParameterError: It was created with other terms.
+    """
+    terms = settings.ledger
+    if terms.url is None:
+        return None
+    ledger = dp.PrivacyLedger(terms.url, budget=terms.budget, window=terms.window)
+    for client in settings.clients:
+        if client.budget is not None:
+            ledger.set_budget(client.subject, client.budget)
+    return ledger
+
+
+def prepare(settings: Settings) -> None:
+    """Calibrates and certifies for all policies, on disk for the workers; tries the ledger.
+
+    Raises:
+        DPMiddlewareError: Something cannot be had.
+    """
+    for policy in settings.policies.values():
+        _ = releases_of(policy, None, _NOBODY).certificate
+    ledger = open_ledger(settings)
+    if ledger is not None:
+        ledger.close()
+
+
+class Sessions:
+    """A session of every policy for each client, in the name of the client's subject.
+
+    Each has a memo of its own: what one client sends never drops the releases of another, who
+    would be charged for them again. All certificates are computed and all memos opened at once,
+    so that no request waits for one.
+
+    Attributes:
+        extractions: Local models, by policies.
+        sessions: By policies and ids of clients.
+
+    Raises:
+        DPMiddlewareError: As of ``releases``, or a memo that was written with another secret.
+    """
+
+    def __init__(
+        self, settings: Settings, ledger: dp.PrivacyLedger | None, releases: Releases
+    ) -> None:
+        policies = settings.policies
+        self._settings = settings
+        self._key = sha256(b"session " + settings.secret.get_secret_value().encode()).digest()
+        self._releasers = {n: releases(p, ledger, _NOBODY) for n, p in policies.items()}
+        self.extractions = {n: Extraction(p) for n, p in policies.items() if p.extractor}
+        self.sessions = {
+            (name, client.id): self._session(releaser, client)
+            for name, releaser in self._releasers.items()
+            if releaser.certificate
+            for client in settings.clients
+        }
+
+    def releaser(self, policy: str, subject: str) -> Any:
+        """Returns what releases under a policy, in the name of a subject; without a memo."""
+        return self._releasers[policy].for_subject(subject)
+
+    def _session(self, releaser: Any, client: Client) -> dp.Session:
+        file = self._settings.memo
+        options: dict[str, Any] = {"key": self._key, "capacity": self._settings.memo_entries}
+        if file is not None:
+            options["memo"] = file.with_name(f"{file.stem}-{client.id}{file.suffix}")
+        is_own = isinstance(releaser, dp.Pseudonyms)
+        session = releaser.session(**options) if is_own else dp.Session(releaser, **options)
+        return session.for_subject(client.subject)
+
+
+class Pulse:
+    """Tells whether a ledger answers; it is asked in a thread, once at a time and once a second."""
+
+    def __init__(self, ledger: dp.PrivacyLedger | None) -> None:
+        self._ledger = ledger
+        self._asked: asyncio.Task[bool] | None = None
+        self._asked_at = 0.0
+
+    async def beats(self) -> bool:
+        """Tells whether it answers in time."""
+        asked, now = self._asked, time.monotonic()
+        if asked is None or (asked.done() and now - self._asked_at > _FRESH):
+            asked = asyncio.create_task(asyncio.to_thread(self._answers))
+            self._asked, self._asked_at = asked, now
+        done, _ = await asyncio.wait({asked}, timeout=_READY)
+        return bool(done) and asked.result()
+
+    def _answers(self) -> bool:
+        try:
+            if self._ledger is not None:
+                self._ledger.account("gateway")
+        except DPMiddlewareError:
+            return False
+        return True

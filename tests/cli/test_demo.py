@@ -42,7 +42,7 @@ def test_it_shows_both_releases_and_what_they_are_worth(width):
     flat = " ".join(text.replace("│", " ").split())
     for expected in ("epsilon 10", "epsilon 3", "claimed", "(exact)", "attacker"):
         assert expected in flat
-    assert "pip install 'dp-middleware[demo]'" in flat
+    assert "pip install '.[demo]'" in flat
     assert "set OPENAI_BASE_URL" in flat
     assert "Done in" in flat
 

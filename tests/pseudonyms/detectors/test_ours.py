@@ -260,7 +260,7 @@ def test_a_forked_child_detects():
 
 def test_a_missing_runtime_is_named(monkeypatch):
     monkeypatch.setattr(ours, "find_spec", lambda name: None)
-    with pytest.raises(MissingExtra, match=r"dp-middleware\[detect\]"):
+    with pytest.raises(MissingExtra, match=r"install '\.\[detect\]"):
         default_detector()
 
 

@@ -1,5 +1,5 @@
 # make          environment in .venv with all extras and test tools, versions from constraints.txt
-# make demo     the tour on the command line; without .venv in .venv-demo: no torch, half a minute
+# make demo     the tour on the command line; without .venv in .venv-demo: no torch, under a minute
 # make test     all tests; options for pytest in ARGS
 # make slow     the heavier tests: full spaces, other machines, killed processes, every variant
 # make notebooks  executes the notebooks; with ARGS=--write their outputs are stored

@@ -3,11 +3,12 @@
     pip install better-profanity==0.7.0
     python benchmarks/codewords.py
 
-An ordinary word is one of the 30,000 of english.txt that the dictionary's own sentences (definitions
-and examples of Open English WordNet, english_units.txt) write in small letters, or an inflection of
-such a word. So there are no names of persons, places and brands. What better-profanity lists is
-left out, with its inflections; the same for units of several words, which are written anew. So are, as
-single words, those that read as violence or contempt where another word stood.
+An ordinary word is one of the 30,000 of english.txt that the dictionary's own sentences
+(definitions and examples of Open English WordNet, english_units.txt) write in small letters, or an
+inflection of such a word. So there are no names of persons, places and brands. What
+better-profanity lists is left out, with its inflections; the same for units of several words, which
+are written anew. So are, as single words, those that read as violence or contempt where another
+word stood.
 """
 
 from __future__ import annotations
@@ -24,22 +25,21 @@ PACKAGE = Path(__file__).parents[1] / "dp_middleware"
 WORDS = PACKAGE / "vocabulary" / "data" / "codewords.txt"
 UNITS = PACKAGE / "mechanisms" / "data" / "english_units.txt"
 PUBLIC = ("months", "weekdays", "number_words", "ordinals")
-GRIM = frozenset(
-    """
-    abort abuse addict assassin atrocity attacker barbaric behead bomb brutal bugger cannibal captive
-    carter casualty colored colony concubine coolie corpse coup cremate cripple cruel cult curse
-    cyanide dead death decapitate deport destroy devil dictator die dictatorship disgust doom drown
-    drug dwarf enslave execute execution executioner explode explosive exterminate evil extremist
-    fascism fascist feeble filth filthy genocide ghetto grave greed guerrilla gun hang harass hate
-    hatred heathen holocaust homicide hostage hypocrite idiot ignorant imbecile immoral infidel
-    inferior insane invade jihad kidnap lesbian lethal lunatic lust lynch madman maniac martyr mass
-    massacre missile mistress molest moron musk mutilate native obese obscene oppress oriental orphan
-    parasite perverse pervert plague poison primitive prison prisoner prostitute prostitution race
-    racial racism racist ransom refugee rifle rob savage sin slaughter slavery sniper starve strangle
-    suicide swastika tank terror terrorism terrorist thief torture traitor tribe tyrant ugly victim
-    vile violence violent vomit war weapon whites whore wicked witch yellow blacks
-    """.split()
-)
+_GRIM = """
+abort abuse addict assassin atrocity attacker barbaric behead bomb brutal bugger cannibal captive
+carter casualty colored colony concubine coolie corpse coup cremate cripple cruel cult curse
+cyanide dead death decapitate deport destroy devil dictator die dictatorship disgust doom drown
+drug dwarf enslave execute execution executioner explode explosive exterminate evil extremist
+fascism fascist feeble filth filthy genocide ghetto grave greed guerrilla gun hang harass hate
+hatred heathen holocaust homicide hostage hypocrite idiot ignorant imbecile immoral infidel
+inferior insane invade jihad kidnap lesbian lethal lunatic lust lynch madman maniac martyr mass
+massacre missile mistress molest moron musk mutilate native obese obscene oppress oriental orphan
+parasite perverse pervert plague poison primitive prison prisoner prostitute prostitution race
+racial racism racist ransom refugee rifle rob savage sin slaughter slavery sniper starve strangle
+suicide swastika tank terror terrorism terrorist thief torture traitor tribe tyrant ugly victim
+vile violence violent vomit war weapon whites whore wicked witch yellow blacks
+"""
+GRIM = frozenset(_GRIM.split())
 """Words of violence, contempt and groups of people: no harm in a text, but in the place of another
 word."""
 

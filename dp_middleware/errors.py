@@ -82,10 +82,17 @@ class UntrustedHost(DPMiddlewareError, ValueError):
 
 
 class MissingExtra(DPMiddlewareError, ImportError):
-    """An optional dependency is missing; names the extra that installs it."""
+    """An optional dependency is missing; names the extra that installs it.
+
+    The distribution is in no index, so that a name alone would install nothing, or a stranger's.
+    """
 
     def __init__(self, package: str, extra: str) -> None:
-        super().__init__(f"{package} is not installed; run: pip install 'dp-middleware[{extra}]'")
+        super().__init__(
+            f"{package} is not installed; it is in the extra {extra} of dp-middleware: run "
+            f"pip install '.[{extra}]' in a clone, or pip install 'WHEEL[{extra}]' with the path "
+            "of its wheel"
+        )
 
 
 @contextmanager

@@ -34,3 +34,10 @@ def test_ours_and_other_kinds_pass_as_they_are(kinds):
 
 def test_ours_are_withheld_where_all_are_asked_for():
     assert str(told(dp.ParameterError(CANARY), Exception)) == "expected peace, got ParameterError"
+
+
+def test_a_missing_extra_names_ways_that_work_without_an_index():
+    assert str(dp.MissingExtra("cryptography", "detect")) == (
+        "cryptography is not installed; it is in the extra detect of dp-middleware: run pip "
+        "install '.[detect]' in a clone, or pip install 'WHEEL[detect]' with the path of its wheel"
+    )

@@ -15,6 +15,7 @@ from dp_middleware.cli.demo import demo
 from dp_middleware.cli.evaluate import evaluate
 from dp_middleware.cli.failures import Commands
 from dp_middleware.cli.mechanisms import mechanisms
+from dp_middleware.cli.playground import playground
 from dp_middleware.cli.pseudonymize import pseudonymize
 from dp_middleware.cli.rewrite import rewrite
 from dp_middleware.cli.sanitize import sanitize
@@ -30,7 +31,7 @@ app = typer.Typer(
 PANELS = {
     "Protect": (pseudonymize, sanitize, sanitize_file, chat, rewrite),
     "Serve": (serve, prepare),
-    "Explore": (demo, mechanisms, certify),
+    "Explore": (demo, playground, mechanisms, certify),
     "Research": (attack, evaluate),
 }
 for panel, commands in PANELS.items():

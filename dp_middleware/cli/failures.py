@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 from typing import Any
 
@@ -101,9 +101,7 @@ def _message(error: Exception) -> str:
         options = next((text for kind, text in _OPTIONS.items() if isinstance(error, kind)), "")
         return " ".join(f"{error}{'; ' if options else ''}{options}".split())
     if type(error).__name__ == "NoSuchOption":
-        near = " or ".join(sorted(getattr(error, "possibilities", None) or ()))
-        hint = f"did you mean {near}? " if near else "see --help. "
-        return f"no such option; {hint}A text that begins with a dash goes after --"
+        return _no_such_option(error)
     if type(error).__name__ == "BadParameter":  # its own message repeats the value
         parameter = getattr(error, "param", None)
         name = (getattr(parameter, "opts", None) or ["an option"])[-1]
@@ -117,6 +115,28 @@ def _message(error: Exception) -> str:
     if isinstance(error, typer.Abort):
         return "interrupted"
     return f"unexpected {type(error).__name__}; its message is withheld, it may quote the text"
+
+
+def _no_such_option(error: Any) -> str:
+    """Names what was typed if it is one of our options, or nearly; else it may be a text."""
+    ctx, typed, near = error.ctx, error.option_name, sorted(error.possibilities or ())
+    command = f" of {ctx.command.name}" if ctx.parent else ""
+    if elsewhere := [*_commands_with(typed, ctx.find_root().command)]:
+        name, hint = f" {typed}", f"it is one of {', '.join(elsewhere)}."
+    elif near:
+        name, hint = f" {typed}", f"did you mean {' or '.join(near)}?"
+    else:
+        own = [option.opts[0] for option in ctx.command.params if option.opts[0][:1] == "-"]
+        name, hint = "", f"expected one of {', '.join([*own, '--help'])}."
+    return f"no such option{name}{command}; {hint} A text that begins with a dash goes after --"
+
+
+def _commands_with(option: str, group: Any) -> Iterator[str]:
+    """Names of the commands that have an option."""
+    for name, command in getattr(group, "commands", {}).items():
+        if any(option in parameter.opts for parameter in command.params):
+            yield name
+        yield from (f"{name} {inner}" for inner in _commands_with(option, command))
 
 
 def _from_parser(error: Exception) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any
+from urllib.parse import urlsplit, urlunsplit
 
 import httpx
 
@@ -213,13 +214,15 @@ class Upstream:
     def _failed(self, outcome: str) -> Failure:
         self._measures.upstream.labels(outcome).inc()
         status = 504 if outcome == "timeout" else 502
-        return Failure(status, _SAID[outcome], f"upstream_{outcome}", kind="server_error")
+        message = _SAID[outcome].format(url=_shown(self._terms.url))
+        return Failure(status, message, f"upstream_{outcome}", kind="server_error")
 
 
 _BROKEN = (TimeoutError, httpx.HTTPError, httpx.InvalidURL, httpx.StreamError)
 _SAID = {
     "timeout": "the upstream did not answer in time; what was charged stays spent",
-    "unreachable": "the upstream could not be reached or closed the connection",
+    "unreachable": "the upstream {url} could not be reached or closed the connection; start it, or "
+    "name another in the gateway's settings: url, in [upstream]",
     "garbage": "the upstream answered with something else than this protocol",
     "too_long": "the upstream's answer is longer than max_bytes",
 }
@@ -229,6 +232,12 @@ def sse(event: dict[str, Any], named: bool = False) -> bytes:
     """Spells a server-sent event with its data as JSON, and with its name if it has one."""
     head = f"event: {event['type']}\n" if named else ""
     return f"{head}data: {json.dumps(event)}\n\n".encode()
+
+
+def _shown(url: str) -> str:
+    """An address as clients may see it: where it is, without a password or a query."""
+    parts = urlsplit(url)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
 def _object(data: bytes) -> dict[str, Any] | None:

@@ -19,7 +19,7 @@ JOB = Path(__file__).parents[1] / "support" / "ray_job.py"
 @pytest.mark.timeout(600)
 def test_killed_actors_and_a_second_reading_lose_nothing_and_draw_nothing_twice(tmp_path):
     if find_spec("ray") is None:
-        pytest.skip("Ray is not installed: pip install 'dp-middleware[ray]'")
+        pytest.skip("Ray is not installed: pip install '.[ray]'")
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, str(JOB), str(tmp_path / "job"), new_database()]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)

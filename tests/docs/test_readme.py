@@ -14,6 +14,8 @@ import re
 import shlex
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -55,14 +57,14 @@ CELLS = TABLE.stored()
 
 
 def test_it_is_short_and_every_block_is_tested():
-    assert len(README.splitlines()) <= 150
+    assert len(README.splitlines()) <= 120
     assert len(BLOCKS) == 3
     assert sum(bool(line.strip()) for line in BLOCKS[1].splitlines()) <= 10
 
 
 def test_links_lead_somewhere():
     for target in re.findall(r"\]\(([^)#]+)", README):
-        assert (ROOT / target).exists(), target
+        assert target.startswith("https://") or (ROOT / target).exists(), target
 
 
 @pytest.fixture
@@ -70,19 +72,46 @@ def sanitizer():
     return dp.Sanitizer(dp.TokenExponential(epsilon=4.0), random_space())
 
 
-def test_pseudonyms_hide_the_letter_and_come_back(capsys):
+def test_pseudonyms_hide_the_letter_and_come_back(capsys, monkeypatch):
     pytest.importorskip("faker", reason="needs the extra detect")
     pytest.importorskip("onnxruntime", reason="needs the extra detect")
+    openai = pytest.importorskip("openai")
+    seen = []
+
+    class Client:
+        responses = property(lambda self: self)
+
+        def create(self, *, model, input):
+            seen.append(input)
+            name, order = re.search(r"I am (\S+ \S+) \(.*Order (\S+) never", input).groups()
+            return SimpleNamespace(output_text=f"Dear {name}, we are sorry about {order}.")
+
+    monkeypatch.setattr(openai, "OpenAI", Client)
     exec(BLOCKS[0], {})
-    pattern = re.compile(
-        r"[A-Z]\S+ [A-Z]\S+ \(\S+@example\.(?:com|net|org)\) owes \$\d\d,\d{3}\.\d\d since "
-        r"[A-Z][a-z]+ \d\d?, \d{4}\. Write her a reminder\.\nDear Maria Lopez, please pay\.\n"
-    )
-    assert pattern.fullmatch(SHOWN[0])
-    out = capsys.readouterr().out
-    assert pattern.fullmatch(out)
-    assert "Maria Lopez" not in out.splitlines()[0]
-    assert "maria@acme.test" not in out
+    assert sum(bool(line.strip()) for line in BLOCKS[0].splitlines()) <= 8
+    assert "split(" not in BLOCKS[0]
+    assert not re.search("Maria|Lopez|acme|77812", seen[0])
+    assert capsys.readouterr().out == "Dear Maria Lopez, we are sorry about ORD-77812.\n"
+
+
+def boxes(image):
+    root = ElementTree.fromstring(image)
+    groups = root.iter("{http://www.w3.org/2000/svg}g")
+    return {group.get("id"): " ".join(group.itertext()) for group in groups}
+
+
+@pytest.mark.parametrize("stored", [True, False])
+def test_the_picture_is_of_a_run(stored):
+    """The stored one is checked as a new one is: what the model sees and writes has no original."""
+    pytest.importorskip("onnxruntime", reason="needs the extra detect")
+    picture = load_benchmark("picture")
+    assert "](docs/images/pseudonyms.svg)" in README
+    shown = boxes(picture.PATH.read_text("utf-8") if stored else picture.picture())
+    assert [*shown] == ["written", "sent", "answered", "read"]
+    private = re.compile(r"Maria|Lopez|acme|77812|1,249|12 Oak|Springfield|555-0142|March 3")
+    assert not private.search(shown["sent"] + shown["answered"])
+    assert "Dear Maria Lopez, order ORD-77812" in shown["read"]
+    assert "$1,249.00" in shown["read"]
 
 
 def test_the_chain_and_the_engine_run(sanitizer, monkeypatch):
@@ -189,13 +218,13 @@ class TestFullSpaces:
         private = re.search(r'sanitizer\.release\("(.*)"\)', BLOCKS[1])[1]
         vocabulary = sanitizer.space.vocabulary
         rows = sanitizer.mechanism.log_probs(vocabulary.encode(private), sanitizer.space)
-        assert len(SHOWN) == 2
-        released = vocabulary.encode(SHOWN[1].splitlines()[1])
+        assert len(SHOWN) == 1
+        released = vocabulary.encode(SHOWN[0].splitlines()[1])
         assert len(released) == len(rows)
         assert np.isfinite(rows[np.arange(len(rows)), released]).all()
 
     def test_the_command_says_what_is_shown(self, example):
-        command, _, *said = SHOWN[1].splitlines()
+        command, _, *said = SHOWN[0].splitlines()
         result = CliRunner().invoke(app, shlex.split(command)[2:], env={"COLUMNS": "120"})
         assert set(said) <= {line.rstrip() for line in result.stderr.splitlines()}
 

@@ -37,7 +37,7 @@ def test_what_is_no_such_file_is_refused(tmp_path, text):
 
 def test_without_the_package_the_extra_is_named(monkeypatch):
     monkeypatch.setattr(glove._files, "package_folder", lambda *parts: None)
-    with pytest.raises(dp.MissingExtra, match=r"dp-middleware\[glove\]"):
+    with pytest.raises(dp.MissingExtra, match=r"install '\.\[glove\]"):
         dp.glove_space()
 
 

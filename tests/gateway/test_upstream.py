@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
+import re
 import time
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -74,7 +75,21 @@ def test_size_is_limited():
 def test_nobody_there():
     with running() as alone:
         alone.upstream.stop()
-        assert alone.chat("x").json()["error"]["code"] == "upstream_unreachable"
+        error = alone.chat("x").json()["error"]
+    assert error["code"] == "upstream_unreachable"
+    assert re.match(
+        r"the upstream http://127\.0\.0\.1:\d+/v1 could not be reached", error["message"]
+    )
+    assert error["message"].endswith(
+        "start it, or name another in the gateway's settings: url, in [upstream]"
+    )
+
+
+def test_a_password_of_the_upstream_is_not_shown():
+    with running(upstream={"url": "http://ann:zxqvcanary@127.0.0.1:9/v1?key=zxqvcanary"}) as alone:
+        assert (
+            "the upstream http://127.0.0.1:9/v1 could" in alone.chat("x").json()["error"]["message"]
+        )
 
 
 def test_a_retry_costs_nothing(gateway):

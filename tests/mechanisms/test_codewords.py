@@ -61,7 +61,7 @@ def test_a_shipped_codebook_has_no_blocked_word(epsilon):
 @pytest.mark.parametrize("text", FOREIGN)
 def test_other_languages_come_out_as_ordinary_words(text):
     sanitizer = dp.sanitizer(10)
-    offered = sanitizer.space.vocabulary.tokens
-    allowed = {offered[k] for k in np.flatnonzero(frequencies.codewords(sanitizer.space.vocabulary))}
+    vocabulary = sanitizer.space.vocabulary
+    allowed = {vocabulary.tokens[k] for k in np.flatnonzero(frequencies.codewords(vocabulary))}
     for _ in range(5):
         assert allowed.issuperset(sanitizer.release(text).text.lower().split())

@@ -163,7 +163,7 @@ def test_bad_specifications(spec: str) -> None:
 
 def test_a_missing_package_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "openai", None)
-    with pytest.raises(dp.MissingExtra, match=r"dp-middleware\[openai\]"):
+    with pytest.raises(dp.MissingExtra, match=r"install '\.\[openai\]"):
         open_model("openai:gpt@http://localhost:1", private=False)
 
 

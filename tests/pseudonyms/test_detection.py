@@ -269,7 +269,7 @@ def test_nothing_in_an_empty_text():
 
 def test_a_missing_extra_is_named(monkeypatch):
     monkeypatch.setattr(english, "find_spec", lambda name: None)
-    with pytest.raises(MissingExtra, match=r"dp-middleware\[presidio\]"):
+    with pytest.raises(MissingExtra, match=r"install '\.\[presidio\]"):
         detectors.presidio()
 
 

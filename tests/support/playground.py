@@ -18,7 +18,7 @@ from dp_middleware.gateway.settings import Limits
 SENTENCE = "the patient has a severe allergy to penicillin and lives in with her sister <b>"
 WORDS = tuple(SENTENCE.split())
 TEXT = "Mirela Tamburi has a severe allergy and lives in Berlin with her sister Zephyrine"
-CHOICES = ("words", "text", "pseudonyms", "both")
+CHOICES = ("pseudonyms", "text", "words", "both")
 
 
 def space() -> dp.EmbeddingSpace:
@@ -29,13 +29,13 @@ def space() -> dp.EmbeddingSpace:
 def choices(ledger=None):
     """With a small codebook for whole texts."""
     payer = {} if ledger is None else {"ledger": ledger, "subject": "playground"}
-    words, text, *others = default_choices(space=space(), detector=detector(), ledger=ledger)
+    names, text, *others = default_choices(space=space(), detector=detector(), ledger=ledger)
 
     def whole(epsilon):
         mechanism = dp.DocumentResponse(epsilon=epsilon, rounds=1, codebook=("aab", "bbc", "cd"))
         return dp.Sanitizer(mechanism, space(), encoder=Letters(), **payer)
 
-    return (words, replace(text, make=whole), *others)
+    return (names, replace(text, make=whole), *others)
 
 
 def playground(ledger=None, ask=None, model=None) -> Playground:

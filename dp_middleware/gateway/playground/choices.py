@@ -46,7 +46,7 @@ def default_choices(
     ledger: Ledger | None = None,
     subject: str = "playground",
 ) -> tuple[Choice, ...]:
-    """Words, whole texts, pseudonyms, and pseudonyms with words.
+    """Pseudonyms, whole texts, words, and pseudonyms with words.
 
     Args:
         space: Of the words; default :func:`~dp_middleware.default_space`.
@@ -71,22 +71,6 @@ def default_choices(
 
     return (
         Choice(
-            name="words",
-            title="Every word",
-            about="Each token is replaced by a draw whose exact epsilon is the one you choose.",
-            epsilon=10.0,
-            unit="token",
-            make=words,
-        ),
-        Choice(
-            name="text",
-            title="The whole text",
-            about="A few public words and phrases are drawn for all of it; nothing else goes out.",
-            epsilon=25.0,
-            unit="text",
-            make=whole,
-        ),
-        Choice(
             name="pseudonyms",
             title="Pseudonyms",
             about="Names, contacts, dates and amounts get stand-ins, which are turned back in the "
@@ -94,6 +78,22 @@ def default_choices(
             epsilon=None,
             unit="value",
             make=names,
+        ),
+        Choice(
+            name="text",
+            title="Whole text",
+            about="A few public words and phrases are drawn for all of it; nothing else goes out.",
+            epsilon=25.0,
+            unit="text",
+            make=whole,
+        ),
+        Choice(
+            name="words",
+            title="Every word",
+            about="Each token is replaced by a draw whose exact epsilon is the one you choose.",
+            epsilon=10.0,
+            unit="token",
+            make=words,
         ),
         Choice(
             name="both",

@@ -28,6 +28,7 @@ from dp_middleware.privacy.ledger.rows import (
 
 MICROSECONDS = 10**6
 LEDGERS_OWN = -1  # a row's budget where the subject has none of its own
+_SHOWN = PER_NAT // 10**4  # four decimals, rounded down: never more than there is
 _FORMAT = "2"  # 1 kept subjects as they were spelt
 
 
@@ -269,12 +270,13 @@ def check_fits(connection: sa.Connection, terms: Terms, row: LedgerRow) -> None:
             f"release {row.infinite_by} guarantees nothing and has used up any finite budget"
         )
     elif limit != UNLIMITED and (counted > limit or row.total >= UNLIMITED):
-        left = nats_of(max(0, limit - counted + row.amount))
+        left = max(0, limit - counted + row.amount) // _SHOWN * _SHOWN
         per = " per unit of distance" if row.kind == "metric" else ""
         within = f" per {terms.window / MICROSECONDS:g} s" if terms.window else ""
         raise BudgetExhausted(
-            f"expected a charge of at most {left:.12g} nats{per}, what is left of the budget of "
-            f"{nats_of(limit):.12g}{within}; got {nats_of(row.amount):.12g}; nothing was recorded"
+            f"expected a charge of at most {nats_of(left):.12g} nats{per}, what is left of the "
+            f"budget of {nats_of(limit):.6g}{within} of the subject {row.subject!r}; got "
+            f"{nats_of(row.amount):.6g}; nothing was recorded"
         )
 
 

@@ -11,6 +11,7 @@ from typing import Literal, get_args
 from dp_middleware import _validate
 from dp_middleware.errors import MissingExtra, ParameterError
 from dp_middleware.pseudonyms.detection import Entity
+from dp_middleware.pseudonyms.detectors.codes import codes, is_public
 from dp_middleware.pseudonyms.detectors.cues import SAYING, alternatives
 from dp_middleware.pseudonyms.detectors.fields import fields, speakers
 from dp_middleware.pseudonyms.detectors.model import Rampart, windows
@@ -131,6 +132,7 @@ class Detector:
         names = Names(text, language, level)
         secrets = secrets_in(text) if "secret" in self.kinds else ()
         claims = [*secrets, *patterns.matches(text), *fields(text)]
+        claims += codes(text, claims)
         if self.kinds & {"person", "organisation", "place", "username", "address", "zip"}:
             claims += names.entities()
             claims += [*_by_position(text, language), *patterns.by_script(text)]
@@ -160,6 +162,7 @@ class Detector:
                 )
                 or (kind == "place" and (written.islower() or len(written) < 3))
                 or kind in ("url", "email")
+                or (kind == "id" and is_public(written))
             ):
                 continue
             yield Entity(start, end, kind)

@@ -78,7 +78,7 @@ def test_releases_are_charged_and_go_upstream_only_if_asked(gateway):
 def test_the_policies_come_first_and_say_whose_they_are(gateway):
     choices = httpx.get(f"{gateway.root}/playground/form").json()["choices"]
     titles = [choice["title"] for choice in choices]
-    assert titles[:4] == ["Policy default", "Policy all of it", "Policy names", "Every word"]
+    assert titles[:4] == ["Policy default", "Policy all of it", "Policy names", "Pseudonyms"]
     assert "/v1/chat/completions" in choices[0]["about"]
     assert choices[1]["about"].endswith("used by /v1/responses.")
     assert choices[2]["about"].endswith("used by no route.")

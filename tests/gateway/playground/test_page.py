@@ -145,9 +145,12 @@ def test_the_keyboard_alone_is_enough(browser, address):
         order.append(focused())
         outline = "return getComputedStyle(document.activeElement).outlineWidth"
         assert browser.execute_script(outline) == "3px"
-    assert order == ["text", "choice-words", "epsilon", "ask", "send"]
+    assert order == ["text", "example", "choice-pseudonyms", "ask", "send"]
     browser.find_element("id", "text").send_keys(TEXT)
-    press(Keys.TAB, Keys.ARROW_DOWN, Keys.ARROW_DOWN)
+    press(Keys.TAB, Keys.TAB, Keys.ARROW_DOWN, Keys.ARROW_DOWN)
+    assert focused() == "choice-words"
+    assert browser.find_element("id", "epsilon").is_displayed()
+    press(Keys.ARROW_UP, Keys.ARROW_UP)
     assert focused() == "choice-pseudonyms"
     assert not browser.find_element("id", "epsilon").is_displayed()
     press(Keys.TAB, Keys.TAB)
@@ -156,15 +159,34 @@ def test_the_keyboard_alone_is_enough(browser, address):
     waited(browser, "return document.getElementById('status').textContent === 'Released.'")
     assert focused() == "result-title"
     press(Keys.TAB)
-    assert browser.execute_script("return document.activeElement.tagName") == "SUMMARY"
+    pair = "return getComputedStyle(document.activeElement, '::after').content"
+    assert browser.execute_script("return document.activeElement.textContent") == "Mirela"
+    assert browser.execute_script(pair).startswith('" = ')
+    while browser.execute_script("return document.activeElement.tagName") != "SUMMARY":
+        press(Keys.TAB)
     press(Keys.ENTER)
     assert browser.find_element("id", "pseudonyms").is_displayed()
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
+def test_an_example_and_a_copy(browser, address):
+    opened(browser, address)
+    browser.find_element("id", "example").click()
+    assert "Maria Lopez" in browser.find_element("id", "text").get_property("value")
+    browser.find_element("id", "send").click()
+    waited(browser, "return document.getElementById('status').textContent === 'Released.'")
+    browser.execute_script("navigator.clipboard.writeText = async (text) => { window.got = text }")
+    browser.find_element("id", "copy").click()
+    assert waited(browser, "return window.got") == text_of(browser, "released")
+    assert text_of(browser, "status").startswith("Copied")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
 def test_a_screen_reader_is_told_names_roles_and_changes(browser, address):
     opened(browser, address)
+    browser.find_element("id", "choice-words").click()
     tree = browser.execute_cdp_cmd("Accessibility.getFullAXTree", {})["nodes"]
     said = {(n["role"]["value"], n.get("name", {}).get("value")) for n in tree if "role" in n}
     assert ("textbox", "Your text (private)") in said
@@ -237,6 +259,7 @@ def test_nothing_is_fetched_elsewhere_or_kept(browser, address):
 @pytest.mark.timeout(300)
 def test_an_error_is_said_and_the_text_stays(browser, address):
     opened(browser, address)
+    browser.find_element("id", "choice-words").click()
     browser.find_element("id", "text").send_keys(TEXT)
     browser.execute_script("document.getElementById('epsilon').max = '1e9'")
     epsilon = browser.find_element("id", "epsilon")

@@ -584,4 +584,4 @@ for name in ("DPAgentMiddleware", "check_agent"):
         print(error)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.count("dp-middleware[agents]") == 2
+    assert done.stdout.count("pip install '.[agents]'") == 2

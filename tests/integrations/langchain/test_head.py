@@ -497,4 +497,4 @@ def test_each_input_of_a_batch_has_its_own_release_and_run(bound):
 
 
 def test_without_langchain_the_import_names_the_extra():
-    assert "dp-middleware[langchain]" in said_without("langchain_core", "langchain_dp_middleware")
+    assert "pip install '.[langchain]'" in said_without("langchain_core", "langchain_dp_middleware")

@@ -310,6 +310,6 @@ async def test_only_the_steps_of_the_model_are_unrecorded(desk):
 
 
 def test_without_llama_index_the_import_names_the_extra():
-    assert "dp-middleware[llama-index]" in said_without(
+    assert "pip install '.[llama-index]'" in said_without(
         "llama_index.core", "llama_index_dp_middleware"
     )

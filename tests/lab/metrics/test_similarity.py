@@ -132,7 +132,7 @@ def test_bert_score_says_why_it_cannot_run(tmp_path):
 )
 def test_a_missing_library_names_its_extra(monkeypatch, module, package, extra, call):
     monkeypatch.setitem(sys.modules, module, None)  # as if it were not installed
-    with pytest.raises(dp.MissingExtra, match=rf"{package} .*dp-middleware\[{extra}\]"):
+    with pytest.raises(dp.MissingExtra, match=rf"{package} .*install '\.\[{extra}\]"):
         call(["a", "b"], ["c", "d"])
 
 

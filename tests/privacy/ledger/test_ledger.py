@@ -71,6 +71,12 @@ def test_overspending_is_refused_and_not_recorded(url):
         ledger.charge("anna", pure(0.3), 1)
     with pytest.raises(dp.BudgetExhausted, match=r"at most 0\.1 nats.*got 0\.3"):
         ledger.charge("anna", pure(0.3), 1)
+    with pytest.raises(dp.BudgetExhausted) as refused:
+        ledger.charge("anna", pure(0.299999999999), 1)
+    assert str(refused.value) == (
+        "expected a charge of at most 0.1 nats, what is left of the budget of 1 of the subject "
+        "'anna'; got 0.3; nothing was recorded"
+    )
     ledger.charge("anna", pure(0.1), 1)
     assert (ledger.spent("anna"), ledger.remaining("anna")) == (1.0, 0.0)
     assert len(ledger.rows("anna")) == 4

@@ -260,7 +260,7 @@ def test_a_forked_child_detects():
 
 def test_a_missing_runtime_is_named(monkeypatch):
     monkeypatch.setattr(ours, "find_spec", lambda name: None)
-    with pytest.raises(MissingExtra, match=r"dp-middleware\[detect\]"):
+    with pytest.raises(MissingExtra, match=r"install '\.\[detect\]"):
         default_detector()
 
 
@@ -296,3 +296,52 @@ def test_balanced_covers_what_other_languages_and_plain_words_say(text: str, pri
 )
 def test_states_and_units_are_no_identifiers(text: str) -> None:
     assert not [e for e in default_detector()(text) if e.kind in ("secret", "id")]
+
+
+@pytest.mark.parametrize(
+    ("text", "private"),
+    [
+        ("My order ORD/48213 never arrived.", "ORD/48213"),
+        ("Invoice 2024-INV-0098 is overdue.", "2024-INV-0098"),
+        ("Please reopen #48213 today.", "#48213"),
+        ("The patient, MRN 004 512, slept well.", "004 512"),
+        ("We are still waiting for (48213), see above.", "48213"),
+        ("48213 needs another signature.", "48213"),
+        ("req=g6c4u2n7 failed", "g6c4u2n7"),
+        ("Meine Kundennummer KD-4821 stimmt nicht.", "KD-4821"),
+        ("Es geht um das Verfahren 9 C 482/23.", "9 C 482/23"),
+        ("Le code 4821 ne marche pas.", "4821"),
+        ("El expediente 482/2291 sigue abierto.", "482/2291"),
+        ("Il mio ordine QP_273123 è in ritardo.", "QP_273123"),
+        ("O processo 4821/19.3TABCD continua.", "4821/19.3TABCD"),
+        ("Mijn bestelling 8747.4659 is zoek.", "8747.4659"),
+        ("Moje zamówienie 69751/VH/71 nie dotarło.", "69751/VH/71"),
+        ("Auto TV 96324 stoi w garażu.", "TV 96324"),
+    ],
+)
+def test_ids_are_told_by_their_form(text: str, private: str) -> None:
+    left, start = covered(text), text.index(private)
+    assert not left[start : start + len(private)].strip(" /-._#"), left
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        *(
+            "16GB",
+            "500ml",
+            "5-10kg",
+            "1920x1080",
+            "1990s",
+            "Q3-2024",
+            "14th-century",
+            "12-year-old",
+        ),
+        *("COVID-19", "HTTP/1.1", "ISO-8601", "RFC 2119", "CVE-2021-44228", "10.1000/182.a12"),
+        *("utf-8", "v1.2.3-rc1", "3.11.0rc2", "GPT-4", "sha256", "x86_64", "conv2d_12", "0xff00"),
+        *("22q11.2", "C6H12O6", "#1a2b3c", "16384", "about 48213", "48213 people"),
+    ],
+)
+def test_public_forms_are_no_ids(form: str) -> None:
+    text = f"we read that {form} was fine"
+    assert not [e for e in default_detector()(text) if e.kind == "id"]

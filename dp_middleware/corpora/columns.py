@@ -16,6 +16,7 @@ from typing import Any, TypeVar, cast
 
 import pyarrow as pa
 
+from dp_middleware.corpora.rows import shown_columns
 from dp_middleware.errors import ParameterError
 from dp_middleware.privacy import Certificate, Guarantee
 from dp_middleware.privacy.releases import Bill, Release
@@ -164,7 +165,7 @@ def _strings(rows: pa.Table, name: str) -> list[str | None]:
     if rows.column_names.count(name) != 1:
         raise ParameterError(
             f"expected one column {name!r}, got {rows.column_names.count(name)} "
-            f"among {len(rows.column_names)} columns"
+            f"among {shown_columns(rows.column_names, name)}"
         )
     refuse_type(name, rows[name].type)
     cells: list[str | None] | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, NamedTuple
@@ -11,6 +11,14 @@ from typing import IO, Any, NamedTuple
 import pyarrow as pa
 
 from dp_middleware.errors import ParameterError
+
+_USUAL = frozenset([
+    "id", "name", "who", "user", "user_id", "subject", "author", "role", "text", "texts", "title",
+    "body", "content", "note", "notes", "comment", "message", "messages", "document", "summary",
+    "prompt", "question", "answer", "response", "review", "report", "description", "label", "score",
+    "rating", "category", "language", "source", "target", "split", "date", "time", "timestamp",
+])  # fmt: skip
+"""Names of columns that tell nothing."""
 
 CHUNK_BYTES = 1 << 23  # of a chunk with more than one row
 
@@ -95,10 +103,25 @@ class Format(ABC):
             if names.count(name) != 1:
                 raise ParameterError(
                     f"expected one column {name!r} in the file, got {names.count(name)} among "
-                    f"{len(names)} columns; the first line of CSV and TSV is the header"
+                    f"{shown_columns(names, name)}; the first line of CSV and TSV is the header"
                 )
         if {*self.extras} & {*names}:
             raise ParameterError(
                 f"expected no column {' or '.join(self.extras)} in the file, got one; it is not "
                 "replaced: rename it, or add none"
             )
+
+
+def shown_columns(names: Sequence[str], asked: str) -> str:
+    """How many columns there are, and the names of those that are certainly no text.
+
+    Args:
+        names: Private: a file without a header has a row there, so that a name is shown only if it
+            is a usual one, or what was asked for in other letters.
+        asked: Public.
+    """
+    usual = [name for name in names if name.lower() in {*_USUAL, asked.lower()}]
+    withheld = len(names) - len(usual)
+    known = ", ".join(repr(name) for name in usual)
+    others = f"{withheld} whose names are withheld: they may be text" if withheld else ""
+    return f"{len(names)} columns: {' and '.join(filter(None, (known, others)))}"

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from dp_middleware import _files, _validate
 from dp_middleware._torch import torch
 from dp_middleware.embedding.grid import unit_rows
-from dp_middleware.errors import EmbeddingError, needs
+from dp_middleware.errors import DPMiddlewareError, EmbeddingError, needs
 
 Rows = NDArray[np.float32]
 Encode = Callable[[list[str]], ArrayLike]
@@ -62,7 +62,8 @@ def open_backend(backend: Backend) -> Encode:
     try:
         return backend.open()
     except Exception as error:  # it has seen no text yet, so its words may be shown
-        failed = f"the embedding model cannot be loaded: {type(error).__name__}: {error}"
+        kind = "" if isinstance(error, DPMiddlewareError) else f"{type(error).__name__}: "
+        failed = f"the embedding model cannot be loaded: {kind}{error}"
     raise EmbeddingError(failed)
 
 
@@ -113,6 +114,7 @@ class SentenceModel:
             from sentence_transformers import SentenceTransformer
 
         device = None if self.device == "auto" else self.device
+        _files.encoder_file(self.model, "config.json")  # says what to do if there is none
         encoder = SentenceTransformer(_files.encoder_source(self.model), device=device)
         encoder = encoder.to(dtype=getattr(torch, self.precision))
         at_once = _ON_CPU if encoder.device.type == "cpu" else self.batch

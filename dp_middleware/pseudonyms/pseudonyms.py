@@ -6,7 +6,7 @@ import copy
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import Any, Literal, Self
+from typing import Any, Literal, NoReturn, Self
 
 from dp_middleware import _validate
 from dp_middleware.conversation.memo import Entries
@@ -122,6 +122,14 @@ class Pseudonyms(Payer):
             options: As of :class:`~dp_middleware.Session`.
         """
         return PseudonymSession(self, key=key, **options)
+
+    @property
+    def release(self) -> NoReturn:
+        """Not there: who would turn the pseudonyms back? Says what to call."""
+        raise AttributeError(
+            "Pseudonyms have no release: open a session, which can turn them back: session = "
+            'pseudonyms.session(); session.release_once("user", text); session.restore(answer)'
+        )
 
     @staticmethod
     def count(text: str) -> int:

@@ -15,7 +15,7 @@ from dp_middleware.mechanisms.drawing import check_context
 from dp_middleware.mechanisms.text_mechanisms import Encoder
 from dp_middleware.privacy import Adjacency
 from dp_middleware.privacy.releases import Ledger
-from dp_middleware.sanitizers.certifier import Certifier
+from dp_middleware.sanitizers.certifier import Certifier, refuse_meaningless
 from dp_middleware.sanitizers.policies import KeepPolicy
 from dp_middleware.sanitizers.sanitizer import Sanitizer
 from dp_middleware.vocabulary.classes import token_classes
@@ -50,12 +50,13 @@ def sanitizer(
         subject: Whose budget is charged.
 
     Raises:
-        ParameterError: Unknown mechanism.
+        ParameterError: Unknown mechanism, or an epsilon at which nothing is hidden.
         CannotCalibrate: The mechanism cannot reach this epsilon; see :func:`calibrate`.
     """
     _validate.one_of(tuple(MECHANISMS), mechanism=mechanism)
     check_context(MECHANISMS[mechanism], context)
     where = space if space is not None else embedding.default_space()
+    refuse_meaningless(MECHANISMS[mechanism], where, epsilon)
     certifier = Certifier(
         mechanism=MECHANISMS[mechanism].with_defaults(epsilon, where),
         space=where,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -12,9 +13,12 @@ from dp_middleware.certification.enumeration import scout
 from dp_middleware.contexts import Context
 from dp_middleware.embedding import EmbeddingSpace
 from dp_middleware.embedding.space import BLOCK
-from dp_middleware.mechanisms import ChannelMechanism, Mechanism, NoiseMechanism
+from dp_middleware.errors import ParameterError
+from dp_middleware.mechanisms import ChannelMechanism, Mechanism, NearestResponse, NoiseMechanism
 from dp_middleware.privacy import Adjacency, Certificate
 from dp_middleware.sanitizers.policies import KeepPolicy
+
+_MEANINGLESS = 1e-6  # share of the tokens that a guarantee protects
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,6 +88,7 @@ class Certifier:
 
     def at(self, epsilon: float) -> Certifier:
         """As :meth:`calibrate`, with the public defaults for this epsilon where it has defaults."""
+        refuse_meaningless(type(self.mechanism), self.space, epsilon)
         if not self.defaults:
             return self.calibrate(epsilon)
         mechanism = type(self.mechanism).with_defaults(epsilon, self.space)
@@ -112,3 +117,24 @@ class Certifier:
             self.mechanism, self.space, epsilon, adjacency=self.relation, length=length
         )
         return replace(self, mechanism=mechanism)
+
+
+def refuse_meaningless(kind: type[Mechanism], space: EmbeddingSpace, epsilon: float) -> None:
+    """Refuses an epsilon of the default mechanism at which nothing is hidden, before a long search.
+
+    Raises:
+        ParameterError: By Lemma 2 of docs/guarantees.md all but a millionth of the tokens may be
+            told from their releases.
+    """
+    others = len(space) - 1
+    if kind is not NearestResponse or others < 1 or not math.isfinite(epsilon):
+        return
+    most = math.log(others / _MEANINGLESS)
+    if epsilon > most:
+        retention = 1 / (1 + others * math.exp(-epsilon))
+        raise ParameterError(
+            f"expected epsilon of at most {most:.3g} for a vocabulary of {len(space)} tokens, got "
+            f"epsilon={epsilon:g}: its guarantee lets {100 * retention:.6g} % of the tokens out "
+            "as they are, which means nothing; 1 to 12 mean something, and pseudonyms "
+            "(dp.Pseudonyms) are for text that is to stay as it is but for its names"
+        )

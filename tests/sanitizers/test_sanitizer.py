@@ -697,3 +697,34 @@ def test_public_defaults_are_taken_anew_at_another_epsilon():
     assert tuned.at(1.0).at(6.0).mechanism == tuned.mechanism
     given = dp.Sanitizer(tuned.mechanism, space).at(1.0).mechanism
     assert given.codebook == tuned.mechanism.codebook != tuned.at(1.0).mechanism.codebook
+
+
+def test_an_epsilon_at_which_nothing_is_hidden_is_refused_at_once(monkeypatch):
+    def search(*_):
+        raise AssertionError("a search")
+
+    space = random_space(30)
+    at_12 = dp.sanitizer(12, space=space)
+    monkeypatch.setattr("dp_middleware.sanitizers.certifier.calibrate", search)
+    monkeypatch.setattr(dp.NearestResponse, "with_defaults", search)
+    for ask in (at_12.at, lambda epsilon: dp.sanitizer(epsilon, space=space)):
+        with pytest.raises(dp.ParameterError) as error:
+            ask(100)
+        assert str(error.value).startswith(
+            "expected epsilon of at most 17.2 for a vocabulary of 30 tokens, got epsilon=100: its "
+            "guarantee lets 100 % of the tokens out as they are"
+        )
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "told"),
+    [
+        (dp.Sanitizer, "arelease", "await asyncio.to_thread(sanitizer.release, text)"),
+        (dp.Pseudonyms, "release", "open a session, which can turn them back"),
+    ],
+)
+def test_a_method_that_is_not_there_says_what_to_call(owner, name, told):
+    missing = object.__new__(owner)
+    assert not hasattr(missing, name)
+    with pytest.raises(AttributeError, match=re.escape(told)):
+        getattr(missing, name)

@@ -4,8 +4,8 @@
 
 computes the cells that are missing on the default space and on cl100k-11,000, or that are of
 another mechanism or space by their fingerprints (all of them: about half an hour on two cores),
-writes them to benchmarks/exact_epsilon.json, the whole table into
-docs/mechanisms.md and a short one into README.md; ``--write --again`` computes all anew. Without
+writes them to benchmarks/exact_epsilon.json, the whole table and
+a short one into docs/mechanisms.md; ``--write --again`` computes all anew. Without
 ``--write`` the table of the stored cells is printed.
 """
 
@@ -128,7 +128,7 @@ def main() -> None:
     """Compute and write, or print what is stored."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
-        "--write", action="store_true", help="compute, store and update README.md and docs"
+        "--write", action="store_true", help="compute, store and update docs"
     )
     parser.add_argument("--again", action="store_true", help="with --write: compute all cells")
     options = parser.parse_args()

@@ -127,9 +127,7 @@ def _shown(cell: Cell) -> str:
 def main() -> None:
     """Compute and write, or print what is stored."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--write", action="store_true", help="compute, store and update docs"
-    )
+    parser.add_argument("--write", action="store_true", help="compute, store and update docs")
     parser.add_argument("--again", action="store_true", help="with --write: compute all cells")
     options = parser.parse_args()
     if options.write:

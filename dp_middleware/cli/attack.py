@@ -12,7 +12,7 @@ import dp_middleware as dp
 from dp_middleware.cli import choices, options, show
 from dp_middleware.cli.inputs import read_text
 from dp_middleware.cli.progress import working
-from dp_middleware.cli.settings import Settings, with_settings
+from dp_middleware.cli.settings import PrivacyOptions, with_settings
 from dp_middleware.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ _NEED_PRIOR = "bayes-language-model"
 
 @with_settings
 def attack(
-    settings: Settings,
+    settings: PrivacyOptions,
     name: Annotated[
         str,
         typer.Argument(

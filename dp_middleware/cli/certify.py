@@ -12,7 +12,7 @@ import dp_middleware as dp
 from dp_middleware.cli import choices, options, show
 from dp_middleware.cli.options import SpaceName
 from dp_middleware.cli.progress import working
-from dp_middleware.cli.settings import Settings, with_settings
+from dp_middleware.cli.settings import PrivacyOptions, with_settings
 from dp_middleware.privacy import Certificate, Witness
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def certify(
 
 
 @with_settings
-def prepare(settings: Settings) -> None:
+def prepare(settings: PrivacyOptions) -> None:
     """Compute the certificate, and what tokens are drawn by, before any text is there.
 
     For the image of a server: other processes with the same options find both in the cache folder.

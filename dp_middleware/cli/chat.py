@@ -11,13 +11,13 @@ import dp_middleware as dp
 from dp_middleware.cli import options, show
 from dp_middleware.cli.inputs import read_text
 from dp_middleware.cli.progress import working
-from dp_middleware.cli.settings import Settings, with_settings
+from dp_middleware.cli.settings import PrivacyOptions, with_settings
 from dp_middleware.errors import ParameterError
 
 
 @with_settings
 def chat(
-    settings: Settings,
+    settings: PrivacyOptions,
     remote: Annotated[
         str, typer.Option("--remote", help=f"Sees the release: {options.MODEL_FORMS}.")
     ],

@@ -15,7 +15,7 @@ from rich.text import Text
 import dp_middleware as dp
 from dp_middleware.cli import options, show
 from dp_middleware.cli.failures import Commands
-from dp_middleware.cli.options import Format
+from dp_middleware.cli.options import OutputFormat
 from dp_middleware.cli.progress import working
 
 if TYPE_CHECKING:
@@ -62,18 +62,20 @@ def show_accounts(
 def export(
     ledger: Ledger = None,
     subject: Subject = None,
-    form: Annotated[Format, typer.Option("--format", help="One row a line.")] = Format.jsonl,
+    form: Annotated[
+        OutputFormat, typer.Option("--format", help="One row a line.")
+    ] = OutputFormat.jsonl,
 ) -> None:
     """The audit trail on standard output: every row, no text."""
     book = show.open_ledger(ledger)
     from dp_middleware.privacy.ledger.ledger import LedgerRow
 
-    if form is Format.csv:
+    if form is OutputFormat.csv:
         show.line(_csv([*LedgerRow.__dataclass_fields__]))
     for name in _subjects(book, subject):
         for row in book.rows(name):
             values = row.to_dict()
-            show.line(_csv([*values.values()]) if form is Format.csv else json.dumps(values))
+            show.line(_csv([*values.values()]) if form is OutputFormat.csv else json.dumps(values))
 
 
 @app.command()

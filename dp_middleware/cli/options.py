@@ -51,7 +51,7 @@ class SensitivityName(StrEnum):
     naive = "naive"
 
 
-class Format(StrEnum):
+class OutputFormat(StrEnum):
     """How rows of a ledger are exported."""
 
     jsonl = "jsonl"
@@ -64,7 +64,7 @@ CHOICES: dict[str, type[StrEnum]] = {
     "--keep": Keep,
     "--fallback": FallbackName,
     "--sensitivity": SensitivityName,
-    "--format": Format,
+    "--format": OutputFormat,
 }
 """What an option takes, for its error: releases of Typer differ in where they keep it."""
 

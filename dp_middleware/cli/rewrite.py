@@ -15,13 +15,13 @@ from dp_middleware.cli import options, show
 from dp_middleware.cli.inputs import read_text
 from dp_middleware.cli.options import FallbackName, SensitivityName
 from dp_middleware.cli.progress import announced, working
-from dp_middleware.cli.settings import Settings, with_settings
+from dp_middleware.cli.settings import PrivacyOptions, with_settings
 from dp_middleware.errors import ParameterError
 
 
 @with_settings
 def rewrite(
-    settings: Settings,
+    settings: PrivacyOptions,
     generator: Annotated[
         str, typer.Option("--generator", help=f"Sees the sanitized text: {options.MODEL_FORMS}.")
     ],

@@ -13,7 +13,7 @@ from rich.text import Text
 from dp_middleware.cli import options, show
 from dp_middleware.cli.inputs import read_text
 from dp_middleware.cli.progress import working
-from dp_middleware.cli.settings import Settings, with_settings
+from dp_middleware.cli.settings import PrivacyOptions, with_settings
 from dp_middleware.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ _TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
 
 @with_settings
 def sanitize(
-    settings: Settings,
+    settings: PrivacyOptions,
     text: options.Words = None,
     file: options.File = None,
     explain: Annotated[

@@ -20,7 +20,7 @@ from rich.progress import (
 
 from dp_middleware.cli import options, show
 from dp_middleware.cli.progress import announced
-from dp_middleware.cli.settings import Settings, with_settings
+from dp_middleware.cli.settings import PrivacyOptions, with_settings
 
 if TYPE_CHECKING:
     from dp_middleware.corpora import Report
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @with_settings
 def sanitize_file(
-    settings: Settings,
+    settings: PrivacyOptions,
     source: Annotated[Path, typer.Argument(metavar="IN", help="CSV, TSV, JSONL, Parquet or text.")],
     target: Annotated[Path, typer.Argument(metavar="OUT", help="Of the same kind; not there yet.")],
     column: Annotated[

@@ -16,7 +16,7 @@ from dp_middleware.errors import ParameterError
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class PrivacyOptions:
     """Holds the privacy options of one run, which several commands have; all public.
 
     A command gets them by :func:`with_settings`: their names, help and defaults are these. If
@@ -49,7 +49,7 @@ class Settings:
         """The same, JSON-ready."""
         return {"epsilon": self.epsilon, "kind": "nominal" if self.nominal else "exact"}
 
-    def uncharged(self) -> Settings:
+    def uncharged(self) -> PrivacyOptions:
         """The same without a ledger, for what draws nothing."""
         return replace(self, ledger=None, budget=None, metric_budget=None, subject=None)
 
@@ -80,19 +80,19 @@ class Settings:
 
 
 def with_settings(command: Callable[..., None]) -> Callable[..., None]:
-    """Gives a command the options of :class:`Settings` in place of its parameter ``settings``.
+    """Gives a command :class:`PrivacyOptions` in place of its parameter ``settings``.
 
     An option of the command's own takes the place of one with its name. Typer reads options from a
     signature, and has no other way to share a dozen of them.
     """
     parameters = inspect.signature(command, eval_str=True).parameters
     own = [parameter for name, parameter in parameters.items() if name != "settings"]
-    everywhere = inspect.signature(Settings, eval_str=True).parameters
+    everywhere = inspect.signature(PrivacyOptions, eval_str=True).parameters
     shared = [option for name, option in everywhere.items() if name not in parameters]
 
     @functools.wraps(command)
     def run(**values: Any) -> None:
-        settings = Settings(**{option.name: values.pop(option.name) for option in shared})
+        settings = PrivacyOptions(**{option.name: values.pop(option.name) for option in shared})
         command(settings=settings, **values)
 
     run.__signature__ = inspect.Signature([*own, *shared])  # type: ignore[attr-defined]

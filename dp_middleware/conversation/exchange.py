@@ -28,7 +28,7 @@ _NOTE = "the note of an answer"
 RESTORATION = "the restoration"
 
 
-class Restorer(Protocol):
+class WayBack(Protocol):
     """Restores a text that comes in pieces."""
 
     def feed(self, piece: str) -> str:
@@ -38,7 +38,7 @@ class Restorer(Protocol):
         """Returns the rest."""
 
 
-Restorers = Callable[[bool, bool], Restorer]
+Restorers = Callable[[bool, bool], WayBack]
 """Makes a restorer: of JSON or not, and of words for a reader or not, in which addresses stay."""
 
 
@@ -95,7 +95,7 @@ class Exchange(StaysHere):
         """Whether what is shown of an answer differs from it."""
         return self._restorers is not None
 
-    def restorer(self, *, json: bool = False, shown: bool = True) -> Restorer:
+    def restorer(self, *, json: bool = False, shown: bool = True) -> WayBack:
         """Makes a restorer for a text in pieces; it never waits.
 
         Args:
@@ -213,7 +213,7 @@ class Exchange(StaysHere):
 class _Growing:
     """A text in pieces, with what was restored of it: errors hold no text."""
 
-    restorer: Restorer
+    restorer: WayBack
     said: str = ""
     shown: str = ""
 

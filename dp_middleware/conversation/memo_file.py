@@ -86,7 +86,7 @@ class FileMemo:
             )
 
     @contextmanager
-    def exclusive(self, wait: float = WAIT) -> Iterator[Rows]:
+    def exclusive(self, wait: float = WAIT) -> Iterator[MemoRows]:
         """The entries; changes are durable when this ends, and undone if it fails.
 
         Each use has a connection of its own: none is shared by threads or after a fork.
@@ -98,14 +98,14 @@ class FileMemo:
             connection.execute("PRAGMA synchronous = FULL")
             connection.execute("BEGIN IMMEDIATE")
             try:
-                yield Rows(connection, self._digest)
+                yield MemoRows(connection, self._digest)
             except BaseException:
                 connection.execute("ROLLBACK")
                 raise
             connection.execute("COMMIT")
 
 
-class Rows(Entries):
+class MemoRows(Entries):
     """Entries of a file, in one transaction, and what is sealed there for conversations."""
 
     def __init__(self, connection: sqlite3.Connection, digest: Digest) -> None:

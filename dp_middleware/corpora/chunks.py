@@ -23,7 +23,7 @@ from dp_middleware.corpora.failures import on_disk
 FORMAT = 1  # of keys and parts; part of every key
 
 
-class Releases(Protocol):
+class RowReleaser(Protocol):
     """What releases the rows of a chunk, such as :class:`~dp_middleware.corpora.Columns`."""
 
     def release(self, rows: pa.Table) -> pa.Table:
@@ -110,7 +110,7 @@ class ChunkFolder:
         return self.path / f"{key}.arrow"
 
 
-def release_chunk(store: ChunkFolder, key: str, rows: pa.Table, releaser: Releases) -> pa.Table:
+def release_chunk(store: ChunkFolder, key: str, rows: pa.Table, releaser: RowReleaser) -> pa.Table:
     """Release a chunk, or read what was released for it: then nothing is paid or drawn.
 
     Of callers that race for one key, one releases and the others wait and read.

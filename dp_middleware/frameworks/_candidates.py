@@ -23,7 +23,7 @@ _MARK = ">"
 _REFUSALS = (400, 404, 405, 422, 501)  # HTTP: of the request, not of this moment
 
 
-class Encoder(Protocol):
+class CandidateEncoder(Protocol):
     """What pruning needs of an embedding service."""
 
     def encode(self, texts: Sequence[str], /) -> ArrayLike:
@@ -201,7 +201,7 @@ def distinct(texts: Iterable[str], usable: Callable[[str], bool]) -> list[str]:
     return [text for text in first.values() if usable(text)]
 
 
-def prune(texts: list[str], encoder: Encoder, above: float) -> list[str]:
+def prune(texts: list[str], encoder: CandidateEncoder, above: float) -> list[str]:
     """Greedy, in their order: drop a text too similar to one already kept.
 
     Args:

@@ -80,7 +80,7 @@ def _user(content: str) -> Messages:
     return [{"role": "user", "content": content}]
 
 
-class Releases(Protocol):
+class PromptReleaser(Protocol):
     """What InferDPT needs of a sanitizer."""
 
     def release(self, text: str, /) -> Release:
@@ -142,7 +142,7 @@ class InferDPT:
 
     def __init__(
         self,
-        sanitizer: Releases | Session,
+        sanitizer: PromptReleaser | Session,
         *,
         remote: Any,
         extractor: Any = None,

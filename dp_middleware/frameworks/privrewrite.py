@@ -14,7 +14,7 @@ from dp_middleware.embedding import EmbeddingService, EmbeddingSpace
 from dp_middleware.embedding.arrays import Ids
 from dp_middleware.errors import ParameterError, RemoteError
 from dp_middleware.frameworks import _candidates, _prompts
-from dp_middleware.frameworks._candidates import Encoder, Listener, Progress, ProgressCount
+from dp_middleware.frameworks._candidates import CandidateEncoder, Listener, Progress, ProgressCount
 from dp_middleware.frameworks._selection import (
     Selection,
     Sensitivity,
@@ -88,7 +88,7 @@ class PrivRewrite:
     sanitizer: Sanitizer
     _: KW_ONLY
     generator: Any = field(repr=False)
-    service: Encoder = field(default_factory=EmbeddingService, repr=False)
+    service: CandidateEncoder = field(default_factory=EmbeddingService, repr=False)
     epsilon_select: float | None = None
     k: int = 10
     prompts: Sequence[str] = ()

@@ -35,7 +35,7 @@ class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
 
-class Upstream(_Section):
+class UpstreamSection(_Section):
     """Who answers: it sees released text only.
 
     Attributes:
@@ -132,7 +132,7 @@ class Client(_Section):
         return _checked(cls, data)
 
 
-class Ledger(_Section):
+class LedgerSection(_Section):
     """Where charges are kept.
 
     Attributes:
@@ -198,11 +198,11 @@ class Settings(BaseSettings):
 
     secret: Annotated[SecretStr, Field(min_length=32)]
     upstream_key: SecretStr = SecretStr("")
-    upstream: Upstream
+    upstream: UpstreamSection
     policies: dict[str, Policy] = {"default": Policy()}
     routes: dict[str, str] = {}
     clients: tuple[Client, ...] = ()
-    ledger: Ledger = Ledger()
+    ledger: LedgerSection = LedgerSection()
     memo: Path | None = None
     memo_entries: Annotated[int, Field(ge=2)] = 100_000
     limits: Limits = Limits()

@@ -191,7 +191,7 @@ async def in_thread(work: Callable[[], T], threads: Executor | None = None) -> T
     return await asyncio.get_running_loop().run_in_executor(threads, guarded, work)
 
 
-class Events(Protocol):
+class EventWriter(Protocol):
     """What a wire makes of the events of its upstream.
 
     Attributes:
@@ -224,7 +224,7 @@ class EventStream(Response):
         begun: Whether something was sent.
     """
 
-    def __init__(self, turn: Turn, path: str, events: Events, ends: bytes = b"") -> None:
+    def __init__(self, turn: Turn, path: str, events: EventWriter, ends: bytes = b"") -> None:
         self.status_code, self.background, self.begun = 200, None, False
         self.init_headers({**_EVENT_STREAM, **turn.headers})
         self._turn, self._path, self._events, self._ends = turn, path, events, ends

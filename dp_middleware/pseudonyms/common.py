@@ -13,7 +13,7 @@ from typing import ClassVar
 
 from dp_middleware.pseudonyms.kinds import Label
 from dp_middleware.pseudonyms.matching import overlapping
-from dp_middleware.pseudonyms.rewriting import Place, PseudonymDraft, settled
+from dp_middleware.pseudonyms.rewriting import Mention, PseudonymDraft, settled
 from dp_middleware.pseudonyms.structured import View, view_of
 from dp_middleware.sanitizers.spans import PART
 from dp_middleware.vocabulary import frequencies
@@ -92,7 +92,7 @@ def _labelled(draft: PseudonymDraft, escapes: re.Pattern[str]) -> PseudonymDraft
         for place in draft.places
     ]
     text = _spelled(draft.view, escapes)
-    places += [Place(start, end, Word(), "") for start, end in _uncommon(draft, text)]
+    places += [Mention(start, end, Word(), "") for start, end in _uncommon(draft, text)]
     return replace(draft, places=tuple(settled(draft.text, sorted(places, key=itemgetter(0)))))
 
 

@@ -29,14 +29,14 @@ from dp_middleware.pseudonyms.structured import Value, View
 from dp_middleware.sanitizers.spans import PART
 from dp_middleware.vocabulary import frequencies
 
-S = TypeVar("S", Entity, "Place")
+S = TypeVar("S", Entity, "Mention")
 V = TypeVar("V")
 
 _VALUES = re.compile(r"[^\0\s](?:[^\0]*[^\0\s])?")
 _TOKENS = re.compile(r"\w+|[^\w\s]")
 
 
-class Place(NamedTuple):
+class Mention(NamedTuple):
     """Characters that one pseudonym stands for.
 
     Attributes:
@@ -65,7 +65,7 @@ class PseudonymDraft(StaysHere):
     """
 
     view: View = field(repr=False)
-    places: tuple[Place, ...] = field(repr=False)
+    places: tuple[Mention, ...] = field(repr=False)
     edited: bool = False
     kept: tuple[tuple[int, int], ...] = field(default=(), repr=False)
     used: tuple[str, ...] = ()
@@ -101,7 +101,7 @@ class PseudonymDraft(StaysHere):
         """With what is found of names in the gaps."""
         if not names.values:
             return self
-        text, new = self.view.inner, list[Place]()
+        text, new = self.view.inner, list[Mention]()
         for start, end, name in names.find_in(text, self.gaps, folded):
             like, kind, shape = known(name)
             if overlapping(self.kept, start, end) or ordinary(text[start:end], like):
@@ -109,7 +109,7 @@ class PseudonymDraft(StaysHere):
             number = _number_at(self.view, start, end)
             if number is not None and number[:2] != (start, end):  # of a number all
                 start, end, kind, shape = *number[:2], Label(of=kind.name), ""
-            new.append(Place(start, end, kind, shape))
+            new.append(Mention(start, end, kind, shape))
         if not new:
             return self
         places = sorted([*self.places, *new], key=itemgetter(0))
@@ -191,12 +191,12 @@ def _number_at(view: View, start: int, end: int) -> Value | None:
     return value if value is not None and value.bare else None
 
 
-def places_of(view: View, entities: Iterable[Entity], kinds: Kinds = LABELS) -> list[Place]:
+def places_of(view: View, entities: Iterable[Entity], kinds: Kinds = LABELS) -> list[Mention]:
     """What is replaced of detected entities: of each at least something.
 
     Nothing between the values of JSON is, and of a number all.
     """
-    text, places = view.inner, list[Place]()
+    text, places = view.inner, list[Mention]()
     inside = _inside(view, entities)
     for start, end, name in whole_words(text, inside, lambda entity: kinds[entity.kind]):
         kind, mention = kinds[name], text[start:end]
@@ -208,7 +208,7 @@ def places_of(view: View, entities: Iterable[Entity], kinds: Kinds = LABELS) -> 
         for first, behind, shape in parts:
             labelled = kind.keeps_digits and "9" not in shape
             own = Label(of=name) if labelled else kind
-            places.append(Place(start + first, start + behind, own, shape))
+            places.append(Mention(start + first, start + behind, own, shape))
     return settled(text, places)
 
 
@@ -225,7 +225,7 @@ def _inside(view: View, entities: Iterable[Entity]) -> Iterator[Entity]:
             done = behind
 
 
-def settled(text: str, places: Iterable[Place]) -> list[Place]:
+def settled(text: str, places: Iterable[Mention]) -> list[Mention]:
     """Places that end where words do; one that has grown is no longer of its shape: a label.
 
     A label ends in digits, which may reach further than the word that it stands for.

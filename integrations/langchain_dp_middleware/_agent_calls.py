@@ -26,8 +26,8 @@ from langchain_dp_middleware._boundary import remedied
 from langchain_dp_middleware._calls import restored
 from langchain_dp_middleware._messages import (
     Input,
+    MessageReading,
     MessageRules,
-    Reading,
     public_reading,
     read_message,
 )
@@ -119,7 +119,7 @@ class ModelCall:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Releaser:
+class CallReleaser:
     """Releases the messages of one run of an agent; ``extracts``: a local model writes answers."""
 
     session: dp.Session
@@ -206,7 +206,7 @@ class Releaser:
             seen = {answer_of(message).words() for message in answers}
         return lambda words: words in seen or self.rules.passes(words)
 
-    def _read(self, message: AnyMessage, place: int) -> Reading:
+    def _read(self, message: AnyMessage, place: int) -> MessageReading:
         if not self.public.knows(message):
             return read_message(message, self.rules, f"message {place}")
         fields: Any = {name: getattr(message, name) for name in _PUBLIC}

@@ -65,7 +65,7 @@ class MessageRules:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reading:
+class MessageReading:
     """A message, or a text, of LangChain's as one of a transcript; ``build`` makes its copy."""
 
     message: Message = field(repr=False)
@@ -76,7 +76,7 @@ class Reading:
 class Input:
     """What is private in an input, as one transcript; ``build`` makes its copy of their copies."""
 
-    readings: list[Reading]
+    readings: list[MessageReading]
     build: Callable[[list[Any]], Any] = list
 
     @property
@@ -165,7 +165,7 @@ def one_of(allowed: tuple[str, ...], name: str, value: object) -> None:
 # messages ----------------------------------------------------------------------------------------
 
 
-def _read_all(messages: Sequence[Any], rules: MessageRules, where: str) -> list[Reading]:
+def _read_all(messages: Sequence[Any], rules: MessageRules, where: str) -> list[MessageReading]:
     """Reads a transcript; a str stays one and never comes again."""
     once = Message(role="user", id=ONCE)
     return [
@@ -176,11 +176,11 @@ def _read_all(messages: Sequence[Any], rules: MessageRules, where: str) -> list[
     ]
 
 
-def read_message(x: object, rules: MessageRules, where: str) -> Reading:
+def read_message(x: object, rules: MessageRules, where: str) -> MessageReading:
     """Reads a message; its copy is built anew: metadata, artifact and author are cut."""
     message, public = message_of(x, where), dict[str, Any]()
     if isinstance(message, AIMessage):
-        return Reading(message=answer_of(message), build=message_again)
+        return MessageReading(message=answer_of(message), build=message_again)
     role = next((role for role, kind in _ROLES.items() if isinstance(message, kind)), None)
     if role is None:
         raise ParameterError(
@@ -207,9 +207,9 @@ _ROLES: dict[Any, type[BaseMessage]] = {
 }
 
 
-def public_reading(copy: BaseMessage) -> Reading:
+def public_reading(copy: BaseMessage) -> MessageReading:
     """Makes a message of which nothing is private go out as this copy."""
-    return Reading(message=Message(role="system", public=True), build=lambda _: copy)
+    return MessageReading(message=Message(role="system", public=True), build=lambda _: copy)
 
 
 def message_of(x: object, where: str) -> BaseMessage:
@@ -226,7 +226,7 @@ def message_of(x: object, where: str) -> BaseMessage:
 
 def _reading(
     event: Message, content: Any, build: Callable[[Any], Any], rules: MessageRules, where: str
-) -> Reading:
+) -> MessageReading:
     """The blocks of a message are the parts of one event: their number and order are public."""
     whole = isinstance(content, str)
     blocks = [
@@ -241,7 +241,7 @@ def _reading(
         return build(copies[0] if whole else copies)
 
     message = replace(event, texts=tuple(texts), public=not texts)
-    return Reading(message=message, build=again)
+    return MessageReading(message=message, build=again)
 
 
 @dataclass(frozen=True, kw_only=True)

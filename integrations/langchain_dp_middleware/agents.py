@@ -25,9 +25,9 @@ from dp_middleware.errors import (
 from dp_middleware.frameworks import inferdpt
 from dp_middleware.models.chat import local_model
 from langchain_dp_middleware._agent_calls import (
+    CallReleaser,
     ModelCall,
     PublicResults,
-    Releaser,
     changed,
     merge,
     saved_in,
@@ -233,11 +233,11 @@ class DPAgentMiddleware(AgentMiddleware[DPAgentState, Any, Any]):
             failure = without_text(error, f"the tool {tool!r}", "it was called with originals")
         raise_alone(failure)
 
-    def _releaser(self) -> Releaser:
+    def _releaser(self) -> CallReleaser:
         """For the run in which this is called, which must not be recorded."""
         if self._traced == "refuse":
             refuse_recorders(type(self).__name__)
-        return Releaser(
+        return CallReleaser(
             session=session_for(self._session, None, self._max_epsilon),
             conversation=conversation_of(None),
             rules=self._rules,
@@ -246,7 +246,9 @@ class DPAgentMiddleware(AgentMiddleware[DPAgentState, Any, Any]):
             extracts=self._extractor is not None,
         )
 
-    def _swapped(self, request: ModelRequest[Any]) -> tuple[Releaser, ModelCall, ModelRequest[Any]]:
+    def _swapped(
+        self, request: ModelRequest[Any]
+    ) -> tuple[CallReleaser, ModelCall, ModelRequest[Any]]:
         """The schemas of an answer, which are called like tools, get originals."""
         releaser = self._releaser()
         specs = getattr(request.response_format, "schema_specs", ())
@@ -258,7 +260,7 @@ class DPAgentMiddleware(AgentMiddleware[DPAgentState, Any, Any]):
         return releaser, call, swapped
 
     def _questions(
-        self, releaser: Releaser, request: ModelRequest[Any], shown: list[BaseMessage]
+        self, releaser: CallReleaser, request: ModelRequest[Any], shown: list[BaseMessage]
     ) -> list[tuple[int, inferdpt.Messages]]:
         """What the extractor is asked of answers with a text, by their places. Private."""
         if self._extractor is None:

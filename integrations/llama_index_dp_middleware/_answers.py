@@ -11,7 +11,7 @@ from llama_index.core.llms.llm import LLM
 from pydantic import BaseModel
 
 from dp_middleware._quiet import aclosing, closing
-from dp_middleware.conversation.exchange import RESTORATION, Exchange, Restorer
+from dp_middleware.conversation.exchange import RESTORATION, Exchange, WayBack
 from dp_middleware.conversation.messages import Message
 from dp_middleware.errors import ParameterError, guarded
 from llama_index_dp_middleware._messages import answer_of
@@ -26,7 +26,7 @@ _ARGUMENTS = ("arguments", "args", "partial_json")  # of a call, in what provide
 _THOUGHTS = "thinking_delta"
 
 
-class Call(Generic[T]):
+class AnswerCall(Generic[T]):
     """What a model is sent, and its answer; what could still become a pseudonym is held back.
 
     Args:
@@ -36,7 +36,7 @@ class Call(Generic[T]):
     def __init__(self, exchange: Exchange, structured: bool, model: LLM, sent: T) -> None:
         self.model, self.sent = model, sent
         self._exchange, self._structured = exchange, structured
-        self._growing: dict[Hashable, tuple[Restorer, str, str]] = {}  # with what was said, shown
+        self._growing: dict[Hashable, tuple[WayBack, str, str]] = {}  # with what was said, shown
         self._words, self._thoughts = self._restorer(), self._restorer()  # of deltas
         self._last: tuple[Any, Any] | None = None  # piece, and what was shown of it
 
@@ -126,7 +126,7 @@ class Call(Generic[T]):
             self._last = remote, _with(whole, words, thought)
             yield self._signed(self._last[1])
 
-    def _restorer(self, *, is_call: bool = False) -> Restorer:
+    def _restorer(self, *, is_call: bool = False) -> WayBack:
         return self._exchange.restorer(json=is_call or self._structured, shown=not is_call)
 
     def _complete(self, place: Hashable, text: str, is_call: bool) -> str:

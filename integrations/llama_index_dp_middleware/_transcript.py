@@ -16,7 +16,7 @@ from dp_middleware.conversation.exchange import Exchange, Tools
 from dp_middleware.conversation.messages import ONCE, Message
 from dp_middleware.conversation.templates import Template, parts_of
 from dp_middleware.errors import BudgetExhausted, guarded
-from llama_index_dp_middleware._answers import Call
+from llama_index_dp_middleware._answers import AnswerCall
 from llama_index_dp_middleware._blocks import in_block
 from llama_index_dp_middleware._messages import slots_of
 
@@ -31,7 +31,7 @@ class Transcript:
 
     Attributes:
         templates: Prompts that are public but for their values; also those of the system.
-        structured: As of :class:`Call`.
+        structured: As of :class:`AnswerCall`.
     """
 
     session: dp.Session
@@ -43,17 +43,17 @@ class Transcript:
     on_exhausted: str | None
     structured: bool
 
-    def release(self, messages: Sequence[llms.ChatMessage]) -> Call[list[llms.ChatMessage]]:
+    def release(self, messages: Sequence[llms.ChatMessage]) -> AnswerCall[list[llms.ChatMessage]]:
         """Makes new messages that may be sent, or raises an error without text."""
         return guarded(self._call, self._messages, messages, [])
 
-    def release_prompt(self, prompt: str) -> Call[str]:
+    def release_prompt(self, prompt: str) -> AnswerCall[str]:
         """Releases a prompt without a transcript: a new event at every call."""
         return guarded(self._call, self._prompt, prompt, "")
 
     def _call(
         self, work: Callable[[dp.Session, Any], tuple[Exchange, T]], private: Any, nothing: T
-    ) -> Call[T]:
+    ) -> AnswerCall[T]:
         session, model = in_block(self.session), self.inner
         try:
             exchange, sent = work(session, private)
@@ -63,7 +63,7 @@ class Transcript:
             exchange, sent = session.exchange([]), nothing
             model = _FixedReply(text=self.on_exhausted)
             session.note_remote(None, model.text, conversation=self.conversation or "")
-        return Call(exchange, self.structured, model, sent)
+        return AnswerCall(exchange, self.structured, model, sent)
 
     def _prompt(self, session: dp.Session, prompt: str) -> tuple[Exchange, str]:
         parts = parts_of(self.templates, "user", prompt)

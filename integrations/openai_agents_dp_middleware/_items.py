@@ -36,7 +36,7 @@ def release_input(
     Args:
         session: As of :class:`DPModel`, and so the rest.
     """
-    released = Released(session, public_instructions, conversation, "pass", ())
+    released = ReleasedItems(session, public_instructions, conversation, "pass", ())
 
     async def filtered(data: CallModelData[Any]) -> ModelInputData:
         given = data.model_data
@@ -46,7 +46,7 @@ def release_input(
     return filtered
 
 
-class Released:
+class ReleasedItems:
     """Releases inputs of models; ``unknown``: what happens to answers that were not noted."""
 
     def __init__(

@@ -10,9 +10,9 @@ from agents import Model, ModelResponse, RunConfig
 from pydantic import BaseModel
 
 from dp_middleware._quiet import aclosing
-from dp_middleware.conversation.exchange import RESTORATION, Exchange, Plain, Restorer, Tools
+from dp_middleware.conversation.exchange import RESTORATION, Exchange, Plain, Tools, WayBack
 from dp_middleware.errors import ParameterError, guarded
-from openai_agents_dp_middleware._items import Released, answer_of
+from openai_agents_dp_middleware._items import ReleasedItems, answer_of
 
 _ARGUMENTS = "response.function_call_arguments.delta"
 _ENDS = (".done", ".completed", ".incomplete")
@@ -52,7 +52,7 @@ class DPModel(Model):
         if isinstance(inner, DPModel) or not isinstance(inner, Model):
             raise ParameterError(f"expected inner= an agents.Model, got {type(inner).__name__}")
         self._inner = inner
-        self._released = Released(session, public_instructions, conversation, "refuse", tools)
+        self._released = ReleasedItems(session, public_instructions, conversation, "refuse", tools)
 
     async def get_response(
         self, system_instructions: str | None, input: Any, *args: Any, **options: Any
@@ -99,7 +99,7 @@ class _ShownEvents:
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
         self._tools: dict[Any, str] = {}  # by the place of their call
-        self._open: dict[Any, tuple[Any, Restorer]] = {}  # by place and kind, with the last event
+        self._open: dict[Any, tuple[Any, WayBack]] = {}  # by place and kind, with the last event
 
     def of(self, event: Any) -> Iterator[Any]:
         """Yields what is shown of an event, behind what was held back of what it ends."""
@@ -120,7 +120,7 @@ class _ShownEvents:
                 yield begun.model_copy(update={"delta": rest})
         yield _shown(self._exchange, event, self._tools.get(index, ""))
 
-    def _restorer(self, kind: str, index: Any) -> Restorer:
+    def _restorer(self, kind: str, index: Any) -> WayBack:
         if kind != _ARGUMENTS:
             return self._exchange.restorer()
         gives = self._exchange.gives_originals(self._tools.get(index, ""))

@@ -17,7 +17,7 @@ Sent = Iterator[Message]
 """What goes out for a transcript, in its order."""
 
 
-class Reading:
+class ModelReading:
     """Reads a request; the functions that its methods return make its copy of what goes out."""
 
     def __init__(self, public: frozenset[str]) -> None:

@@ -16,13 +16,13 @@ from dp_middleware.conversation.exchange import (
     RESTORATION,
     Exchange,
     Plain,
-    Restorer,
     Tools,
+    WayBack,
     checked_tools,
 )
 from dp_middleware.conversation.session import session_of
 from dp_middleware.errors import ParameterError, guarded
-from pydantic_ai_dp_middleware._messages import Reading, answer_of
+from pydantic_ai_dp_middleware._messages import ModelReading, answer_of
 
 _GROWING: tuple[tuple[type, str, Any], ...] = (  # parts, where they grow, and by what
     (ai.TextPart, "content", ai.TextPartDelta),
@@ -117,7 +117,7 @@ class DPModel(WrapperModel):
         self, messages: list[ai.ModelMessage], parameters: ModelRequestParameters
     ) -> tuple[Exchange, list[ai.ModelMessage], ModelRequestParameters]:
         """Makes what may be sent: new messages, and parameters with released instructions."""
-        reading, given = Reading(self._public), parameters.instruction_parts
+        reading, given = ModelReading(self._public), parameters.instruction_parts
         rules = [reading.instructions(part.content) for part in given or ()]
         copies = [
             reading.message(message, f"message {k}", instructed=given is None)
@@ -149,14 +149,14 @@ def _field(piece: Any) -> str:
     return ""
 
 
-def _restorer(exchange: Exchange, part: Any) -> Restorer:
+def _restorer(exchange: Exchange, part: Any) -> WayBack:
     if not isinstance(part, ai.BaseToolCallPart):
         return exchange.restorer()
     gives = exchange.gives_originals(part.tool_name)
     return exchange.restorer(json=True, shown=False) if gives else Plain()
 
 
-def _fed(exchange: Exchange, restorer: Restorer, piece: Any, *, closes: bool = False) -> Any:
+def _fed(exchange: Exchange, restorer: WayBack, piece: Any, *, closes: bool = False) -> Any:
     """Returns what is shown of a part or of a delta; ``closes``: it is all there is."""
     name = _field(piece)
     value = getattr(piece, name, None)
@@ -179,7 +179,7 @@ class _ShownStream(StreamedResponse):
     def __init__(self, exchange: Exchange, inner: StreamedResponse) -> None:
         super().__init__(inner.model_request_parameters)
         self._exchange, self._inner = exchange, inner
-        self._open: dict[int, Restorer] = {}  # by the place of a part
+        self._open: dict[int, WayBack] = {}  # by the place of a part
 
     async def _get_event_iterator(self) -> AsyncIterator[Any]:
         async for event in self._inner:

@@ -13,7 +13,7 @@ from dp_middleware.contexts import Context
 from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.embedding.space import BLOCK, EmbeddingSpace, on_host
 from dp_middleware.errors import ParameterError
-from dp_middleware.lab.attacks._pairs import Pair, pairs, ranks, word_ranks
+from dp_middleware.lab.attacks._pairs import WordPair, pairs, ranks, word_ranks
 from dp_middleware.lab.attacks.rows import blocks, channel, outputs_of
 from dp_middleware.lab.metrics.results import AttackResult, of_ranks, sizes
 from dp_middleware.mechanisms.base import ChannelMechanism, Mechanism
@@ -71,9 +71,9 @@ def bayes_with_language_model(
     return of_ranks(name, places, counts, assumptions, {}, by_id=by_id)
 
 
-def _groups(texts: list[Pair], size: int) -> Iterator[list[Pair]]:
+def _groups(texts: list[WordPair], size: int) -> Iterator[list[WordPair]]:
     """Texts whose distinct releases have columns of bounded size; at least one text each."""
-    group: list[Pair] = []
+    group: list[WordPair] = []
     seen: set[int] = set()
     for text in texts:
         own = set(text.released[text.known].tolist())
@@ -101,7 +101,7 @@ def _log_likelihoods(law: ChannelMechanism, space: EmbeddingSpace, seen: Ids) ->
         return np.log(columns, out=columns)
 
 
-def _with_raw(text: Pair, likelihoods: Floats, space: EmbeddingSpace, context: Context) -> Ids:
+def _with_raw(text: WordPair, likelihoods: Floats, space: EmbeddingSpace, context: Context) -> Ids:
     """Ranks of each true word and token (2, n); of anything where it is unknown: left out later."""
     own = np.where(text.known, text.raw, 0)
     places, start = np.empty((2, len(own)), dtype=np.int64), 0
@@ -114,7 +114,9 @@ def _with_raw(text: Pair, likelihoods: Floats, space: EmbeddingSpace, context: C
     return places
 
 
-def _with_guesses(text: Pair, likelihoods: Floats, space: EmbeddingSpace, context: Context) -> Ids:
+def _with_guesses(
+    text: WordPair, likelihoods: Floats, space: EmbeddingSpace, context: Context
+) -> Ids:
     own = np.where(text.known, text.raw, 0)
     places, stream = np.empty((2, len(own)), dtype=np.int64), context.start(space)
     for position in range(len(own)):

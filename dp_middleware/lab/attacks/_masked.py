@@ -13,8 +13,8 @@ from dp_middleware.contexts import MaskedContext
 from dp_middleware.embedding.arrays import Ids
 from dp_middleware.embedding.space import BLOCK, EmbeddingSpace
 from dp_middleware.errors import ParameterError, library
-from dp_middleware.lab.attacks._pairs import Pair, pairs, ranks, word_ranks
-from dp_middleware.lab.metrics.inputs import Words
+from dp_middleware.lab.attacks._pairs import WordPair, pairs, ranks, word_ranks
+from dp_middleware.lab.metrics.inputs import RougeTokenizer
 from dp_middleware.lab.metrics.results import AttackResult, of_ranks, sizes
 
 DEFAULT_MODEL = "bert-base-uncased"
@@ -49,7 +49,7 @@ def masked_token(
     """
     counts, texts = sizes(top), pairs(raw, released, space)
     scorers = library("rouge_score.rouge_scorer", "eval")
-    scorer = scorers.RougeScorer(["rougeL"], tokenizer=Words())
+    scorer = scorers.RougeScorer(["rougeL"], tokenizer=RougeTokenizer())
     context = model if isinstance(model, MaskedContext) else MaskedContext(model)
     if context.unmasked:
         raise ParameterError("expected a context that masks, got one with unmasked=True")
@@ -66,7 +66,7 @@ def masked_token(
     return of_ranks("masked_token", places, counts, _ASSUMPTIONS, details, by_id=by_id)
 
 
-def _attack(text: Pair, space: EmbeddingSpace, context: MaskedContext) -> tuple[Ids, Ids, Ids]:
+def _attack(text: WordPair, space: EmbeddingSpace, context: MaskedContext) -> tuple[Ids, Ids, Ids]:
     """Ranks of the known tokens' words, of the tokens, and the first guesses for them."""
     own, start = np.where(text.known, text.raw, 0), 0
     places, by_id, guesses = (np.empty_like(own) for _ in range(3))

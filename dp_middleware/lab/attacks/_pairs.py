@@ -18,7 +18,7 @@ from dp_middleware.vocabulary.words import word_numbers
 
 
 @dataclass(frozen=True)
-class Pair(StaysHere):
+class WordPair(StaysHere):
     """Holds one text, int64 (n,), -1 for an unknown token, and its release. Private."""
 
     raw: Ids = field(repr=False)
@@ -32,7 +32,7 @@ class Pair(StaysHere):
 
 def pairs(
     raw: Sequence[ArrayLike], released: Sequence[ArrayLike], space: EmbeddingSpace
-) -> list[Pair]:
+) -> list[WordPair]:
     """Returns checked pairs of all texts; raises ParameterError where they are not aligned."""
     if len(raw) != len(released):
         raise ParameterError(
@@ -49,7 +49,7 @@ def pairs(
         known = before != UNKNOWN
         ids = np.full(before.shape, UNKNOWN, dtype=np.int64)
         ids[known] = space.checked(before[known])
-        texts.append(Pair(ids, space.checked(after)))
+        texts.append(WordPair(ids, space.checked(after)))
     return texts
 
 

@@ -134,7 +134,7 @@ class TextPair:
 
 
 @dataclass(frozen=True)
-class Event:
+class OutputEvent:
     """Releases whose score, times the sign, reaches a threshold.
 
     A sign of -1 exchanges the two texts of the pair.
@@ -161,7 +161,7 @@ def from_draws(
     position; ``draw`` makes releases, int64 (count, n); ``samples`` includes the pilot.
     """
     part = samples // (4 * len(pairs))
-    events: list[Event] = []
+    events: list[OutputEvent] = []
     for number, pair in enumerate(pairs):
         learning, choosing = ([draw(text, part) for text in pair.texts] for _ in range(2))
         changed = int(np.flatnonzero(pair.texts[0] != pair.texts[1])[0])
@@ -214,7 +214,7 @@ def _smoothed(count: ArrayLike, other: ArrayLike) -> Floats:
 
 def best_events(
     number: int, claim: float, score: Score, choosing: Sequence[NDArray[Any]]
-) -> list[Event]:
+) -> list[OutputEvent]:
     """The best threshold of a score in each of the two directions."""
     scored, events = [score(part) for part in choosing], []
     for sign in (1, -1):
@@ -226,5 +226,5 @@ def best_events(
         bounds = log_ratio(hits, misses, len(likely), _PILOT_RISK)
         best = int(bounds.argmax())
         power = rank(float(bounds[best]), claim)
-        events.append(Event(number, score, sign, float(thresholds[best]), power))
+        events.append(OutputEvent(number, score, sign, float(thresholds[best]), power))
     return events

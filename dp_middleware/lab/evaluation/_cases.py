@@ -19,7 +19,7 @@ from dp_middleware.frameworks.inferdpt import for_extractor, for_remote
 from dp_middleware.lab.evaluation._cuts import passage
 from dp_middleware.lab.evaluation._laws import Law, Pipeline
 from dp_middleware.lab.evaluation.data import Texts
-from dp_middleware.lab.metrics.inputs import Chat, Encoder
+from dp_middleware.lab.metrics.inputs import Chat, SentenceEncoder
 from dp_middleware.mechanisms import Mechanism
 from dp_middleware.vocabulary.vocabulary import UNKNOWN
 
@@ -29,7 +29,7 @@ Vector = NDArray[np.float32]
 class Encoded:
     """Keeps vectors of an encoder in memory as long as this object; private, if the texts are."""
 
-    def __init__(self, service: Encoder, known: Mapping[str, Vector] | None = None) -> None:
+    def __init__(self, service: SentenceEncoder, known: Mapping[str, Vector] | None = None) -> None:
         self.backend = getattr(service, "backend", service)
         self.rows: dict[str, Vector] = dict(known or {})
         self._service = service

@@ -20,7 +20,7 @@ from dp_middleware.lab.evaluation._cuts import Cut, aligned, drawn
 from dp_middleware.lab.evaluation._laws import Chosen, Law, Pipeline, law_of
 from dp_middleware.lab.evaluation.measures import MEASURES
 from dp_middleware.lab.evaluation.results import COLUMNS, Cell, Row
-from dp_middleware.lab.metrics.inputs import Encoder
+from dp_middleware.lab.metrics.inputs import SentenceEncoder
 from dp_middleware.mechanisms.drawing import Drawer, drawer
 from dp_middleware.mechanisms.text_mechanisms import ContextualMechanism, TextMechanism
 from dp_middleware.privacy import Certificate
@@ -50,14 +50,14 @@ class Setup:
     sample: int
     space: EmbeddingSpace
     models: Models
-    service: Encoder = field(repr=False)
+    service: SentenceEncoder = field(repr=False)
 
     def __post_init__(self) -> None:
         _validate.at_least(1, tokens=self.tokens, sample=self.sample)
         _validate.at_least(0, generated=self.generated)
 
 
-class Part:
+class EvaluationPart:
     """A mechanism at an epsilon, set up when its first data set needs it."""
 
     def __init__(self, setup: Setup, chosen: Chosen, epsilon: float) -> None:

@@ -15,12 +15,12 @@ from dp_middleware.frameworks import PrivRewrite
 from dp_middleware.lab.evaluation._cases import Models
 from dp_middleware.lab.evaluation._cuts import Cut, cut
 from dp_middleware.lab.evaluation._laws import Chosen, Named, Pipeline, pipeline_of
-from dp_middleware.lab.evaluation._parts import Part, Setup
+from dp_middleware.lab.evaluation._parts import EvaluationPart, Setup
 from dp_middleware.lab.evaluation.data import NAME, Texts, load
 from dp_middleware.lab.evaluation.measures import MEASURES, Kind, named
 from dp_middleware.lab.evaluation.report import save
 from dp_middleware.lab.evaluation.results import Cell, Cells, Results, check_extras
-from dp_middleware.lab.metrics.inputs import Chat, Encoder, default_encoder
+from dp_middleware.lab.metrics.inputs import Chat, SentenceEncoder, default_encoder
 from dp_middleware.mechanisms import MECHANISMS, Mechanism
 from dp_middleware.mechanisms.text_mechanisms import TextMechanism
 from dp_middleware.pseudonyms import Pseudonyms
@@ -51,7 +51,7 @@ def evaluate(
     masked: Any = None,
     chat: Chat | None = None,
     extractor: Chat | None = None,
-    service: Encoder | None = None,
+    service: SentenceEncoder | None = None,
     out: str | Path | None = None,
     progress: bool = True,
 ) -> Results:
@@ -180,7 +180,7 @@ def _table(
     with bar:
         task = bar.add_task("evaluating", total=len(grid) * len(sets))
         for epsilon, chosen in grid:
-            part = Part(setup, chosen, epsilon)
+            part = EvaluationPart(setup, chosen, epsilon)
             for own, whole in zip(cells_of, sets, strict=True):
                 what = f"{part.name} at {epsilon:g} on {whole.data.name}"
                 bar.update(task, description=what)

@@ -13,7 +13,7 @@ import numpy as np
 from dp_middleware.errors import ChatError, DPMiddlewareError, ParameterError
 from dp_middleware.lab.metrics.inputs import (
     Chat,
-    Encoder,
+    SentenceEncoder,
     check_pairs,
     check_texts,
     default_encoder,
@@ -106,7 +106,7 @@ def probe_accuracy(
     texts: Sequence[str],
     labels: Sequence[Label],
     *,
-    service: Encoder | None = None,
+    service: SentenceEncoder | None = None,
 ) -> MetricResult:
     """Counts the texts that a classifier trained on public raw text gets right.
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from dp_middleware import _validate
 from dp_middleware.embedding.arrays import Floats
 from dp_middleware.errors import ParameterError, library
-from dp_middleware.lab.metrics.inputs import Encoder, check_texts, default_encoder, pieces
+from dp_middleware.lab.metrics.inputs import SentenceEncoder, check_texts, default_encoder, pieces
 from dp_middleware.lab.metrics.results import MetricResult, over_texts, resampled_interval
 
 ORDERS = (2, 3, 4)
@@ -53,7 +53,7 @@ def mauve(
     human: Sequence[str],
     generated: Sequence[str],
     *,
-    service: Encoder | None = None,
+    service: SentenceEncoder | None = None,
     buckets: int | None = None,
 ) -> MetricResult:
     """Computes MAUVE (Pillutla et al. 2021): how close two sets of texts are, 0 to 1.

@@ -16,7 +16,7 @@ from dp_middleware.errors import ParameterError
 Chat = Callable[[list[dict[str, str]]], str]
 
 
-class Encoder(Protocol):
+class SentenceEncoder(Protocol):
     """What the metrics need of an :class:`EmbeddingService`."""
 
     def encode(self, texts: Sequence[str], /) -> NDArray[np.float32]:
@@ -58,7 +58,7 @@ def words(text: str) -> list[str]:
     return _WORD.findall(text.lower())
 
 
-class Words:
+class RougeTokenizer:
     """The interface that ``rouge-score`` asks of a tokenizer."""
 
     def tokenize(self, text: str) -> list[str]:

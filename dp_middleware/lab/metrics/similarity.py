@@ -12,8 +12,8 @@ from dp_middleware import _files
 from dp_middleware._files import DEFAULT_ENCODER
 from dp_middleware.errors import library, withheld
 from dp_middleware.lab.metrics.inputs import (
-    Encoder,
-    Words,
+    RougeTokenizer,
+    SentenceEncoder,
     check_pairs,
     default_encoder,
     words,
@@ -36,7 +36,7 @@ def rouge_l(raw: Sequence[str], released: Sequence[str]) -> MetricResult:
     """
     raw, released = check_pairs(raw, released)
     scorers = library("rouge_score.rouge_scorer", "eval")
-    scorer = scorers.RougeScorer(["rougeL"], tokenizer=Words())
+    scorer = scorers.RougeScorer(["rougeL"], tokenizer=RougeTokenizer())
     scores = [
         scorer.score(reference, text)["rougeL"] if words(reference) or words(text) else (1.0,) * 3
         for reference, text in zip(raw, released, strict=True)
@@ -82,14 +82,14 @@ def bert_score(
 
 
 def sbert_cosine(
-    raw: Sequence[str], released: Sequence[str], *, service: Encoder | None = None
+    raw: Sequence[str], released: Sequence[str], *, service: SentenceEncoder | None = None
 ) -> MetricResult:
     """Computes the cosine of sentence vectors (Reimers and Gurevych 2019), mean over texts."""
     return _cosine("sbert cosine", raw, released, service)
 
 
 def coherence(
-    prompts: Sequence[str], continuations: Sequence[str], *, service: Encoder | None = None
+    prompts: Sequence[str], continuations: Sequence[str], *, service: SentenceEncoder | None = None
 ) -> MetricResult:
     """Tells how well continuations fit raw prompts: cosine of their sentence vectors, the mean.
 
@@ -100,14 +100,17 @@ def coherence(
 
 
 def alignment(
-    references: Sequence[str], continuations: Sequence[str], *, service: Encoder | None = None
+    references: Sequence[str],
+    continuations: Sequence[str],
+    *,
+    service: SentenceEncoder | None = None,
 ) -> MetricResult:
     """Tells how close answers stay to those without privacy: cosine of their sentence vectors."""
     return _cosine("alignment", references, continuations, service)
 
 
 def _cosine(
-    metric: str, first: Sequence[str], second: Sequence[str], service: Encoder | None
+    metric: str, first: Sequence[str], second: Sequence[str], service: SentenceEncoder | None
 ) -> MetricResult:
     first, second = check_pairs(first, second)
     encoder = service if service is not None else default_encoder()

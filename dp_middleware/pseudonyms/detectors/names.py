@@ -39,7 +39,7 @@ from dp_middleware.pseudonyms.detectors.words import (
 )
 
 
-class Names:
+class NameLists:
     """The names of one text.
 
     Args:

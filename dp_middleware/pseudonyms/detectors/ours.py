@@ -15,7 +15,7 @@ from dp_middleware.pseudonyms.detectors.codes import codes, is_public
 from dp_middleware.pseudonyms.detectors.cues import SAYING, alternatives
 from dp_middleware.pseudonyms.detectors.fields import fields, speakers
 from dp_middleware.pseudonyms.detectors.model import Rampart, windows
-from dp_middleware.pseudonyms.detectors.names import Names
+from dp_middleware.pseudonyms.detectors.names import NameLists
 from dp_middleware.pseudonyms.detectors.tokens import parts_of
 from dp_middleware.pseudonyms.detectors.words import (
     LANGUAGES,
@@ -129,7 +129,7 @@ class Detector:
 
         language = self.language or language_of(text)
         level = _LEVELS[self.strictness]
-        names = Names(text, language, level)
+        names = NameLists(text, language, level)
         secrets = secrets_in(text) if "secret" in self.kinds else ()
         claims = [*secrets, *patterns.matches(text), *fields(text)]
         claims += codes(text, claims)
@@ -144,7 +144,7 @@ class Detector:
             claims += _numbers(text)
         return [each for each in claims if each.kind in self.kinds]
 
-    def _by_model(self, text: str, names: Names, claims: list[Entity]) -> Iterator[Entity]:
+    def _by_model(self, text: str, names: NameLists, claims: list[Entity]) -> Iterator[Entity]:
         """What the model finds in the windows in which lists leave anything open."""
         model = Rampart(_THRESHOLDS[self.strictness])
         parts = [(start, w) for start, w in windows(text) if _is_open(start, w, names, claims)]
@@ -168,14 +168,14 @@ class Detector:
             yield Entity(start, end, kind)
 
 
-def _trimmed(text: str, start: int, end: int, names: Names) -> tuple[int, int]:
+def _trimmed(text: str, start: int, end: int, names: NameLists) -> tuple[int, int]:
     """Offsets of a name without titles and common words at its ends."""
     spans = [match.span() for match in WORD.finditer(text, start, end)]
     named = [k for k, (a, b) in enumerate(spans) if _may_name(text[a:b], names)]
     return (spans[named[0]][0], spans[named[-1]][1]) if named else (start, start)
 
 
-def _may_name(word: str, names: Names) -> bool:
+def _may_name(word: str, names: NameLists) -> bool:
     """Tells whether a word of what the model takes for a name may begin or end it."""
     known = class_of(word.lower(), names.language)
     if _TITLE.fullmatch(word) or (
@@ -187,7 +187,7 @@ def _may_name(word: str, names: Names) -> bool:
     return names.language != "de" or known > Class.WORD  # whose nouns have capitals
 
 
-def _is_open(start: int, window: str, names: Names, claims: list[Entity]) -> bool:
+def _is_open(start: int, window: str, names: NameLists, claims: list[Entity]) -> bool:
     """Whether patterns and lists leave something open in a window, or find an address in it."""
     end = start + len(window)
     inside = [each for each in claims if each.start < end and start < each.end]

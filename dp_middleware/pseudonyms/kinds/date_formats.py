@@ -52,7 +52,7 @@ FIELDS = {**dict.fromkeys("Yy", "y"), **dict.fromkeys("Bbmn", "m"), **dict.fromk
 FIELDS |= dict.fromkeys("Aa", "w")
 
 
-class Reading(NamedTuple):
+class DateReading(NamedTuple):
     """A date that was understood.
 
     Attributes:
@@ -66,7 +66,7 @@ class Reading(NamedTuple):
     fields: Mapping[str, int]
 
 
-def read(text: str, order: str) -> Reading | None:
+def read(text: str, order: str) -> DateReading | None:
     """What a text means as a date, if it is one.
 
     Args:
@@ -92,7 +92,7 @@ def read(text: str, order: str) -> Reading | None:
     return _in_words(text)
 
 
-def _numeric(numbers: tuple[str, ...], order: str, joint: str) -> Reading | None:
+def _numeric(numbers: tuple[str, ...], order: str, joint: str) -> DateReading | None:
     texts = dict(zip(order, numbers, strict=True))
     if len(texts["y"]) not in (2, 4) or any(len(texts.get(each, "")) > 2 for each in "md"):
         return None
@@ -105,7 +105,7 @@ def _numeric(numbers: tuple[str, ...], order: str, joint: str) -> Reading | None
     return _checked(joint.join(codes[each] for each in order), fields)
 
 
-def _in_words(text: str) -> Reading | None:
+def _in_words(text: str) -> DateReading | None:
     template, fields, place = "", dict[str, int](), 0
     while place < len(text):
         match = TOKEN.match(text, place)
@@ -138,7 +138,7 @@ def _full_year(digits: str) -> int:
     return year if len(digits) > 2 else year + (1900 if year >= PIVOT else 2000)
 
 
-def _checked(template: str, fields: dict[str, int]) -> Reading | None:
+def _checked(template: str, fields: dict[str, int]) -> DateReading | None:
     names = tuple(sorted(fields))
     grain = GRAINS.get(names) or GRAINS.get(tuple(name for name in names if name != "w"))
     if grain is None or (grain in ("month", "year", "month name") and "w" in fields):
@@ -147,7 +147,7 @@ def _checked(template: str, fields: dict[str, int]) -> Reading | None:
         date(fields.get("y", LEAP_YEAR), fields.get("m", 1), fields.get("d", 1))
     except ValueError:
         return None
-    return Reading(grain, template, fields)
+    return DateReading(grain, template, fields)
 
 
 def write(template: str, day: date) -> str:

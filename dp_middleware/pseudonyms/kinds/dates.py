@@ -12,7 +12,7 @@ from typing import ClassVar
 from dp_middleware import _validate
 from dp_middleware.pseudonyms.kinds import calendars, date_formats
 from dp_middleware.pseudonyms.kinds.base import Draws, Free, Part, core, left, tried, whole
-from dp_middleware.pseudonyms.kinds.date_formats import WEEKDAYS, Reading
+from dp_middleware.pseudonyms.kinds.date_formats import WEEKDAYS, DateReading
 from dp_middleware.pseudonyms.kinds.staircase import NearKind, Staircase, pick
 
 BLOCKS = {"day": 2, "month": 50, "year": 100}  # years of a grid of near points
@@ -103,7 +103,7 @@ class Date(NearKind):
             rest = rest[:start] + " " * (done - start) + rest[done:]
         return parts, rest
 
-    def _shape_of(self, reading: Reading) -> str:
+    def _shape_of(self, reading: DateReading) -> str:
         """Grain, first year of the grid or 0, template; the weekday of a date without a year."""
         block = 0
         if self.law == "near" and reading.grain in BLOCKS:

@@ -47,7 +47,9 @@ def evaluate(
     ] = None,
     epsilon: Annotated[
         list[float] | None,
-        typer.Option("--epsilon", "-e", help="Nats per token; repeatable; default: 1, 3, 6, 10."),
+        typer.Option(
+            "--epsilon", "-e", help="Certified nats per token; repeatable; default: 1, 3, 6, 10."
+        ),
     ] = None,
     budget_per_text: Annotated[
         float | None,
@@ -55,8 +57,8 @@ def evaluate(
             "--budget-per-text", help="Nats of a whole text, exactly: instead of --epsilon."
         ),
     ] = None,
-    exact: Annotated[
-        bool, typer.Option("--exact", help="Calibrate: --epsilon is certified, not nominal.")
+    nominal: Annotated[
+        bool, typer.Option("--nominal", help="--epsilon is the mechanism's own parameter.")
     ] = False,
     space: options.SpaceOption = SpaceName.wordpieces,
     list_size: options.ListSize = None,
@@ -125,7 +127,7 @@ def evaluate(
             space=where,
             attacks=attack,
             metrics=metric,
-            exact=exact,
+            exact=not nominal and budget_per_text is None,
             budget_per_text=budget_per_text,
             list_size=list_size,
             limit=limit,

@@ -38,7 +38,7 @@ def evaluated(tmp_path, *arguments):
 
 
 def test_evaluate_shows_a_line_each_and_writes_four_files(tmp_path):
-    result = evaluated(tmp_path, "--exact")
+    result = evaluated(tmp_path)
     assert result.exit_code == 0, result.output
     told = flat(result.stdout)
     assert "token-exponential" in told
@@ -47,6 +47,17 @@ def test_evaluate_shows_a_line_each_and_writes_four_files(tmp_path):
     names = {file.name for file in (tmp_path / "out").iterdir() if file.is_file()}
     assert names == {"table.csv", "table.json", "table.parquet", "report.html"}
     assert CANARY not in (tmp_path / "out" / "report.html").read_text()
+
+
+@pytest.mark.parametrize("nominal", [False, True])
+def test_epsilon_is_the_certified_one_unless_said_otherwise(tmp_path, nominal):
+    assert evaluated(tmp_path, *(["--nominal"] if nominal else [])).exit_code == 0
+    rows = json.loads((tmp_path / "out" / "table.json").read_text())
+    (row, *_) = (row for row in rows if row["mechanism"] == "token-exponential")
+    asked, other = ("nominal", "exact") if nominal else ("exact", "nominal")
+    assert row["asked"] == asked
+    assert 2 - 2e-3 < row[f"{asked}_epsilon"] <= 2
+    assert abs(row[f"{other}_epsilon"] - 2) > 1e-2
 
 
 def test_kept_words_are_in_every_release(tmp_path):

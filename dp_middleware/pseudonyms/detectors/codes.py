@@ -26,6 +26,7 @@ _WORDED = re.compile(  # "windows-10", "sha256", "conv2d_12": at most three digi
     r"(?!\D*\d+(?:[^\W\d_]+\d+){2})(?:[^\W\dA-Z_]+|[A-Z]?[^\W\dA-Z_]{2,})(?:[-_./:]?(?:\d{1,3}(?!\d)"
     r"|(?:1[5-9]|20)\d\d(?!\d)|[^\W\d_]+(?![^\W\d_])))*"
 )
+_OF_YEAR = re.compile(r"(?:19|20)\d\d[/-](?!(?:19|20)\d\d\Z)\d{3,}")  # no "2023/2024"
 _NUMBER = re.compile(r"#\d{4,}|(?!1[0-4]\d\d\Z)\d{4,}")
 _BEFORE = re.compile(r"[A-Z][A-Za-z]+ \Z")
 _DATED = re.compile(r"(?:1[5-9]|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])")
@@ -82,7 +83,8 @@ def _identifies(text: str, start: int, end: int) -> bool:
     if any(map(str.isalpha, token)):
         return not (_MEASURE.fullmatch(token) or _WORDED.fullmatch(token))
     if not _NUMBER.fullmatch(token):
-        return digits > 6 and "/" in token and not _MEASURE.fullmatch(token)
+        is_long = digits > 6 and "/" in token and not _MEASURE.fullmatch(token)
+        return is_long or _OF_YEAR.fullmatch(token) is not None
     before = _BEFORE.search(text, max(0, start - 9), start)
     return token[0] == "#" or not (
         _ROUND.fullmatch(token)

@@ -62,6 +62,8 @@ _LEVELS = {"precise": 0, "balanced": 1, "safe": 2}
 _THRESHOLDS = {"precise": 0.85, "balanced": 0.6, "safe": 0.3}
 _DIGITS = re.compile(r"(?<!\d)(?!(?:1[5-9]|20)\d\d(?!\d))\d{2,}")
 _HANDLE = re.compile(r"(?<![\w@./-])[a-z][a-z0-9]*(?:[._-][a-z0-9]+)*(?![\w@])")
+_KEY = re.compile(r"""[a-z][a-z0-9_]*(["'])\s*:""")
+_SLICE = re.compile(r"\[\d*:?\Z")
 _TITLE = re.compile(rf"(?:{alternatives('titles')})", re.IGNORECASE)
 _CLOSING = re.compile(
     rf"(?:{alternatives('closings')})[,.!]?\s*\n+(?P<name>[^\n]{{2,40}})(?=\n|\Z)",
@@ -226,10 +228,15 @@ def _by_position(text: str, language: str) -> Iterator[Entity]:
 
 
 def _is_plausible(text: str, entity: Entity, language: str) -> bool:
-    """Whether an entity of names has a word that may be one."""
-    if entity.kind != "person":
+    """Whether an entity of names has a word that may be one, and one of digits is no slice."""
+    start, end, kind = entity
+    if kind == "zip":
+        return not (_SLICE.search(text, max(0, start - 8), start) and text[end : end + 1] in "]:")
+    if kind != "person":
         return True
-    words = WORD.findall(text[entity.start : entity.end])
+    words = WORD.findall(text[start:end])
+    if text[start - 1 : start] in ("'", '"') and _KEY.match(text, start):
+        return any(class_of(word.lower(), language) > Class.UNKNOWN for word in words)
     return any(word[0].isupper() or class_of(word.lower(), language) > Class.WORD for word in words)
 
 

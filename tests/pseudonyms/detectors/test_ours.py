@@ -345,3 +345,18 @@ def test_ids_are_told_by_their_form(text: str, private: str) -> None:
 def test_public_forms_are_no_ids(form: str) -> None:
     text = f"we read that {form} was fine"
     assert not [e for e in default_detector()(text) if e.kind == "id"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('{"customer_id": 48213, "name": "Ana Souza", "qty": 17}', {"48213", "Ana Souza"}),
+        ('{"souza": 17, "name": "Ana Souza"}', {"souza", "Ana Souza"}),
+        ("rows = pd.read_csv(path)[:1000] + more[1000:2000]", set()),
+        ("Der Vertrag 2024/0098 endet mit der Spielzeit 2023/2024.", {"2024/0098"}),
+    ],
+)
+def test_keys_and_slices_are_no_names_and_numbers(text, expected):
+    spans = {(start, end) for start, end, _ in default_detector()(text)}
+    longest = {s for s in spans if not any(o[0] <= s[0] and s[1] <= o[1] for o in spans - {s})}
+    assert {text[start:end] for start, end in longest} == expected

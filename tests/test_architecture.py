@@ -179,3 +179,9 @@ def test_no_class_has_the_name_of_another():
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
     )
     assert {name for name, count in names.items() if count > 1} <= {"DPModel"}
+
+
+def test_a_file_can_be_read_at_a_sitting():
+    assert [
+        name for name, path in MODULES.items() if len(path.read_text().splitlines()) > 300
+    ] == []

@@ -102,8 +102,7 @@ class Sanitizer(Payer):
     def certificate(self) -> Certificate:
         """The guarantee of every release, per token occurrence or text. Computed at first use.
 
-        With a raw context, for texts as long as the context's window; a release of fewer tokens
-        has a better one.
+        With a raw context, for texts as long as its window; that of fewer tokens is better.
         """
         return self._certifier.certificate()
 
@@ -246,17 +245,11 @@ class Sanitizer(Payer):
         is drawn, and is trusted. The file is of all tokens: what is typed never decides what is in
         it.
 
-        A nearest response, the default mechanism, has short lists of near codewords, one to nine
-        bytes a token or twice that. It is there in seconds.
-
-        Exponentials of a distance or cosine and RANTEXT, on 512 tokens or more and the CPU, have
-        landmarks of all rows, at most 100 MB and the curves of RANTEXT. The certificate leaves
-        them already, among files of 512 MB that make room for each other; those that are prepared
-        stay. A token that comes 64 times in one call gets a row in memory;
-        ``$DP_MIDDLEWARE_ROW_CACHE_MB=0`` has no rows in memory.
-
-        Other mechanisms have a certificate only, and compute the row of a token when it occurs:
-        the time of a release then tells whether its tokens occurred before in this process.
+        A nearest response, the default, has short lists of near codewords. Exponentials of a
+        distance or cosine and RANTEXT, on 512 tokens or more and the CPU, have landmarks of all
+        rows, at most 100 MB; a token that comes 64 times in one call gets a row in memory
+        (``$DP_MIDDLEWARE_ROW_CACHE_MB=0``: none). Other mechanisms compute the row of a token when
+        it occurs: the time of a release tells whether its tokens occurred before in this process.
 
         Returns:
             The file, which is kept if every byte is as written; ``None`` for other mechanisms.
@@ -279,9 +272,6 @@ class Sanitizer(Payer):
 
         All else is the same; only a sanitizer from :func:`sanitizer` takes its mechanism's public
         defaults anew, which may depend on epsilon, as a tuned codebook does.
-
-        Args:
-            epsilon: Nats per token occurrence.
 
         Raises:
             CannotCalibrate: The mechanism cannot reach this epsilon; see :func:`calibrate`.

@@ -94,3 +94,9 @@ def _identifies(text: str, start: int, end: int) -> bool:
         or re.match(r"[.,]\d", text[end : end + 2])
         or _COUNTING.search(text, max(0, start - 20), start)
     )
+
+
+def numbers(text: str) -> Iterator[Entity]:
+    """Yields any number of four digits or more, and any word with letters and digits."""
+    for match in re.finditer(r"(?<!\w)\d{4,}(?!\w)|\b(?=\w*\d)(?=\w*[A-Z])\w{4,}\b", text):
+        yield Entity(*match.span(), "id")

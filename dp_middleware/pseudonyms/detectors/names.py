@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from dp_middleware.pseudonyms.detection import Entity
@@ -28,15 +27,10 @@ from dp_middleware.pseudonyms.detectors.tokens import (
     is_stop_word,
     known_by_neighbours,
     length_of_name,
+    runs_of,
     tokens_of,
 )
-from dp_middleware.pseudonyms.detectors.words import (
-    Class,
-    is_family,
-    is_given,
-    is_name,
-    towns,
-)
+from dp_middleware.pseudonyms.detectors.words import Class, is_family, is_given, is_name, towns
 
 
 class NameLists:
@@ -58,37 +52,10 @@ class NameLists:
 
     def entities(self) -> Iterator[Entity]:
         """People, organisations and places, which may overlap."""
-        for run in self._runs():
+        for run in runs_of(self.text, self.tokens):
             yield from self._of_run(run)
         if self.is_casual or self.level == 2:
             yield from self._small()
-
-    def _runs(self) -> Iterator[list[Token]]:
-        """Rows of words with capital letters, with one blank or an initial's full stop between."""
-        run: list[Token] = []
-        tokens = self.tokens
-        for k, token in enumerate(tokens):
-            joined = bool(run) and re.fullmatch(
-                r"\.?[ \t]{1,2}|[ \t]?&[ \t]" if run[-1].initial else r"[ \t]|[ \t]?&[ \t]",
-                self.text[run[-1].end : token.start],
-            )
-            if token.capital and not token.code:
-                if not joined and run:
-                    yield run
-                    run = []
-                run.append(token)
-            elif (
-                joined
-                and token.lower in PARTICLES
-                and k + 1 < len(tokens)
-                and tokens[k + 1].capital
-            ):
-                run.append(token)
-            elif run:
-                yield run
-                run = []
-        if run:
-            yield run
 
     def _of_run(self, run: list[Token]) -> Iterator[Entity]:
         run = known_by_neighbours(run)

@@ -11,7 +11,7 @@ from typing import Literal, get_args
 from dp_middleware import _validate
 from dp_middleware.errors import MissingExtra, ParameterError
 from dp_middleware.pseudonyms.detection import Entity
-from dp_middleware.pseudonyms.detectors.codes import codes, is_public
+from dp_middleware.pseudonyms.detectors.codes import codes, is_public, numbers
 from dp_middleware.pseudonyms.detectors.cues import SAYING, alternatives
 from dp_middleware.pseudonyms.detectors.fields import fields, speakers
 from dp_middleware.pseudonyms.detectors.model import Rampart, windows
@@ -143,7 +143,7 @@ class Detector:
         people = [each for each in claims if each.kind == "person"]
         claims += _mentions(text, people, language, level)
         if level == 2:
-            claims += _numbers(text)
+            claims += numbers(text)
         return [each for each in claims if each.kind in self.kinds]
 
     def _by_model(self, text: str, names: NameLists, claims: list[Entity]) -> Iterator[Entity]:
@@ -296,9 +296,3 @@ def _is_handle(word: str, names: Collection[str], language: str) -> bool:
     return (word[1:] in family() and class_of(word[1:], language) >= Class.BOTH) or any(
         (a in given() and b in family()) or (a in family() and b in given()) for a, b in halves
     )
-
-
-def _numbers(text: str) -> Iterator[Entity]:
-    """Any number of four digits or more, and any word with letters and digits."""
-    for match in re.finditer(r"(?<!\w)\d{4,}(?!\w)|\b(?=\w*\d)(?=\w*[A-Z])\w{4,}\b", text):
-        yield Entity(*match.span(), "id")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -143,3 +143,25 @@ def tokens_of(text: str, language: str) -> Iterator[Token]:
         first = first or any(a <= start < b for a, b in headings)
         kind = class_of(word.lower().replace("’", "'"), language)
         yield Token(start, end, word, kind, first, code or _is_camel(word))
+
+
+def runs_of(text: str, tokens: Sequence[Token]) -> Iterator[list[Token]]:
+    """Yields rows of words with capital letters, a blank or an initial's full stop between."""
+    run: list[Token] = []
+    for k, token in enumerate(tokens):
+        joined = bool(run) and re.fullmatch(
+            r"\.?[ \t]{1,2}|[ \t]?&[ \t]" if run[-1].initial else r"[ \t]|[ \t]?&[ \t]",
+            text[run[-1].end : token.start],
+        )
+        if token.capital and not token.code:
+            if not joined and run:
+                yield run
+                run = []
+            run.append(token)
+        elif joined and token.lower in PARTICLES and k + 1 < len(tokens) and tokens[k + 1].capital:
+            run.append(token)
+        elif run:
+            yield run
+            run = []
+    if run:
+        yield run

@@ -32,6 +32,8 @@ _CODES: dict[type[Exception], int] = {
     errors.EmbeddingError: CHAT,
     errors.MissingExtra: MISSING,
 }
+_SLIP = 1  # signs more or fewer than an option has; a text would have more
+
 _OPTIONS: dict[type[Exception], str] = {
     errors.InfiniteEpsilon: "on the command line: --within-classes, or --nominal --accept-infinite",
     errors.CannotCalibrate: "on the command line: another --mechanism, or --within-classes",
@@ -118,13 +120,14 @@ def _message(error: Exception) -> str:
 
 
 def _no_such_option(error: Any) -> str:
-    """Names what was typed if it is one of our options, or nearly; else it may be a text."""
+    """Names what was typed if it is one of our options, or a slip of one; else it may be a text."""
     ctx, typed, near = error.ctx, error.option_name, sorted(error.possibilities or ())
     command = f" of {ctx.command.name}" if ctx.parent else ""
     if elsewhere := [*_commands_with(typed, ctx.find_root().command)]:
         name, hint = f" {typed}", f"it is one of {', '.join(elsewhere)}."
     elif near:
-        name, hint = f" {typed}", f"did you mean {' or '.join(near)}?"
+        is_slip = min(abs(len(typed) - len(option)) for option in near) <= _SLIP
+        name, hint = f" {typed}" * is_slip, f"did you mean {' or '.join(near)}?"
     else:
         own = [option.opts[0] for option in ctx.command.params if option.opts[0][:1] == "-"]
         name, hint = "", f"expected one of {', '.join([*own, '--help'])}."

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -91,6 +92,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, folder, *FRAMEWORKS],
         env={**os.environ, "PYTHONASYNCIODEBUG": "1"},
+        cwd=Path(__file__).parents[1],  # where the script finds the module "support"
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

@@ -13,6 +13,7 @@ from dp_middleware.mechanisms import near_lists
 from dp_middleware.mechanisms.base import rows_of
 from dp_middleware.mechanisms.kernels import codebook, priors, ready
 from dp_middleware.sampling.sampler import insecure_entropy, tables
+from dp_middleware.vocabulary import frequencies
 
 
 @pytest.fixture
@@ -36,7 +37,7 @@ def test_the_default_space_needs_no_search(no_search):
     for epsilon in ready.EPSILONS:
         tuned = dp.NearestResponse.tuned(space, epsilon=epsilon)
         assert tuned.epsilon == epsilon
-        assert space.vocabulary.whole_words[list(tuned.codebook)].all()
+        assert frequencies.codewords(space.vocabulary)[list(tuned.codebook)].all()
         drawn = dp.sanitizer(epsilon).mechanism
         assert drawn.codebook == tuned.codebook
         assert len(near_lists.near_rows(drawn, space).lists) == len(space)
@@ -67,7 +68,7 @@ def value(space, epsilon, codewords, near):
 
 def among_ready(space, epsilon, monkeypatch):
     """Values of what is searched for among codewords of the ready ones, and of what among all."""
-    words = np.flatnonzero(space.vocabulary.whole_words)
+    words = np.flatnonzero(frequencies.codewords(space.vocabulary))
     quick, asked = dp.NearestResponse.tuned(space, epsilon=epsilon, prior="uniform"), []
     with monkeypatch.context() as patch:
         patch.setattr(
@@ -76,7 +77,7 @@ def among_ready(space, epsilon, monkeypatch):
         patch.setattr("dp_middleware._files.load", lambda *_: None)
         patch.setattr("dp_middleware._files.store", lambda *_: None)
         dp.NearestResponse.tuned(space, epsilon=epsilon)
-    weights = space.vocabulary.whole_words / len(words)
+    weights = space.vocabulary.whole_words / space.vocabulary.whole_words.sum()
     best = codebook.best_codebook(space, epsilon, weights, words)
     assert len(asked[0]) < len(words)
     found = value(space, epsilon, np.array(quick.codebook), quick.candidates)

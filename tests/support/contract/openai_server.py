@@ -70,17 +70,30 @@ class OpenAIServer:
         return self
 
     def __exit__(self, *details: object) -> None:
-        self.stop()
+        self._close()
 
     def stop(self) -> None:
-        """Refuse connections from now on; a second time does nothing."""
-        if not self.closing.is_set():
+        """Refuse connections from now on; a second time does nothing.
+
+        The port stays taken, or a server of another test could get it and answer.
+        """
+        if self._close():
+            with socket.socket() as taker, suppress(OSError):  # somebody was faster
+                taker.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                taker.bind(("127.0.0.1", self._port))
+                taker.detach()  # until the process ends
+
+    def _close(self) -> bool:
+        """Ends the server; tells whether it had not ended."""
+        begins = not self.closing.is_set()
+        if begins:
             self.closing.set()
             with suppress(OSError):  # its loop looks at the flag of ``shutdown`` when it wakes
                 self._http.socket.shutdown(socket.SHUT_RDWR)
             self._http.shutdown()
             self._http.server_close()
             self._thread.join()
+        return begins
 
     @property
     def port(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from typing import Any, TypeVar
@@ -160,15 +160,6 @@ def guarded(work: Callable[..., T], *args: Any, what: str = "the release") -> T:
     """
     try:
         return work(*args)
-    except Exception as error:
-        textless = without_text(error, what)
-    raise textless.with_traceback(None)
-
-
-async def aguarded(work: Callable[..., Awaitable[T]], *args: Any, what: str = "the release") -> T:
-    """Does as :func:`guarded`, for a coroutine function."""
-    try:
-        return await work(*args)
     except Exception as error:
         textless = without_text(error, what)
     raise textless.with_traceback(None)

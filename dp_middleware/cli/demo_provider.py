@@ -19,6 +19,7 @@ from starlette.routing import Route
 
 from dp_middleware.gateway.app import server_options
 from dp_middleware.gateway.serving import Config, Server
+from dp_middleware.gateway.upstream import sse
 
 MODEL = "stand-in"
 TOOL = "look_up_order"
@@ -76,17 +77,17 @@ def _answered(**message: Any) -> dict[str, Any]:
     }
 
 
-async def _streamed(answer: str) -> AsyncIterator[str]:
+async def _streamed(answer: str) -> AsyncIterator[bytes]:
     for word in re.findall(r"\S+\s*", answer):
         yield _event({"content": word})
         await asyncio.sleep(_PAUSE)
-    yield _event({}, "stop") + "data: [DONE]\n\n"
+    yield _event({}, "stop") + b"data: [DONE]\n\n"
 
 
-def _event(delta: dict[str, str], reason: str | None = None) -> str:
+def _event(delta: dict[str, str], reason: str | None = None) -> bytes:
     choice = {"index": 0, "delta": delta, "finish_reason": reason}
     chunk = {"id": "1", "object": "chat.completion.chunk", "created": 0, "model": MODEL}
-    return f"data: {json.dumps({**chunk, 'choices': [choice]})}\n\n"
+    return sse({**chunk, "choices": [choice]})
 
 
 @contextmanager

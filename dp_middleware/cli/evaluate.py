@@ -127,7 +127,7 @@ def evaluate(
             space=where,
             attacks=attack,
             metrics=metric,
-            exact=not nominal and budget_per_text is None,
+            exact=not nominal,
             budget_per_text=budget_per_text,
             list_size=list_size,
             limit=limit,

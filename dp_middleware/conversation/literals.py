@@ -12,7 +12,7 @@ def as_json(text: str) -> str:
     Frameworks hand a model ``str(result)`` of a tool. Only for pseudonyms: one changed token may
     end that a text is a literal, which a guarantee for tokens does not foresee.
     """
-    if text.lstrip()[:1] not in ("{", "[") or _is_json(text):
+    if text.lstrip()[:1] not in ("{", "[") or is_json(text):
         return text
     try:
         spelled = json.dumps(ast.literal_eval(text.strip()), ensure_ascii=False, allow_nan=False)
@@ -22,7 +22,8 @@ def as_json(text: str) -> str:
     return spelled
 
 
-def _is_json(text: str) -> bool:
+def is_json(text: str) -> bool:
+    """Tells whether a whole text is a JSON value."""
     try:
         json.loads(text)
     except (ValueError, RecursionError):

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from dp_middleware._forks import StaysHere
+from dp_middleware.conversation.literals import is_json
 from dp_middleware.sanitizers.spans import PART
 
 SIGNS = "{[\\"
@@ -175,7 +176,7 @@ def _read(text: str, starts: range | list[int], depth: int, reading: _Reading) -
 def _read_json(
     text: str, place: int, end: int, starts: range | list[int], depth: int, reading: _Reading
 ) -> None:
-    keys, last, is_json = _Keys(), "", _parses(text[place:end])
+    keys, last, parses = _Keys(), "", is_json(text[place:end])
     while place < end:
         if (literal := LITERAL.match(text, place, end)) is None:
             structure = _STRUCTURE.match(text, place, end)
@@ -187,7 +188,7 @@ def _read_json(
                     keys.read(match.group(), last)
                     continue
                 first, behind = match.span()
-                reading.add(seen[done:first], own[done:first], depth, is_json)
+                reading.add(seen[done:first], own[done:first], depth, parses)
                 names = match.group().lstrip("-").isdecimal() and _identifies(keys.key)
                 value = Value(
                     len(reading.starts), len(reading.starts) + behind - first, True, names
@@ -195,17 +196,17 @@ def _read_json(
                 reading.values.append(value)
                 reading.add(match.group(), own[first:behind], depth)
                 done = behind
-            reading.add(seen[done:], own[done:], depth, is_json)
+            reading.add(seen[done:], own[done:], depth, parses)
             place = structure.end()
             continue
         first, behind = literal.span(1)
-        reading.add('"', starts[place:first], depth, is_json)
+        reading.add('"', starts[place:first], depth, parses)
         offset, pieces = len(reading.starts), len(reading.seen)
         _read_string(text, first, behind, starts, depth + 1, reading)
         last = "".join(reading.seen[pieces:])
         if last.isdecimal():
             reading.values.append(Value(offset, len(reading.starts), False, _identifies(keys.key)))
-        reading.add(literal[2], starts[behind : literal.end()], depth, is_json)
+        reading.add(literal[2], starts[behind : literal.end()], depth, parses)
         place = literal.end()
 
 
@@ -265,7 +266,7 @@ def _identifies(key: str) -> bool:
 def _regions(text: str, depth: int) -> Iterator[tuple[int, int]]:
     """The parts of a text that are JSON by their brackets; one that was cut off goes to the end."""
     whole = ('"',) if depth else ('"', "[")
-    if text.lstrip()[:1] in whole and _parses(text):
+    if text.lstrip()[:1] in whole and is_json(text):
         yield 0, len(text)
         return
     done = 0
@@ -273,7 +274,7 @@ def _regions(text: str, depth: int) -> Iterator[tuple[int, int]]:
         begin, done, depth = opening.start(), len(text), 0
         if text[begin] == '"':
             done = opening.end()
-            if _parses(opening.group()):
+            if is_json(opening.group()):
                 yield begin, done
             continue
         for token in _TOKEN.finditer(text, begin):
@@ -282,11 +283,3 @@ def _regions(text: str, depth: int) -> Iterator[tuple[int, int]]:
                 done = token.end()
                 break
         yield begin, done
-
-
-def _parses(text: str) -> bool:
-    try:
-        json.loads(text)
-    except (ValueError, RecursionError):
-        return False
-    return True

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import traceback
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -12,7 +10,7 @@ from support.texts import CANARY
 
 import dp_middleware as dp
 from dp_middleware.conversation.session import session_of
-from dp_middleware.errors import aguarded, guarded
+from dp_middleware.errors import guarded
 
 SPACE = dp.EmbeddingSpace(dp.Vocabulary(["a", "b"]), np.eye(2))
 SANITIZER = dp.Sanitizer(dp.TokenExponential(epsilon=2.0), SPACE)
@@ -25,13 +23,6 @@ def fails(kind: type[Exception]) -> None:
         raise kind(CANARY if kind is ValueError else "text-free") from error
 
 
-def awaited(function: Callable[..., None], kind: type[Exception], *, what: str) -> None:
-    async def work() -> None:
-        function(kind)
-
-    asyncio.run(aguarded(work, what=what))
-
-
 def test_a_session_is_used_and_a_sanitizer_gets_one() -> None:
     session = dp.Session(SANITIZER)
     assert session_of(session) is session
@@ -41,10 +32,9 @@ def test_a_session_is_used_and_a_sanitizer_gets_one() -> None:
 
 
 @pytest.mark.parametrize("kind", [ValueError, dp.BudgetExhausted])
-@pytest.mark.parametrize("call", [guarded, awaited])
-def test_a_failure_quotes_nothing(kind: type[Exception], call: Callable[..., object]) -> None:
+def test_a_failure_quotes_nothing(kind: type[Exception]) -> None:
     with pytest.raises(dp.DPMiddlewareError) as caught:
-        call(fails, kind, what="the step")
+        guarded(fails, kind, what="the step")
     ours = "text-free" if kind is dp.BudgetExhausted else "the step failed with ValueError"
     assert ours in str(caught.value)
     assert CANARY not in "".join(traceback.format_exception(caught.value))

@@ -109,9 +109,8 @@ class Exchange(StaysHere):
         """Returns a text of the answer with the originals. **Private**."""
         if not self.restores:
             return text
-
-        restorer = self.restorer(json=json, shown=shown)
-        return guarded(lambda: restorer.feed(text) + restorer.close(), what=RESTORATION)
+        growing = _Growing(self.restorer(json=json, shown=shown))
+        return growing.feed(text) + growing.feed(None)
 
     def restore_value(self, value: Any, *, shown: bool = True) -> Any:
         """Returns a copy of nested dicts, lists and tuples with the originals."""
@@ -175,14 +174,15 @@ class Exchange(StaysHere):
 
     def note(self, remote: Message, shown: Message, *, left: bool = False) -> None:
         """Notes an answer by its words, by its id, and by what was restored of it."""
-        words = remote.words()
-
-        def work() -> None:
+        try:
+            words = remote.words()
             self._notebook.note_words((words, shown.words()), words, left)
             if isinstance(remote.id, str):
                 self._notebook.note_id(remote.id, words, left)
-
-        guarded(work, what=_NOTE)
+            return
+        except Exception as error:
+            failure = without_text(error, _NOTE)
+        raise failure.with_traceback(None)
 
     def saved_answer(self, remote: Message) -> Saved:
         """Returns what may be kept of an answer with an id, as of :attr:`saved`."""

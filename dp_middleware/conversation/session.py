@@ -25,7 +25,7 @@ from dp_middleware.conversation.messages import (
 from dp_middleware.conversation.notebook import Admitted, Digests, Notebook, Unknown
 from dp_middleware.conversation.releaser import Released
 from dp_middleware.conversation.saved import Saved, load, save
-from dp_middleware.errors import ParameterError, guarded
+from dp_middleware.errors import ParameterError, guarded, without_text
 from dp_middleware.privacy.releases import shared_receipts
 from dp_middleware.sanitizers.sanitizer import Sanitizer
 from dp_middleware.sanitizers.spans import Detector
@@ -156,9 +156,12 @@ class Session(Events):
             DPMiddlewareError: The release failed; nothing may be sent. Holds no text.
         """
         place = (conversation or None, after, whose)
-        return guarded(
-            self._exchange, transcript, place, unknown, checked_tools(tools), saved, quoted
-        )
+        tools = checked_tools(tools)
+        try:
+            return self._exchange(transcript, place, unknown, tools, saved, quoted)
+        except Exception as error:
+            failure = without_text(error)
+        raise failure.with_traceback(None)
 
     async def aexchange(self, transcript: Sequence[Message], **options: Any) -> Exchange:
         """Does as :meth:`exchange`, without blocking the event loop."""

@@ -65,7 +65,7 @@ class Mapping(StaysHere):
         self.name = secrets.token_bytes(16)
         self.after_fork()
         self._clear()
-        _forks.renew(self)
+        _forks.renewed[id(self)] = self
 
     def _clear(self) -> None:
         self.originals, self.pseudonyms = Names[Pair](), Names[Pair]()

@@ -13,16 +13,16 @@ from typing import NamedTuple, TypeVar
 
 from dp_middleware._forks import StaysHere
 from dp_middleware.pseudonyms.detection import Entity
-from dp_middleware.pseudonyms.kinds import LABELS, Kind, Kinds, Label
-from dp_middleware.pseudonyms.mapping import Mapping
+from dp_middleware.pseudonyms.kinds import LABELS, Kinds, Label
+from dp_middleware.pseudonyms.lists import overlapping
+from dp_middleware.pseudonyms.mapping import Kind, Mapping, Words
 from dp_middleware.pseudonyms.matching import (
     Names,
-    Words,
+    cased,
     fold,
     goes_on,
     is_number,
     is_word,
-    overlapping,
     within_word,
 )
 from dp_middleware.pseudonyms.structured import Value, View
@@ -102,9 +102,11 @@ class PseudonymDraft(StaysHere):
         if not names.values:
             return self
         text, new = self.view.inner, list[Mention]()
-        for start, end, name in names.find_in(text, self.gaps, folded):
+        for start, end, name in names.find(text, self.gaps, folded):
             like, kind, shape = known(name)
-            if overlapping(self.kept, start, end) or ordinary(text[start:end], like):
+            if (self.kept and overlapping(self.kept, start, end)) or ordinary(
+                text[start:end], like
+            ):
                 continue
             number = _number_at(self.view, start, end)
             if number is not None and number[:2] != (start, end):  # of a number all
@@ -157,8 +159,8 @@ class PseudonymDraft(StaysHere):
         text = self.view.text
         pairs = [mapping.pair(kind, text[a:b], shape, public) for a, b, kind, shape in self.places]
         written = [
-            place.kind.written(pair.pseudonym, text[place.start : place.end])
-            for place, pair in zip(self.places, pairs, strict=True)
+            pair.pseudonym if kind.exact else cased(pair.pseudonym, text[a:b])
+            for (a, b, kind, _), pair in zip(self.places, pairs, strict=True)
         ]
         return written, tuple(dict.fromkeys(pair.pseudonym for pair in pairs))
 

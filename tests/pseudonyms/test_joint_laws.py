@@ -14,10 +14,10 @@ from support.ledgers import Charges
 from support.session_draws import law_of
 
 import dp_middleware as dp
+from dp_middleware.pseudonyms.draws import Part, left
 from dp_middleware.pseudonyms.kinds import Amount
-from dp_middleware.pseudonyms.kinds.base import Kind, Part, left
 from dp_middleware.pseudonyms.kinds.staircase import Staircase, pick
-from dp_middleware.pseudonyms.mapping import Mapping
+from dp_middleware.pseudonyms.mapping import Kind, Mapping
 
 VALUES = ("ana", "bea", "cleo", "dora")
 

@@ -14,7 +14,7 @@ from dp_middleware._forks import StaysHere
 from dp_middleware.conversation.messages import Event, Message, ToolCall
 from dp_middleware.conversation.notebook import Notebook
 from dp_middleware.conversation.saved import Saved, saved_answer
-from dp_middleware.errors import ParameterError, guarded, without_text
+from dp_middleware.errors import guarded, without_text
 from dp_middleware.privacy.releases import Receipt, Release
 
 T = TypeVar("T")
@@ -52,15 +52,6 @@ class Plain:
     def close(self) -> str:
         """Returns nothing."""
         return ""
-
-
-def checked_tools(tools: Any) -> Tools:
-    """Returns the names of tools; raises ParameterError for one text, or no texts."""
-    if tools == "all":
-        return "all"
-    if isinstance(tools, str) or not all(isinstance(name, str) for name in tools):
-        raise ParameterError('expected tools=["name", ...], or "all", which gives all of them raw')
-    return frozenset(tools)
 
 
 @dataclass(frozen=True, kw_only=True)

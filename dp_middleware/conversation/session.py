@@ -165,7 +165,7 @@ class Session(Twins):
                 memo.
         """
         within = self._conversation(conversation)
-        admitted = self._notebook(within).admit(items, unknown)
+        admitted = self._notebook(within).admit(list(map(checked, items)), unknown)
         return [event.release for event in self._released(admitted, within)]
 
     def release_once(self, role: str, text: str, *, conversation: str = "") -> Release:
@@ -189,7 +189,7 @@ class Session(Twins):
 
     def check(self, items: Iterable[AnyItem], *, conversation: str = "") -> None:
         """Raises EventRefused where :meth:`release_many` would; charges nothing."""
-        self._notebook(self._conversation(conversation)).admit(items, "refuse")
+        self._notebook(self._conversation(conversation)).admit(list(map(checked, items)), "refuse")
 
     async def arelease(self, event_id: str, role: str, text: str, **options: Any) -> Release:
         """Does as :meth:`release`, without blocking the event loop."""
@@ -232,7 +232,7 @@ class Session(Twins):
         checked((event_id, "assistant", text))
         notebook = self._notebook(self._conversation(conversation))
         if transcript is not None:
-            notebook.note_place(transcript, text)
+            notebook.note_place(list(map(checked, transcript)), text)
         elif event_id is not None:
             notebook.note_id(event_id, text)
         else:

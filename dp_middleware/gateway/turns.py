@@ -243,8 +243,8 @@ class EventStream(Response):
         Raises:
             Failure: The upstream did not begin; nothing was sent.
         """
-        writing = asyncio.create_task(self._write(send))
         leaving = asyncio.create_task(_until_gone(receive))
+        writing = asyncio.create_task(self._write(send))
         try:
             await asyncio.wait({writing, leaving}, return_when=asyncio.FIRST_COMPLETED)
         finally:

@@ -128,7 +128,7 @@ class _String:
 
 def restore(text: str, names: Names[Any]) -> str:
     """Returns a whole text with the originals in place of their pseudonyms."""
-    return Restorer(names, text).close()
+    return Restorer(names).feed(text, more=False)
 
 
 def restore_json(text: str, names: Names[Any]) -> str:

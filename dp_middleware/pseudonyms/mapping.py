@@ -6,7 +6,7 @@ Laws do not depend on the value but for those that stay near it.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from threading import RLock
@@ -16,7 +16,7 @@ from dp_middleware import _forks
 from dp_middleware._forks import StaysHere
 from dp_middleware.errors import ParameterError
 from dp_middleware.pseudonyms.draws import MOST_WORDS, TRIES, Draws, Free, Part, label, whole
-from dp_middleware.pseudonyms.matching import PIECES, Names, normal
+from dp_middleware.pseudonyms.matching import Names, normal
 from dp_middleware.pseudonyms.structured import view_of
 from dp_middleware.vocabulary import frequencies
 
@@ -110,22 +110,6 @@ class Pair(StaysHere):
     key: str = field(repr=False)
     original: str = field(repr=False)
     pseudonym: str = field(repr=False)
-
-
-class Words:
-    """A public text that is asked whether it holds others, which are :func:`normal`.
-
-    Args:
-        pieces: What lies between private places; nothing spans two of them.
-    """
-
-    def __init__(self, pieces: Iterable[str]) -> None:
-        self._text = "\n".join(normal(piece) for piece in pieces)
-        self._heads = frozenset(PIECES.findall(self._text))
-
-    def __contains__(self, spelled: object) -> bool:
-        first = PIECES.match(spelled) if isinstance(spelled, str) else None
-        return first is not None and first.group() in self._heads and first.string in self._text
 
 
 class Mapping(StaysHere):

@@ -16,16 +16,17 @@ Spans = Sequence[tuple[int, int]]
 _UNSPACED = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
 """Scripts whose words are not parted by blanks."""
 
-PIECES = re.compile(rf"[^\W\d_{_UNSPACED}]+|(?:(?![{_UNSPACED}])\d)+|\S")
+_PIECES = re.compile(rf"[^\W\d_{_UNSPACED}]+|(?:(?![{_UNSPACED}])\d)+|\S")
 """Words and digits up to where :func:`within_word` sees an end, and other signs alone."""
 
 _OF_UNSPACED = re.compile(f"[{_UNSPACED}]")
 _BLANKS = re.compile(r"\s*")
-_NUMBER = re.compile(  # but no address of the internet
+NUMERAL = re.compile(  # alone, which may go on behind a sign; no address of the internet
     r"(?!\d{1,3}(?:\.\d{1,3}){3}\Z)[$€£¥₹]?\s?"
     r"(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d{1,3}(?:\.\d{3})+(?:,\d+)?|\d+(?:[.,]\d+)?)%?"
 )
 _ENCODED = re.compile(r"%\d[a-f]")
+_DIGITS = re.compile(r"\d*")
 _UNDECIDED = re.compile(r"[.,]\d{0,3}\Z")  # of a number, or behind it
 _ALIKE = str.maketrans("\u2018\u2019\u02bc\u2010\u2011\u2012\u2013\u2212", "'''-----")
 """Apostrophes and hyphens that a model or a word processor writes for one another."""
@@ -67,7 +68,7 @@ class Names(Generic[V]):
         if not spelled or spelled in self.values:
             return
         self.values[spelled] = value
-        pieces = [piece.span() for piece in PIECES.finditer(spelled)]
+        pieces = [piece.span() for piece in _PIECES.finditer(spelled)]
         self._heads.add(spelled[: pieces[0][1]])
         for (_, end), (start, _) in pairwise(pieces):
             self._starts |= {spelled[:end], spelled[:start]}
@@ -89,7 +90,7 @@ class Names(Generic[V]):
         escapes = "\\" in text or "%" in text
         for start, end in [(0, len(text))] if parts is None else parts:
             done = start
-            for piece in PIECES.finditer(folded, start, end):
+            for piece in _PIECES.finditer(folded, start, end):
                 if not escapes and piece.group() not in heads:
                     continue
                 for place in begins(folded, piece) if escapes else (piece.start(),):
@@ -106,14 +107,12 @@ class Names(Generic[V]):
         escapes = "\\" in text or "%" in text
         ending = _UNDECIDED.search(folded, max(0, len(folded) - 4))
         undecided = len(folded) if ending is None else ending.start()
-        for piece in PIECES.finditer(folded, start):
+        for piece in _PIECES.finditer(folded, start):
             for place in begins(folded, piece) if escapes else (piece.start(),):
                 may_begin = piece.end() >= undecided or folded[place : piece.end()] in self._heads
-                if (
-                    may_begin
-                    and (not within_word(text, place) or (escapes and is_escaped(folded, place)))
-                    and self._is_open(folded, place, undecided)
-                ):
+                if within_word(text, place) and not (escapes and is_escaped(folded, place)):
+                    continue
+                if may_begin and self._is_open(folded, place, undecided):
                     return place
         return len(text)
 
@@ -122,7 +121,7 @@ class Names(Generic[V]):
         for end, spelled in self._walk(folded, start):
             if end <= limit and spelled in self.values and not within_word(text, end):
                 inside = goes_on(text, start) or goes_on(text, end)
-                if not (inside and is_number(spelled)):
+                if not (inside and NUMERAL.fullmatch(spelled)):
                     best = Match(start, end, self.values[spelled])
         return best
 
@@ -134,19 +133,17 @@ class Names(Generic[V]):
                 surplus = end - undecided
                 if 0 < surplus < len(spelled):
                     spelled = spelled[:-surplus]
-                return self._begins(spelled + (" " if end < undecided else ""))
+                spelled += " " if end < undecided else ""
+                if len(self._sorted) != len(self.values):
+                    self._sorted = sorted(self.values)
+                after = bisect_left(self._sorted, spelled)
+                return after < len(self._sorted) and self._sorted[after].startswith(spelled)
         return False
-
-    def _begins(self, spelled: str) -> bool:
-        if len(self._sorted) != len(self.values):
-            self._sorted = sorted(self.values)
-        place = bisect_left(self._sorted, spelled)
-        return place < len(self._sorted) and self._sorted[place].startswith(spelled)
 
     def _walk(self, folded: str, place: int) -> Iterator[tuple[int, str]]:
         """What texts here may begin with, piece by piece, each with the offset behind it."""
         spelled = ""
-        for piece in PIECES.finditer(folded, place):
+        for piece in _PIECES.finditer(folded, place):
             if piece.start() > place:
                 spelled += " "
                 if spelled not in self._starts:
@@ -164,16 +161,13 @@ class Restorer:
 
     Args:
         names: Pairs by their pseudonyms; they do not change while it works.
-        text: The first piece.
         hosts: Of somebody who reads the text: in an address of another host a pseudonym stays.
             ``None``: nowhere.
     """
 
-    def __init__(
-        self, names: Names[Any], text: str = "", *, hosts: Container[str] | None = None
-    ) -> None:
+    def __init__(self, names: Names[Any], *, hosts: Container[str] | None = None) -> None:
         self._names, self._hosts = names, hosts
-        self._text, self._done = text, 0
+        self._text, self._done = "", 0
 
     def close(self) -> str:
         """Returns the rest."""
@@ -232,6 +226,18 @@ def normal(text: str) -> str:
     return folded if folded.isalnum() else " ".join(folded.split())
 
 
+class Words:
+    """Public texts between private places, asked whether they hold others, as of :func:`normal`."""
+
+    def __init__(self, pieces: Iterable[str]) -> None:
+        self._text = "\n".join(normal(piece) for piece in pieces)
+        self._heads = frozenset(_PIECES.findall(self._text))
+
+    def __contains__(self, spelled: object) -> bool:
+        first = _PIECES.match(spelled) if isinstance(spelled, str) else None
+        return first is not None and first.group() in self._heads and first.string in self._text
+
+
 def cased(text: str, like: str) -> str:
     """Returns a pseudonym, or a restored value, in the case of another spelling of it.
 
@@ -274,11 +280,6 @@ def begins(folded: str, piece: re.Match[str]) -> Iterator[int]:
         yield place + 1
 
 
-def is_number(text: str) -> bool:
-    """Whether a text is a number alone, which may go on behind a full stop or a comma."""
-    return _NUMBER.fullmatch(text) is not None
-
-
 def goes_on(text: str, place: int) -> bool:
     """Whether digits on both sides of an offset are of one number, by a sign that is beside it.
 
@@ -289,8 +290,7 @@ def goes_on(text: str, place: int) -> bool:
     sign = place if text[place] in ".," else place - 1
     if sign < 1 or text[sign] not in ".," or not text[sign - 1].isdecimal():
         return False
-    behind = text[sign + 1 : sign + 5]
-    digits = next((n for n, sign in enumerate(behind) if not sign.isdecimal()), len(behind))
+    digits = len(_DIGITS.findall(text, sign + 1, sign + 5)[0])
     return digits == 3 if text[sign] == "," else digits > 0
 
 

@@ -209,22 +209,23 @@ class MappedSession(Session):
                 used.update(match.value.pseudonym for match in mapping.pseudonyms.find(text))
             names, hosts = mapping.bound(used), Hosts(tuple(named))
 
-        def make(json: bool, shown: bool) -> Restorer | JsonRestorer:
-            return (JsonRestorer if json else Restorer)(names, hosts=hosts if shown else None)
-
-        return make, tuple(used)
+        return (
+            lambda json, shown: (JsonRestorer if json else Restorer)(
+                names, hosts=hosts if shown else None
+            ),
+            tuple(used),
+        )
 
     def _releaser(self, within: bytes) -> Releaser:
         releaser: Releaser = self.sanitizer.bound(self._mapping(within))
         return releaser
 
-    def _conversation(self, name: str) -> bytes:
+    def _mapped(self, within: bytes) -> bytes:
         """Where mappings are in memory alone, a conversation whose mapping was dropped is another.
 
         Its releases and answers in the memo have pseudonyms that now nobody could restore, and
         that might be drawn for another value.
         """
-        within = super()._conversation(name)
         return within if self._seal is not None else within + self._mapping(within).name
 
     def _mapping(self, within: bytes) -> Mapping:

@@ -162,13 +162,7 @@ class ChatStream:
         self, choice: dict[str, Any], place: int, before: list[dict[str, Any]]
     ) -> dict[str, Any]:
         """One choice of an event; what was held back stands before its end."""
-        delta, ends = dict(choice.get("delta") or {}), bool(choice.get("finish_reason"))
-        if place not in self._replies:
-            self._replies[place] = Reply(self._exchange)
-            self._open.add(place)
-        if ends:
-            self._open.discard(place)
-        reply = self._replies[place]
+        reply, delta = self._reply(choice, place), dict(choice.get("delta") or {})
         for name in ("content", "refusal"):
             if isinstance(piece := delta.get(name), str):
                 delta[name] = reply.text(piece, name)
@@ -179,6 +173,15 @@ class ChatStream:
             before += [held, {**held, "delta": rest}]
             delta = {}
         return {**choice, "delta": delta}
+
+    def _reply(self, choice: dict[str, Any], place: int) -> Reply:
+        """The answer at a place, from its first event on."""
+        if place not in self._replies:
+            self._replies[place] = Reply(self._exchange)
+            self._open.add(place)
+        if choice.get("finish_reason"):
+            self._open.discard(place)
+        return self._replies[place]
 
     def complete(self) -> bool:
         """Tells whether all answers that began have ended."""

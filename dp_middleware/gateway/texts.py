@@ -87,7 +87,7 @@ class TextStream(ChatStream):
     def _shown(
         self, choice: dict[str, Any], place: int, before: list[dict[str, Any]]
     ) -> dict[str, Any]:
-        reply = self._replies[place]
+        reply = self._reply(choice, place)
         text = reply.text(choice.get("text") or "")
         rest = "" if place in self._open else reply.close("text")
         return {**choice, "text": text + rest}

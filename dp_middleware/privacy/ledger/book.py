@@ -191,18 +191,15 @@ def _row(connection: sa.Connection, query: sa.Select[Any], **values: Any) -> Led
 
 def _run(connection: sa.Connection, statement: sa.Executable, values: dict[str, Any]) -> Any:
     """A cursor of the driver's own: SQLAlchemy takes longer to run a statement than SQLite."""
-    sql, constants, places = _compiled(statement, connection.dialect)
-    cursor: Any = connection.connection.cursor()
-    values = {**constants, **values}
-    return cursor.execute(sql, values if places is None else [values[name] for name in places])
+    compiled, cursor = _compiled(statement, connection.dialect), connection.connection.cursor()
+    values, places = {**compiled.params, **values}, compiled.positiontup
+    ordered = values if places is None else [values[name] for name in places]
+    return cursor.execute(compiled.string, ordered)
 
 
 @lru_cache(maxsize=64)
-def _compiled(statement: Any, dialect: sa.Dialect) -> tuple[str, dict[str, Any], Any]:
-    """SQL of the driver, the parameters that it adds, and the order of all, where that counts."""
-    compiled = statement.compile(dialect=dialect)
-    constants = {name: value for name, value in compiled.params.items() if value is not None}
-    return str(compiled), constants, compiled.positiontup
+def _compiled(statement: Any, dialect: sa.Dialect) -> Any:
+    return statement.compile(dialect=dialect)
 
 
 def remaining(
@@ -269,10 +266,8 @@ def check_fits(connection: sa.Connection, terms: Terms, row: LedgerRow) -> None:
     Raises:
         BudgetExhausted: It has not.
     """
-    limit, counted = (
-        terms.limit(row.scale, row.budget),
-        _in_window(connection, terms, row, row.time),
-    )
+    counted = _in_window(connection, terms, row, row.time)
+    limit = terms.limit(row.scale, row.budget)
     if row.kind == "infinite":
         if limit != UNLIMITED:
             raise BudgetExhausted(

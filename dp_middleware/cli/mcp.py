@@ -13,7 +13,7 @@ import typer
 import dp_middleware as dp
 from dp_middleware.cli.pseudonymize import opened
 from dp_middleware.conversation.mcp import McpProxy, relay, writer
-from dp_middleware.errors import ParameterError
+from dp_middleware.errors import withheld
 
 
 def mcp(

@@ -48,14 +48,9 @@ def mcp(
     session = opened(dp.Pseudonyms(on_empty="pass"), mapping, key)
     _ = session.sanitizer.certificate  # loads what detects, before anybody waits
     proxy = McpProxy(session, tools="all" if all_tools else tool or (), conversation=conversation)
-    try:
-        server = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8"
-        )
-    except OSError as error:
-        raise ParameterError(
-            f"expected a command that starts, got {type(error).__name__}"
-        ) from None
+    pipe = subprocess.PIPE
+    with withheld("expected a command that starts, got {}", OSError):
+        server = subprocess.Popen(command, stdin=pipe, stdout=pipe, encoding="utf-8")
     assert server.stdin is not None
     assert server.stdout is not None
     to_server, to_client, one = writer(server.stdin), writer(sys.stdout), Lock()

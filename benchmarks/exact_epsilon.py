@@ -102,7 +102,9 @@ def table(cells: list[Cell]) -> str:
         lines.append(f"| `{name}` | {claim} | " + " | ".join(entries) + " |")
     fingerprints = {cell.space: cell.space_fingerprint[:8] for cell in cells}
     spaces = " / ".join(f"{SPACES[space]} (`{fingerprints[space]}`)" for space in SPACES)
-    note = "An asterisk: an upper bound by proof, over all positions that a token moves: of `cape`, "
+    note = (
+        "An asterisk: an upper bound by proof, over all positions that a token moves: of `cape`, "
+    )
     note += "whose context is the raw text, the n that see it, so none without the text's length."
     return "\n".join([*lines, "", f"Each cell: {spaces}. {note}"])
 

@@ -321,7 +321,7 @@ def test_a_law_of_many_components_is_kept_and_computed_again_if_its_file_is_dama
 
 
 def test_a_nearer_token_is_likelier_which_promises_nothing():
-    """Theorem 4 of InferDPT: rows fall with the distance; the loss exceeds the claim all the same."""
+    """Theorem 4 of InferDPT: rows fall with the distance; the loss exceeds the claim anyway."""
     space = random_space(tokens=25, seed=3)
     mechanism = dp.RanText(epsilon=3.0)
     rows = mechanism.log_probs(np.arange(25), space)

@@ -17,6 +17,7 @@ with needs("gateway"):
     from starlette.routing import BaseRoute, Route
     from starlette.types import ASGIApp
 
+from dp_middleware.gateway import anthropic
 from dp_middleware.gateway.accounts import budget, model, models, release
 from dp_middleware.gateway.chat import chat
 from dp_middleware.gateway.failures import Failure
@@ -97,6 +98,8 @@ def _table() -> list[tuple[str, str, Handler]]:
     return [
         ("/v1/chat/completions", "POST", chat),
         ("/v1/responses", "POST", responses),
+        ("/v1/messages", "POST", anthropic.messages),
+        ("/v1/messages/count_tokens", "POST", anthropic.count_tokens),
         ("/v1/completions", "POST", completions),
         ("/v1/embeddings", "POST", embeddings),
         (GUARDRAIL, "POST", guardrail),

@@ -20,6 +20,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 import dp_middleware as dp
+from dp_middleware.gateway.anthropic_answers import spelled
 from dp_middleware.gateway.extraction import Extraction
 from dp_middleware.gateway.failures import NO_RETRY, Failure, failure_of
 from dp_middleware.gateway.fields import body_of
@@ -44,10 +45,7 @@ def new_key() -> str:
 
 
 def hash_of(secret: str, key: str) -> str:
-    """Returns what the configuration holds of a key: HMAC-SHA256 under the secret, in hex.
-
-    A key is as random as the secret, so guessing it is no easier with a fast hash.
-    """
+    """Returns the HMAC-SHA256 in hex of a key, which is random: a fast hash helps no guessing."""
     return hmac.new(secret.encode(), b"client key " + key.encode(), "sha256").hexdigest()
 
 
@@ -280,7 +278,8 @@ class Door:
             _log.error("%s %s failed: %s (%s)", *what)
         if self._path in _CHARGED_AGAIN and failure.code.startswith("upstream"):
             failure.headers.update(NO_RETRY)
-        return failure.response()
+        speaks_anthropic = self._path.startswith("/v1/messages")
+        return failure.response(spelled(failure) if speaks_anthropic else None)
 
 
 class Quiet:

@@ -180,6 +180,7 @@ class Database:
             connection = None
             try:
                 connection = self._engine.connect()
+                connection.begin()  # it does not see what the driver runs
                 if self.kind == "sqlite":
                     driver: Any = connection.connection
                     driver.execute("BEGIN IMMEDIATE" if mode == "write" else "BEGIN")

@@ -93,6 +93,10 @@ class Format(ABC):
     def write(self, file: IO[bytes], released: Iterable[tuple[Chunk, pa.Table]]) -> None:
         """All rows with what was released for their private cells."""
 
+    def as_read(self, released: str) -> str:
+        """A released text as it is read back from the file."""
+        return released
+
     def refuse_columns(self, names: list[str]) -> None:
         """Refuse a column that is missing or there twice, or that would be.
 

@@ -71,6 +71,7 @@ class Mapping(StaysHere):
         self.originals, self.pseudonyms = Names[Pair](), Names[Pair]()
         self._pairs: dict[str, Pair] = {}
         self._secrets: dict[str, int] = {}
+        self._otherwise: dict[tuple[str, str], str] = {}
         self._unsaved: list[list[Any]] = []
         self._seen = 0  # number of the last row that was read
         self._chain = b""  # tells the place of the next one: of all before it
@@ -96,6 +97,23 @@ class Mapping(StaysHere):
     def first(self, name: str, value: int) -> int:
         """The number that came first under this name."""
         return self._number(f"first {name}", lambda: value)
+
+    def keep_otherwise(self, place: str, released: str, original: str) -> None:
+        """Has an original of its own for what was released in a place of a file.
+
+        Args:
+            place: Its public name.
+            released: Public.
+            original: What no pair restores as it was written.
+        """
+        if self._otherwise.get((place, released)) != original:
+            self._otherwise[place, released] = original
+            self._unsaved.append([place, released, original])
+
+    def otherwise(self, place: str, released: str) -> str:
+        """The original of what was released in a place of a file."""
+        kept = self._otherwise.get((place, released))
+        return restore(released, self.pseudonyms) if kept is None else kept
 
     @property
     def pairs(self) -> list[Pair]:
@@ -190,6 +208,8 @@ class Mapping(StaysHere):
             for record in json.loads(data):
                 if len(record) == 2:
                     self._secrets.setdefault(*record)
+                elif len(record) == 3:
+                    self._otherwise[record[0], record[1]] = record[2]
                 else:
                     self.add(Pair(self._kinds[record[0]], *record[1:]))
 

@@ -15,7 +15,7 @@ from dp_middleware.privacy import Certificate
 from dp_middleware.privacy.releases import Ledger, Payer, Release, check_payer, write_charge
 from dp_middleware.pseudonyms.beside import read_rest, release_rest, without_ledger
 from dp_middleware.pseudonyms.common import Word, only_common
-from dp_middleware.pseudonyms.detection import entities_in
+from dp_middleware.pseudonyms.detection import Entity, entities_in
 from dp_middleware.pseudonyms.detectors.ours import Strictness, default
 from dp_middleware.pseudonyms.guarantee import certificate_of
 from dp_middleware.pseudonyms.kinds import Kind, Kinds, default_kinds
@@ -71,7 +71,7 @@ class Pseudonyms(Payer):
     """
 
     remembers = True
-    _mapping: Mapping  # of the conversation that it is bound to
+    mapping: Mapping  # of the conversation that it is bound to
 
     def __init__(
         self,
@@ -146,8 +146,7 @@ class Pseudonyms(Payer):
             raise ParameterError(f"expected text of type str, got {type(text).__name__}")
         if scope is not None:
             raise ParameterError("expected no scope= with pseudonyms: the detector finds the spans")
-        may_be_json = any(sign in text for sign in SIGNS)
-        view = view_of(text) if may_be_json else View(raw=text, text=text, inner=text)
+        view = seen(text)
         detector, asked, lists = self._detector, self._asked, self._lists
         if lists is None:
             view, entities = entities_in(view, detector, asked)
@@ -156,6 +155,12 @@ class Pseudonyms(Payer):
         view, entities = entities_in(view, lists.detector(detector, asked), kinds, lists.kinds)
         places = tuple(places_of(view, entities, self.kinds))
         return PseudonymDraft(view=view, places=places, kept=tuple(lists.kept(view.text)))
+
+    def read_as(self, kind: str, text: str) -> PseudonymDraft:
+        """Take all of a text for one value of a kind; nothing is detected. Private."""
+        entities = [Entity(0, len(text), kind)] if text.strip() else []
+        view = seen(text, plain=True)
+        return PseudonymDraft(view=view, places=tuple(places_of(view, entities, self.kinds)))
 
     def naming(self, allow: Iterable[What] = (), also: Also = ()) -> Pseudonyms:
         """Returns the same with further things that are never, or always, replaced.
@@ -170,21 +175,21 @@ class Pseudonyms(Payer):
     def bound(self, mapping: Mapping) -> Self:
         """Returns the same for the texts of one conversation."""
         twin = copy.copy(self)
-        twin._mapping = mapping
+        twin.mapping = mapping
         return twin
 
     def kept_in(self, entries: Entries, now: float) -> AbstractContextManager[None]:
         """Reads the mapping as it was kept, and keeps it, with what is added, from now on."""
-        return self._mapping.kept_in(entries, now)
+        return self.mapping.kept_in(entries, now)
 
     def release_drafts(
         self, drafts: Sequence[PseudonymDraft]
     ) -> list[tuple[Release, PseudonymDraft]]:
         """Charges, draws and writes in the conversation, one text after the other."""
         released = []
-        with self._mapping.lock:
+        with self.mapping.lock:
             for draft in drafts:
-                release, used = self.release_draft(draft, self._mapping)
+                release, used = self.release_draft(draft, self.mapping)
                 released.append((release, replace(draft, used=used)))
         return released
 
@@ -264,6 +269,13 @@ class Pseudonyms(Payer):
     def is_prepared(self, epsilon: float) -> bool:
         """As :meth:`Sanitizer.is_prepared`."""
         return self.sanitizer is None or self.sanitizer.is_prepared(epsilon)
+
+
+def seen(text: str, *, plain: bool = False) -> View:
+    """What a reader sees of a text; of a plain one, which is no JSON, all as it is. Private."""
+    if not plain and any(sign in text for sign in SIGNS):
+        return view_of(text)
+    return View(raw=text, text=text, inner=text)
 
 
 def _chosen(kinds: Iterable[str | Kind] | None) -> tuple[Kinds, frozenset[str] | None]:

@@ -26,9 +26,7 @@ Found = tuple[tuple[Mention, ...], tuple[tuple[int, int], ...]] | None
 
 def find(pseudonyms: Pseudonyms, kind: str | None, cells: Cells) -> list[Found]:
     """What is found in the cells of a column, in another process than that which draws."""
-    drafts = (
-        None if text is None or PART in text else _read(pseudonyms, kind, text) for text in cells
-    )
+    drafts = (_read(pseudonyms, kind, None if PART in (text or "") else text) for text in cells)
     return [None if draft is None else (draft.places, draft.kept) for draft in drafts]
 
 
@@ -48,20 +46,15 @@ def draw(
     """
     releases: list[list[Release | None]] = [[] for _ in columns]
     payer = copy.copy(pseudonyms)
+    drafts = [
+        [_read(pseudonyms, kind, *cell) for cell in zip(cells, found, strict=True)]
+        for kind, cells, found in columns
+    ]
     with nullcontext() if session is None else session.opened() as shared:
-        for row, payer.subject in enumerate(payers):
+        for payer.subject, *row in zip(payers, *drafts, strict=True):
             mapping = Mapping() if shared is None else shared
-            for column, (kind, cells, found) in zip(releases, columns, strict=True):
-                text, known = cells[row], found[row]
-                if text is None:
-                    column.append(None)
-                    continue
-                if known is None:
-                    draft = _read(pseudonyms, kind, text)
-                else:
-                    view = seen(text, plain=kind is not None)
-                    draft = PseudonymDraft(view=view, places=known[0], kept=known[1])
-                column.append(payer.release_draft(draft, mapping)[0])
+            for column, draft in zip(releases, row, strict=True):
+                column.append(draft and payer.release_draft(draft, mapping)[0])
     return releases
 
 
@@ -71,7 +64,14 @@ def mark_of(session: PseudonymSession) -> str:
         return chunk_key("mapping", str(mapping.once("mark of files", 1 << 128)))
 
 
-def _read(pseudonyms: Pseudonyms, kind: str | None, text: str) -> PseudonymDraft:
+def _read(
+    pseudonyms: Pseudonyms, kind: str | None, text: str | None, found: Found = None
+) -> PseudonymDraft | None:
+    if text is None:
+        return None
+    if found is not None:
+        view = seen(text, plain=kind is not None)
+        return PseudonymDraft(view=view, places=found[0], kept=found[1])
     return pseudonyms.read(text) if kind is None else pseudonyms.read_as(kind, text)
 
 
@@ -89,7 +89,7 @@ class Tally:
     @property
     def counts(self) -> dict[str, dict[str, int]]:
         """Both, for a report."""
-        return {"replaced": dict(self.replaced), "unchanged": dict(self.unchanged)}
+        return {"replaced": dict(self.replaced.most_common()), "unchanged": dict(self.unchanged)}
 
     def compared(
         self,

@@ -62,8 +62,8 @@ def restore_file(
                 raise ParameterError(f"expected whole rows, got {reason} in row {number}")
             cells = {name: chunk.cells[name].to_pylist() for name in file.private}
             with session.opened() as mapping:
-                if not len(mapping) and len(chunk.cells):
-                    raise ParameterError("expected the mapping of the file, got one of nothing")
+                if mapping.is_new:
+                    raise ParameterError("expected the mapping of this file and payer, got none")
                 back = {
                     name: [
                         text and mapping.otherwise(f"{row} {name}", text)

@@ -13,7 +13,8 @@ import pyarrow as pa
 from dp_middleware.errors import ParameterError
 
 _USUAL = frozenset([
-    "id", "name", "who", "user", "user_id", "subject", "author", "role", "text", "texts", "title",
+    "id", "name", "first_name", "last_name", "mail", "email", "phone", "address", "city",
+    "who", "user", "user_id", "subject", "author", "role", "text", "texts", "title",
     "body", "content", "note", "notes", "comment", "message", "messages", "document", "summary",
     "prompt", "question", "answer", "response", "review", "report", "description", "label", "score",
     "rating", "category", "language", "source", "target", "split", "date", "time", "timestamp",

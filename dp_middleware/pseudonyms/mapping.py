@@ -86,6 +86,11 @@ class Mapping(StaysHere):
     def __repr__(self) -> str:
         return f"Mapping of {len(self)} values"
 
+    @property
+    def is_new(self) -> bool:
+        """Whether nothing was ever drawn for it."""
+        return not (self._pairs or self._secrets)
+
     def below(self, n: int) -> int:
         """Uniform in 0 .. n - 1."""
         return secrets.randbelow(n)

@@ -39,7 +39,8 @@ class Columns:
 
     A sanitizer charges each subject of a chunk once, for all its texts there, before the first
     draw: epsilon for each text, as everywhere. Pseudonyms charge text by text; a row has
-    pseudonyms of its own, which its columns share, and nobody can turn them back.
+    pseudonyms of its own, which its columns share, and nobody can turn them back, unless a session
+    has one mapping for all.
 
     Attributes:
         releaser: A sanitizer or pseudonyms; with a ledger, or nothing is charged.

@@ -11,7 +11,7 @@ import typer
 import dp_middleware as dp
 from dp_middleware.cli import options
 from dp_middleware.cli.progress import working
-from dp_middleware.cli.pseudonymize import UNREADABLE, session_of
+from dp_middleware.cli.pseudonymize import UNREADABLE, opened
 from dp_middleware.cli.sanitize_file import named
 from dp_middleware.errors import ParameterError, withheld
 
@@ -37,7 +37,7 @@ def restore_file(
         raise ParameterError("expected a file with --mapping that sanitize-file wrote, got none")
     with working("restoring"), withheld(UNREADABLE, sqlite3.Error):
         pseudonyms = dp.Pseudonyms(lambda _: [], subject=payer or options.DEFAULT_SUBJECT)
-        session = session_of(pseudonyms, kept, key)
+        session = opened(pseudonyms, kept, key)
         names = list(named(column, columns, source))
         changed = corpora.restore_file(source, target, names, session)
     typer.echo(f"{changed} texts restored", err=True)

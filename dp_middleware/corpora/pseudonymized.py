@@ -12,11 +12,13 @@ import pyarrow as pa
 from dp_middleware.corpora.chunks import chunk_key
 from dp_middleware.corpora.rows import Chunk, Format
 from dp_middleware.privacy.releases import Release
+from dp_middleware.pseudonyms.detection import Entity
 from dp_middleware.pseudonyms.kinds import Label
 from dp_middleware.pseudonyms.mapping import Mapping, Pair, restore
-from dp_middleware.pseudonyms.pseudonyms import Pseudonyms, seen
-from dp_middleware.pseudonyms.rewriting import Mention, PseudonymDraft
+from dp_middleware.pseudonyms.pseudonyms import Pseudonyms
+from dp_middleware.pseudonyms.rewriting import Mention, PseudonymDraft, places_of
 from dp_middleware.pseudonyms.session import PseudonymSession
+from dp_middleware.pseudonyms.structured import seen
 from dp_middleware.sanitizers.spans import PART
 
 Cells = Sequence[str | None]
@@ -69,10 +71,13 @@ def _read(
 ) -> PseudonymDraft | None:
     if text is None:
         return None
-    if found is not None:
-        view = seen(text, plain=kind is not None)
-        return PseudonymDraft(view=view, places=found[0], kept=found[1])
-    return pseudonyms.read(text) if kind is None else pseudonyms.read_as(kind, text)
+    if found is None and kind is None:
+        return pseudonyms.read(text)
+    view = seen(text, plain=kind is not None)
+    if found is None:
+        entities = [Entity(0, len(text), str(kind))] if text.strip() else []
+        found = tuple(places_of(view, entities, pseudonyms.kinds)), ()
+    return PseudonymDraft(view=view, places=found[0], kept=found[1])
 
 
 class Tally:

@@ -15,7 +15,7 @@ from dp_middleware.privacy import Certificate
 from dp_middleware.privacy.releases import Ledger, Payer, Release, check_payer, write_charge
 from dp_middleware.pseudonyms.beside import read_rest, release_rest, without_ledger
 from dp_middleware.pseudonyms.common import Word, only_common
-from dp_middleware.pseudonyms.detection import Entity, entities_in
+from dp_middleware.pseudonyms.detection import entities_in
 from dp_middleware.pseudonyms.detectors.ours import Strictness, default
 from dp_middleware.pseudonyms.guarantee import certificate_of
 from dp_middleware.pseudonyms.kinds import Kind, Kinds, default_kinds
@@ -24,7 +24,7 @@ from dp_middleware.pseudonyms.lists import Also, Lists, What, lists_of
 from dp_middleware.pseudonyms.mapping import Mapping
 from dp_middleware.pseudonyms.rewriting import PseudonymDraft, count, places_of
 from dp_middleware.pseudonyms.session import PseudonymSession
-from dp_middleware.pseudonyms.structured import SIGNS, View, view_of
+from dp_middleware.pseudonyms.structured import seen
 from dp_middleware.sanitizers.sanitizer import Sanitizer
 from dp_middleware.sanitizers.spans import Scope
 
@@ -156,12 +156,6 @@ class Pseudonyms(Payer):
         places = tuple(places_of(view, entities, self.kinds))
         return PseudonymDraft(view=view, places=places, kept=tuple(lists.kept(view.text)))
 
-    def read_as(self, kind: str, text: str) -> PseudonymDraft:
-        """Take all of a text for one value of a kind; nothing is detected. Private."""
-        entities = [Entity(0, len(text), kind)] if text.strip() else []
-        view = seen(text, plain=True)
-        return PseudonymDraft(view=view, places=tuple(places_of(view, entities, self.kinds)))
-
     def naming(self, allow: Iterable[What] = (), also: Also = ()) -> Pseudonyms:
         """Returns the same with further things that are never, or always, replaced.
 
@@ -269,13 +263,6 @@ class Pseudonyms(Payer):
     def is_prepared(self, epsilon: float) -> bool:
         """As :meth:`Sanitizer.is_prepared`."""
         return self.sanitizer is None or self.sanitizer.is_prepared(epsilon)
-
-
-def seen(text: str, *, plain: bool = False) -> View:
-    """What a reader sees of a text; of a plain one, which is no JSON, all as it is. Private."""
-    if not plain and any(sign in text for sign in SIGNS):
-        return view_of(text)
-    return View(raw=text, text=text, inner=text)
 
 
 def _chosen(kinds: Iterable[str | Kind] | None) -> tuple[Kinds, frozenset[str] | None]:

@@ -157,7 +157,7 @@ def _pseudonyms(settings: PrivacyOptions, patterns: list[str] | None) -> dp.Pseu
     charged = (settings.ledger, settings.budget, settings.subject)
     if replace(settings.uncharged(), metric_budget=None) != PrivacyOptions():
         raise ParameterError("expected no --epsilon, and nothing about draws, with --pseudonyms")
-    also = {}
+    also: dict[Any, str] = {}
     for regex, _, kind in (each.rpartition("=") for each in patterns or ()):
         with suppress(re.error):
             also[re.compile(regex)] = kind

@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 import pyarrow as pa
 
@@ -107,15 +107,14 @@ def sanitize_file(
         BudgetExhausted: From the ledger; what was released is kept.
     """
     path, out, aside = Path(source), Path(target), None if rejects is None else Path(rejects)
-    kind, session = format_of(path, out), None
-    if isinstance(sanitizer, PseudonymSession):
-        sanitizer, session = sanitizer.sanitizer, sanitizer
+    kind, drawing = format_of(path, out), cast(Any, sanitizer)
+    session = sanitizer if isinstance(sanitizer, PseudonymSession) else None
     places = [place.resolve() for place in (path, out, aside) if place is not None]
     if len({*places}) < len(places):
         raise ParameterError("expected a source, a target and a file of rejects that are different")
     _validate.at_least(1, workers=workers, chunk_rows=chunk_rows)
     releaser = Columns(
-        releaser=sanitizer,
+        releaser=drawing if session is None else session.sanitizer,
         names=column_names(columns),
         subject=subject,
         scope=scope,

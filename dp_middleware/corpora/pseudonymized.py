@@ -6,6 +6,7 @@ import copy
 from collections import Counter
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import nullcontext
+from typing import Any
 
 import pyarrow as pa
 
@@ -92,7 +93,7 @@ class Tally:
         self.replaced, self.unchanged = Counter[str](), Counter[str]()
 
     @property
-    def counts(self) -> dict[str, dict[str, int]]:
+    def counts(self) -> dict[str, Any]:
         """Both, for a report."""
         return {"replaced": dict(self.replaced.most_common()), "unchanged": dict(self.unchanged)}
 

@@ -40,7 +40,7 @@ class Report:
         epsilon: Nats of all texts; of a dry run, an upper bound.
         epsilon_per_subject: Of the subject that paid most.
         replaced: Places with a pseudonym of a session, by kind.
-        unchanged: Of its texts that are not blank those that went out as they were, by column.
+        unchanged: Of its texts that are not blank those without one, by column.
     """
 
     rows: int

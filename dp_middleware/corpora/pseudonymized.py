@@ -86,7 +86,7 @@ class Tally:
 
     Attributes:
         replaced: Places that have a pseudonym, by kind.
-        unchanged: Cells that went out as they were, by column.
+        unchanged: Cells in which nothing is replaced, by column.
     """
 
     def __init__(self) -> None:
@@ -117,9 +117,9 @@ class Tally:
                         if was is None:
                             continue
                         now = file.as_read(released)
-                        found = mapping.pseudonyms.find(now)
+                        found = list(mapping.pseudonyms.find(now))
                         self.replaced.update(_kind(match.value) for match in found)
-                        self.unchanged[name] += was == now and not was.isspace() and was != ""
+                        self.unchanged[name] += not found and now.strip() != ""
                         if restore(now, mapping.pseudonyms) != was:
                             mapping.keep_otherwise(f"{row} {name}", now, was)
             before += len(table)

@@ -9,6 +9,7 @@ from collections import Counter
 
 import pytest
 from scipy import stats
+from support.cases import over
 from support.secret_messages import messages
 from support.session_draws import SeededDraws
 
@@ -36,8 +37,8 @@ def uncovered(name, seed):
     return missed, total
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("name", ["tuning", "report"])
+@over("seed", SEEDS)
+@over("name", ["tuning", "report"])
 def test_secrets_are_covered(name, seed):
     missed, total = uncovered(name, seed)
     assert total >= 45

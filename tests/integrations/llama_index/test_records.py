@@ -6,6 +6,7 @@ import asyncio
 import json
 
 import pytest
+from support.cases import over
 
 pytest.importorskip("llama_index.core")
 pytest.importorskip("llama_index.llms.openai")
@@ -93,7 +94,7 @@ OTHERS = [
 ]
 
 
-@pytest.mark.parametrize("text", OTHERS, ids=range(len(OTHERS)))
+@over("text", OTHERS)
 def test_any_other_text_stays_as_it_is(text):
     assert as_json(text) == text
 

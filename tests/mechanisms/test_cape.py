@@ -1,7 +1,5 @@
 """CAPE: golden rows, the theorem that fails, and the loss of one position as a supremum."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 
@@ -363,6 +361,7 @@ def test_what_a_failing_context_says_is_not_passed_on(where):
     ids = [np.array([1, 2, 3])]
     with pytest.raises(dp.ParameterError, match="the context failed with ValueError") as caught:
         drawer(mechanism, flat_space(4), Failing(where)).draw(ids, sampler.os_entropy)
+    assert CANARY not in str(caught.value)
     assert caught.value.__context__ is caught.value.__cause__ is None
     missing = Failing(where, lambda text: dp.MissingExtra("thing", "extra"))
     with pytest.raises(dp.MissingExtra):  # the library's own errors are passed on

@@ -1,7 +1,5 @@
 """SANTEXT+, CUSTEXT+, DYNTEXT and TEM: golden vectors, literal laws, claims that hold or fail."""
 
-from __future__ import annotations
-
 import math
 from statistics import NormalDist
 

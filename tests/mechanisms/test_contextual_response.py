@@ -1,15 +1,13 @@
 """ContextualResponse: laws by hand, exactly epsilon with history, and codebooks that are public."""
 
-from __future__ import annotations
-
 import itertools
 import math
-import pickle
 
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 from scipy import stats
+from support.cases import over
 from support.spaces import random_space, space_of, spaces
 
 import dp_middleware as dp
@@ -119,9 +117,9 @@ def test_the_size_maximises_the_expected_worth(epsilon, data):
     assert set(codebook) == set(np.argsort(-shares, kind="stable")[: len(codebook)])
 
 
-@pytest.mark.parametrize("epsilon", [0.5, 6.0, 8.0, 10.0, 60.0])
-@pytest.mark.parametrize("spread", [0.0, 0.5, 2.0, 5.0])
-@pytest.mark.parametrize("ties", [False, True])
+@over("epsilon", [0.5, 6.0, 8.0, 10.0, 60.0])
+@over("spread", [0.0, 0.5, 2.0, 5.0])
+@over("ties", [False, True])
 def test_only_the_largest_shares_decide(epsilon, spread, ties):
     """Of 3,000 most need not be sorted; the codebook is that of all of them sorted."""
     logits = np.random.default_rng(0).normal(0, spread, 3_000)
@@ -287,16 +285,7 @@ def test_the_unigram_of_public_texts():
         dp.ContextualResponse.tuned(space, epsilon=3.0, texts="one text")
 
 
-def test_codewords_are_the_allowed_ones():
-    space = random_space(tokens=30, seed=3)
-    mechanism = dp.ContextualResponse(epsilon=2.0, allowed=range(29, 9, -1))
-    assert mechanism.allowed == tuple(range(10, 30))
-    rows = mechanism.log_probs(np.arange(30), space, table_of(30)[:30])
-    assert np.isneginf(rows[:, :10]).all()
-    np.testing.assert_allclose(np.exp(rows).sum(axis=1), 1.0, rtol=1e-12)
-
-
-@pytest.mark.parametrize(
+@over(
     "wrong",
     [
         {"epsilon": 0.0},
@@ -330,16 +319,3 @@ def test_what_is_of_another_space_is_refused():
         dp.ContextualResponse(epsilon=1.0).log_probs([-1], space, np.zeros((1, 5)))
     with pytest.raises(TypeError, match="context"):
         dp.ContextualResponse(epsilon=1.0, context="raw")
-
-
-def test_a_mechanism_is_a_value():
-    mechanism = dp.ContextualResponse(epsilon=3, unigram=np.array([1, 2, 3]), allowed=[1, 0])
-    again = dp.ContextualResponse(epsilon=3.0, unigram=(1.0, 2.0, 3.0), allowed=(0, 1))
-    assert mechanism == again
-    assert mechanism.fingerprint == again.fingerprint != mechanism.at(4.0).fingerprint
-    assert pickle.loads(pickle.dumps(mechanism)) == mechanism
-    assert dp.ContextualResponse(**mechanism.parameters) == mechanism
-    assert (mechanism.context, mechanism.claimed_epsilon) == ("released", 3.0)
-    assert mechanism.position_loss(1) == 0.0
-    calibrated = dp.calibrate(mechanism, random_space(tokens=3), epsilon=2.0)
-    assert 1.999 < dp.certify(calibrated, random_space(tokens=3)).epsilon <= 2.0

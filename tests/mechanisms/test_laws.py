@@ -1,7 +1,5 @@
 """Every law of the design on every mechanism, on random spaces."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import math

@@ -1,7 +1,5 @@
 """What is released of a text depends on no text beside it, bit for bit."""
 
-from __future__ import annotations
-
 from threading import Event, Thread
 
 import numpy as np

@@ -8,6 +8,7 @@ import logging
 
 import pytest
 from hypothesis import given, settings, strategies as st
+from support.cases import over
 from support.playground import CHOICES, TEXT, client, playground
 
 import dp_middleware as dp
@@ -96,7 +97,7 @@ def test_the_ledger_is_charged_and_its_end_is_said(tmp_path):
     assert ledger.spent("playground") == pytest.approx(6.0)
 
 
-@pytest.mark.parametrize(
+@over(
     "wrong",
     [
         {"text": ""},
@@ -123,7 +124,7 @@ def test_a_wrong_request_is_refused_without_its_text(made, wrong, caplog):
     assert CANARY not in answer.text + str(answer.headers) + caplog.text
 
 
-@pytest.mark.parametrize("body", [b"", b"[]", b"{", b'{"text": NaN}', b"\xff", b'"Zephyrine"'])
+@over("body", [b"", b"[]", b"{", b'{"text": NaN}', b"\xff", b'"Zephyrine"'])
 def test_no_json_object_is_refused(made, body):
     headers = {"content-type": "application/json"}
     answer = client(made).post("/playground/release", content=body, headers=headers)
@@ -131,8 +132,8 @@ def test_no_json_object_is_refused(made, body):
     assert CANARY not in answer.text
 
 
-@pytest.mark.parametrize("choice", CHOICES)
-@pytest.mark.parametrize("text", ["\ud800 has", "\x00", "<script>alert(1)</script>", "a" * 5000])
+@over("choice", CHOICES)
+@over("text", ["\ud800 has", "\x00", "<script>alert(1)</script>", "a" * 5000])
 def test_any_text_is_released_or_refused(made, choice, text):
     body = json.dumps(request(choice, text=text))
     headers = {"content-type": "application/json"}

@@ -1,7 +1,5 @@
 """Imports go down the layers only, and ``import dp_middleware`` is light."""
 
-from __future__ import annotations
-
 import ast
 import json
 import subprocess

@@ -1,7 +1,5 @@
 """Texts as proxies hand them to guardrails: released by their roles, and what is refused."""
 
-from __future__ import annotations
-
 import pytest
 from support.cases import over
 from support.entities import CONTRACT, ENTITIES, detector

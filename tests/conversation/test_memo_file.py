@@ -1,7 +1,5 @@
 """A memo in a file: it counts right, and looks at a few rows however many there are."""
 
-from __future__ import annotations
-
 import sqlite3
 
 import pytest

@@ -1,7 +1,5 @@
 """Public templates: a text is cut where one of them, and no other, can have made it."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, strategies as st
 from support.cases import over

@@ -1,7 +1,5 @@
 """Conversions between kinds of privacy hold for all pairs and cannot be improved."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

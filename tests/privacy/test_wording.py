@@ -1,7 +1,5 @@
 """Sentences say what a certificate says, and what follows from it."""
 
-from __future__ import annotations
-
 import math
 import re
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Only public words: a word of a release is in the list, or was drawn independently of its own."""
 
-from __future__ import annotations
-
 import json
 import random
 import re

@@ -1,7 +1,5 @@
 """All forms of results, overlaps, and what the detector for English finds; nothing is quoted."""
 
-from __future__ import annotations
-
 import logging
 import socket
 import sys

@@ -1,7 +1,5 @@
 """What is named by hand: never replaced, or always."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -1,7 +1,5 @@
 """Secrets: what is found, what stands for it, and that it comes back."""
 
-from __future__ import annotations
-
 import json
 import re
 import time

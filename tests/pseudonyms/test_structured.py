@@ -1,7 +1,5 @@
 """JSON under pseudonyms: nothing is readable behind an escape, and it stays JSON."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -1,7 +1,5 @@
 """Classes of tokens are made of the vocabulary and shipped lists; a small one is no class."""
 
-from __future__ import annotations
-
 import string
 from collections import Counter
 

@@ -1,7 +1,5 @@
 """Texts to ids and back: nothing vanishes, nothing passes through, nothing is special."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 import re

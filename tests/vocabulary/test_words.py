@@ -1,7 +1,5 @@
 """Which tokens are one word: case, blanks around and marks of continued words do not count."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st

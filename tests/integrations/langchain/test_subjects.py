@@ -26,7 +26,7 @@ from langchain_dp_middleware import (
 from support.contract import ToolCall
 
 import dp_middleware as dp
-from dp_middleware.errors import BudgetExhausted, ParameterError
+from dp_middleware.errors import BudgetExhausted, EventRefused, ParameterError
 
 SORRY = "the budget is spent"
 
@@ -74,6 +74,16 @@ def test_each_subject_pays_for_itself_and_shares_nothing(kind, probe, ledger):
     model.invoke(messages, config("ann", dp_epsilon=0.5))
     assert ledger.spent("bob") < ledger.spent("ann") <= ledger.spent("bob") + 0.5
     assert not probe.leaks()
+
+
+@pytest.mark.parametrize("kind", ["chat model", "head", "extraction"])
+def test_an_answer_to_one_subject_is_unknown_to_another(kind, probe, ledger):
+    model = ADAPTERS[kind](session_on(ledger, probe), probe)
+    history = [HumanMessage("w1x", id="m")]
+    history += [model.invoke(history, config("ann")), HumanMessage("w2x", id="n")]
+    model.invoke(history, config("ann"))
+    with pytest.raises(EventRefused):
+        model.invoke(history, config("bob"))
 
 
 @pytest.mark.parametrize("kind", ADAPTERS)

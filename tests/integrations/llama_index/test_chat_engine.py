@@ -49,6 +49,14 @@ class TestContract(TraceSafeContract):
         return engine_of(probe)
 
 
+@pytest.mark.slow
+class TestWithARetriever(TestContract):
+    calls = {path: TestContract.calls[path] for path in ("chat", "astream_chat")}  # noqa: RUF012
+
+    def adapter(self, probe):
+        return engine_of(probe, retriever=raw_index(probe), metadata=["page"])
+
+
 @pytest.mark.parametrize("path", CHAT)
 def test_later_turns_send_what_the_remote_model_said(path, probe):
     engine = engine_of(probe)
@@ -113,6 +121,19 @@ def test_equal_answers_to_different_turns_are_different_drafts(probe):
         engine.chat(probe.new_text())
     sent = probe.remote.requests[-1]["messages"]
     assert [m["content"] for m in sent if m["role"] == "assistant"] == ["draft 0", "draft 1"]
+
+
+def test_a_stream_that_was_left_is_in_the_history_as_far_as_it_was_read(probe):
+    engine = engine_of(probe, extractor=probe.llama_openai(probe.local))
+    pieces = engine.stream_chat(probe.new_text()).response_gen
+    begun = next(pieces)
+    pieces.close()
+    del pieces
+    engine.chat(probe.new_text())
+    assert engine.chat_history[1].content == begun
+    [answer] = [m for m in probe.remote.requests[-1]["messages"] if m["role"] == "assistant"]
+    assert answer["content"] == "a fine answer"
+    assert not probe.leaks()
 
 
 def test_a_failed_turn_is_paid_once_and_reset_begins_anew(probe):

@@ -171,6 +171,3 @@ def test_no_span_event_or_callback_holds_an_original(desk, remote):
         held = "".join(recorder.read().values())
     assert "live?" in held
     assert "Mirela Tamburi" not in held
-
-
-# subjects and receipts -----------------------------------------------------------------------

@@ -1,7 +1,5 @@
 """The ledger adds up what was charged, keeps kinds apart and shows damage."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 import pickle

@@ -1,7 +1,5 @@
 """E-mail, user names, URLs, phones and IP addresses."""
 
-from __future__ import annotations
-
 import ipaddress
 import re
 

@@ -1,7 +1,5 @@
 """Dates: what survives a shift, exact laws, formats."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """Amounts, ages and numbers: the law that is drawn from is enumerated."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """What a pseudonym tells of its original: what its kind declares, and nothing else."""
 
-from __future__ import annotations
-
 from hypothesis import given, settings, strategies as st
 from support.cases import over
 from support.session_draws import SeededDraws

@@ -65,7 +65,7 @@ def test_outputs_are_those_of_tables(name, space, epsilon, seed):
     assert_as_tables(mechanism, space, surveyed(mechanism, space), seed)
 
 
-@over("name", [*MARKED, "rantext", "rantext-strict"])
+@pytest.mark.parametrize("name", [*MARKED, "rantext", "rantext-strict"])
 @over("epsilon", EPSILONS)
 def test_outputs_of_several_blocks_of_rows_are_those_of_tables(name, epsilon):
     vectors = np.random.default_rng(0).normal(size=(150, 20))

@@ -107,7 +107,7 @@ class ReleaseMemo:
         self._refuses, self._clock = when_full == "refuse", clock
         self._left: deque[tuple[bytes, str]] = deque()  # by note_left, not stored yet
         self.after_fork()
-        _forks.renew(self)
+        _forks.renewed[id(self)] = self
 
     def after_fork(self) -> None:
         """A forked child begins with locks that no thread holds."""

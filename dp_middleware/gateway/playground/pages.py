@@ -14,6 +14,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from dp_middleware.gateway.failures import Failure, failure_of
+from dp_middleware.gateway.fields import body_of
 from dp_middleware.gateway.playground.releasing import Playground
 from dp_middleware.gateway.service import Gate
 from dp_middleware.models.trust import is_loopback
@@ -56,7 +57,7 @@ def routes(make: Callable[[], Playground], gate: Gate) -> list[Route]:
         return _json(playground().form)
 
     async def release(request: Request) -> Response:
-        return _json(await playground().release(await gate.body(request)))
+        return _json(await playground().release(await body_of(request, gate.limits)))
 
     def route(path: str, endpoint: _Endpoint, method: str = "GET") -> Route:
         return Route(path, partial(_guarded, gate, endpoint), methods=[method])

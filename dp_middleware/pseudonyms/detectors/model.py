@@ -125,7 +125,7 @@ class _Model:
         )
         self._tokenizer: Any = BertWordPieceTokenizer(str(DATA / "rampart_vocab.txt"))
         self._lock = Lock()
-        _forks.renew(self)
+        _forks.renewed[id(self)] = self
 
     def after_fork(self) -> None:
         """A thread that used it is gone."""

@@ -16,6 +16,7 @@ from dp_middleware import _forks
 from dp_middleware._forks import StaysHere
 from dp_middleware.errors import ParameterError
 from dp_middleware.pseudonyms.draws import MOST_WORDS, TRIES, Draws, Free, Part, label, whole
+from dp_middleware.pseudonyms.json_pieces import restore
 from dp_middleware.pseudonyms.matching import Names, normal
 from dp_middleware.pseudonyms.structured import view_of
 from dp_middleware.vocabulary import frequencies
@@ -132,6 +133,7 @@ class Mapping(StaysHere):
         self.originals, self.pseudonyms = Names[Pair](), Names[Pair]()
         self._pairs: dict[str, Pair] = {}
         self._secrets: dict[str, int] = {}
+        self._otherwise: dict[tuple[str, str], str] = {}
 
     def after_fork(self) -> None:
         """A forked child begins with a lock that no thread holds."""
@@ -142,6 +144,11 @@ class Mapping(StaysHere):
 
     def __repr__(self) -> str:
         return f"Mapping of {len(self)} values"
+
+    @property
+    def is_new(self) -> bool:
+        """Whether nothing was ever drawn for it."""
+        return not (self._pairs or self._secrets)
 
     def below(self, n: int) -> int:
         """Uniform in 0 .. n - 1."""
@@ -154,6 +161,23 @@ class Mapping(StaysHere):
     def first(self, name: str, value: int) -> int:
         """The number that came first under this name."""
         return self._number(f"first {name}", lambda: value)
+
+    def keep_otherwise(self, place: str, released: str, original: str) -> None:
+        """Has an original of its own for what was released in a place of a file.
+
+        Args:
+            place: Its public name.
+            released: Public.
+            original: What no pair restores as it was written.
+        """
+        if self._otherwise.get((place, released)) != original:
+            self._otherwise[place, released] = original
+            self._note([place, released, original])
+
+    def otherwise(self, place: str, released: str) -> str:
+        """The original of what was released in a place of a file."""
+        kept = self._otherwise.get((place, released))
+        return restore(released, self.pseudonyms) if kept is None else kept
 
     @property
     def pairs(self) -> list[Pair]:

@@ -29,7 +29,7 @@ from dp_middleware.pseudonyms.mapping import Kind, Mapping
 from dp_middleware.pseudonyms.matching import Restorer
 from dp_middleware.pseudonyms.rewriting import PseudonymDraft, count, places_of
 from dp_middleware.pseudonyms.seal import Seal, SealedMapping
-from dp_middleware.pseudonyms.structured import SIGNS, View, view_of
+from dp_middleware.pseudonyms.structured import seen
 from dp_middleware.sanitizers.sanitizer import Sanitizer
 from dp_middleware.sanitizers.spans import Scope
 
@@ -55,7 +55,7 @@ class PseudonymReleaser(Payer):
     _asked: frozenset[str] | None
     _detector: Any
     _lists: Lists | None
-    _mapping: Mapping  # of the conversation that it is bound to
+    mapping: Mapping  # of the conversation that it is bound to
 
     @property
     def certificate(self) -> Certificate:
@@ -77,8 +77,7 @@ class PseudonymReleaser(Payer):
             raise ParameterError(f"expected text of type str, got {type(text).__name__}")
         if scope is not None:
             raise ParameterError("expected no scope= with pseudonyms: the detector finds the spans")
-        may_be_json = any(sign in text for sign in SIGNS)
-        view = view_of(text) if may_be_json else View(raw=text, text=text, inner=text)
+        view = seen(text)
         detector, asked, lists = self._detector, self._asked, self._lists
         if lists is None:
             view, entities = entities_in(view, detector, asked)
@@ -91,21 +90,21 @@ class PseudonymReleaser(Payer):
     def bound(self, mapping: Mapping) -> Self:
         """Returns the same for the texts of one conversation."""
         twin = copy.copy(self)
-        twin._mapping = mapping
+        twin.mapping = mapping
         return twin
 
     def kept_in(self, entries: Any, now: float) -> AbstractContextManager[object]:
         """Reads the mapping as it was kept, and keeps it, with what is added, from now on."""
-        return self._mapping.kept_in(entries, now)
+        return self.mapping.kept_in(entries, now)
 
     def release_drafts(
         self, drafts: Sequence[PseudonymDraft]
     ) -> list[tuple[Release, PseudonymDraft]]:
         """Charges, draws and writes in the conversation, one text after the other."""
         released = []
-        with self._mapping.lock:
+        with self.mapping.lock:
             for draft in drafts:
-                release, used = self.release_draft(draft, self._mapping)
+                release, used = self.release_draft(draft, self.mapping)
                 released.append((release, replace(draft, used=used)))
         return released
 

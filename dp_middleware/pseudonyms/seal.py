@@ -101,5 +101,7 @@ class SealedMapping(Mapping):
             for record in json.loads(data):
                 if len(record) == 2:
                     self._secrets.setdefault(*record)
+                elif len(record) == 3:
+                    self._otherwise[record[0], record[1]] = record[2]
                 else:
                     self.add(Pair(self._kinds[record[0]], *record[1:]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping as Dict
+from contextlib import contextmanager
 from threading import Lock
 from typing import Any
 
@@ -89,6 +90,13 @@ class PseudonymSession(MappedSession):
         mapping = self._read(conversation)
         with mapping.lock:
             return restore(text, mapping.pseudonyms)
+
+    @contextmanager
+    def opened(self, conversation: str = "") -> Iterator[Mapping]:
+        """The mapping of a conversation, alone with it; what is added is kept at the end."""
+        releaser = self.sanitizer.bound(self._mapping(self._conversation(conversation)))
+        with self._memo.kept(releaser):
+            yield releaser.mapping
 
     def returned(self, text: str, *, conversation: str = "") -> dict[str, int]:
         """What became of the pseudonyms in a remote answer; public numbers.

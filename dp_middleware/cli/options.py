@@ -51,6 +51,14 @@ class SensitivityName(StrEnum):
     naive = "naive"
 
 
+class OnLanguageName(StrEnum):
+    """What happens to a text in a language whose names the detector does not know."""
+
+    refuse = "refuse"
+    warn = "warn"
+    let = "pass"
+
+
 class OutputFormat(StrEnum):
     """How rows of a ledger are exported."""
 
@@ -65,6 +73,7 @@ CHOICES: dict[str, type[StrEnum]] = {
     "--fallback": FallbackName,
     "--sensitivity": SensitivityName,
     "--format": OutputFormat,
+    "--on-language": OnLanguageName,
 }
 """What an option takes, for its error: releases of Typer differ in where they keep it."""
 

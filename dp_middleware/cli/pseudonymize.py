@@ -67,6 +67,12 @@ def pseudonymize(
     pass_empty: Annotated[
         bool, typer.Option("--pass-empty", help="Let a text out in which nothing is found.")
     ] = False,
+    on_language: Annotated[
+        options.OnLanguageName,
+        typer.Option(
+            "--on-language", help="What happens to a text in a language whose names are not known."
+        ),
+    ] = options.OnLanguageName.refuse,
     ledger: options.Ledger = None,
     limit: options.Budget = None,
     subject: options.Subject = None,
@@ -90,7 +96,11 @@ def pseudonymize(
         terms["sanitizer"] = None if perturb is None else dp.sanitizer(perturb)
         if (ledger, limit, subject) != (None, None, None):
             terms["ledger"] = show.open_ledger(ledger, limit)
-        pseudonyms = dp.Pseudonyms(on_empty="pass" if pass_empty else "raise", **terms)
+        terms["on_language"], terms["on_empty"] = (
+            on_language.value,
+            "pass" if pass_empty else "raise",
+        )
+        pseudonyms = dp.Pseudonyms(**terms)
         session = _session(pseudonyms, mapping, key)
     with working("finding and drawing"), withheld(_UNREADABLE, OSError, sqlite3.Error):
         release = session.release_once("user", given, conversation=conversation)

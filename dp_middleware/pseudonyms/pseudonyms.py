@@ -6,7 +6,7 @@ import copy
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import Any, Literal, NoReturn, Self
+from typing import Any, Literal, NoReturn, Self, get_args
 
 from dp_middleware import _validate
 from dp_middleware.conversation.memo import Entries
@@ -16,10 +16,11 @@ from dp_middleware.privacy.releases import Ledger, Payer, Release, check_payer, 
 from dp_middleware.pseudonyms.beside import read_rest, release_rest, without_ledger
 from dp_middleware.pseudonyms.common import Word, only_common
 from dp_middleware.pseudonyms.detection import entities_in
-from dp_middleware.pseudonyms.detectors.ours import Strictness, default
+from dp_middleware.pseudonyms.detectors.languages import OnLanguage, on_unknown
+from dp_middleware.pseudonyms.detectors.ours import Detector, Strictness, default
 from dp_middleware.pseudonyms.guarantee import certificate_of
 from dp_middleware.pseudonyms.kinds import Kind, Kinds, default_kinds
-from dp_middleware.pseudonyms.labels import kind_of
+from dp_middleware.pseudonyms.labels import VALIDATED, kind_of
 from dp_middleware.pseudonyms.lists import Also, Lists, What, lists_of
 from dp_middleware.pseudonyms.mapping import Mapping
 from dp_middleware.pseudonyms.rewriting import PseudonymDraft, count, places_of
@@ -56,6 +57,10 @@ class Pseudonyms(Payer):
         on_empty: What happens to a text in which nothing is found, and which no sanitizer
             perturbs: ``"raise"``, or ``"pass"``: it goes out as it is.
         strictness: Of the default detector: ``"precise"``, ``"balanced"`` or ``"safe"``.
+        on_language: What happens to a text whose rest goes out, in a language whose names the
+            default detector does not know: ``"refuse"``; ``"warn"``: it is logged, and a note of
+            the certificate; ``"pass"``: the latter alone. Default ``"refuse"``; with another
+            detector, or only ``kinds`` that are told by their signs, nothing is judged.
         rest: ``"common"``: of the rest of the text only words of a public list of English and
             signs go out; every other word and number becomes a label. Default: all of it goes out.
         allow: What is never replaced, and so public: texts, found in any case where words end,
@@ -81,6 +86,7 @@ class Pseudonyms(Payer):
         on_empty: OnEmpty = "raise",
         *,
         strictness: Strictness = "balanced",
+        on_language: OnLanguage | None = None,
         rest: Rest = None,
         allow: Iterable[What] = (),
         also: Also = (),
@@ -88,6 +94,8 @@ class Pseudonyms(Payer):
         subject: str | None = None,
     ) -> None:
         _validate.one_of(("raise", "pass"), on_empty=on_empty)
+        if on_language is not None:
+            _validate.one_of(get_args(OnLanguage), on_language=on_language)
         if rest is not None:
             _validate.one_of(("common",), rest=rest)
         if rest is not None and sanitizer is not None:
@@ -98,6 +106,10 @@ class Pseudonyms(Payer):
         if rest is not None:
             self.kinds[Word.name] = Word()
         self._detector = default(self._asked, strictness) if detector is None else detector
+        if on_language is None and isinstance(self._detector, Detector):
+            on_language = "refuse"
+        is_any = self._asked is not None and self._asked <= VALIDATED | {"secret"}
+        self.on_language = None if is_any or rest or sanitizer else on_language
         self.sanitizer = without_ledger(sanitizer)
         own = (None, None) if sanitizer is None else (sanitizer.ledger, sanitizer.subject)
         self.ledger = own[0] if ledger is None else ledger
@@ -203,12 +215,16 @@ class Pseudonyms(Payer):
         Raises:
             BudgetExhausted: From the ledger; nothing was drawn.
             NothingFound: Nothing was found, and ``on_empty`` is ``"raise"``.
+            UnknownLanguage: See ``on_language``.
         """
         alone = self.sanitizer is None
         draft = draft.complete(mapping, public=alone)
         if self.rest is not None:
             draft = only_common(draft)
-        elif alone and self.on_empty == "raise" and draft.text.strip() and not draft.places:
+        outside = "\n".join(draft.text[start:end] for start, end in draft.gaps)
+        notes = on_unknown(outside, self.on_language) if self.on_language else ()
+        is_bare = alone and self.rest is None and not draft.places
+        if is_bare and self.on_empty == "raise" and draft.text.strip():
             raise NothingFound(
                 "expected a text in which the detector finds something, got one in which it finds "
                 'nothing and which would go out as it is; on_empty="pass" allows that'
@@ -232,9 +248,9 @@ class Pseudonyms(Payer):
         text = draft.filled(written, 0, len(draft.text), draft.view)
         release = Release(
             text=text,
-            certificate=certificate,
+            certificate=certificate.assuming(notes) if notes else certificate,
             tokens_total=count(text),  # not of the values: how many words they have is private
-            tokens_verbatim=count("\n".join(draft.text[start:end] for start, end in draft.gaps)),
+            tokens_verbatim=count(outside),
             for_values=near * priced.epsilon,
         )
         return release, used

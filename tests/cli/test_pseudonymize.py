@@ -92,6 +92,20 @@ def test_a_text_in_which_nothing_is_found_is_refused():
     assert error["type"] == "NothingFound"
 
 
+def test_a_text_in_a_language_that_is_not_known_is_refused():
+    text = "私の名前は田中太郎です。"
+    error = json.loads(pseudonymize(text, "--json", "--pass-empty", code=3).stdout)["error"]
+    assert error["type"] == "UnknownLanguage"
+    assert "in Japanese" in error["message"]
+    assert "--on-language pass" in error["message"]
+    assert text not in error["message"]
+    result = pseudonymize(text, "--pass-empty", "--on-language", "pass", code=0)
+    assert result.stdout == f"{text}\n"
+    assert "public this text is in Japanese" in flat(result.stderr)
+    said = flat(pseudonymize("x", "--on-language", CANARY, code=2).stderr)
+    assert "expected one of refuse, warn, pass" in said
+
+
 def test_kinds(asked):
     text = pseudonymize("Mirela Tamburi in Berlin", "--kind", "PERSON", "--kind", "email", code=0)
     assert text.stdout.endswith(" in Berlin\n")

@@ -157,13 +157,18 @@ def language_of(text: str) -> str:
 
     Private; one of :data:`LANGUAGES`.
     """
-    counts = Counter(WORD.findall(text.lower()))
-    scores = {
-        language: sum(count for word, count in counts.items() if word in words)
-        for language, words in _frequent().items()
-    }
-    best = max(scores, key=lambda language: scores[language])
-    return best if scores[best] > scores["en"] else "en"
+    scores = {each: words.total() for each, words in told(text).items() if each in LANGUAGES}
+    best = max(LANGUAGES, key=lambda each: scores.get(each, 0))
+    return best if scores.get(best, 0) > scores.get("en", 0) else "en"
+
+
+def told(text: str) -> dict[str, Counter[str]]:
+    """Counts the words of a private text that tell languages, by :data:`LANGUAGES` or a name."""
+    found: dict[str, Counter[str]] = {}
+    for word in WORD.findall(text.lower()):
+        for language in _telling().get(word, ()):
+            found.setdefault(language, Counter())[word] += 1
+    return found
 
 
 def is_frequent(word: str, language: str) -> bool:
@@ -180,6 +185,19 @@ def _public() -> frozenset[str]:
 def _frequent() -> dict[str, frozenset[str]]:
     """Words that are frequent in one language, by language."""
     return {name[:2]: words for name, words in _lists("words.txt").items() if "frequent" in name}
+
+
+@cache
+def _telling() -> dict[str, list[str]]:
+    """Which languages a word tells: of ours, or other ones in Latin letters by their names."""
+    languages: dict[str, list[str]] = {}
+    for name, words in _lists("words.txt").items():
+        if name.endswith(" frequent") or name.startswith("other "):
+            for word in words:
+                languages.setdefault(word, []).append(
+                    name.removeprefix("other ").removesuffix(" frequent")
+                )
+    return languages
 
 
 @cache

@@ -102,7 +102,10 @@ def pseudonymize(
         )
         pseudonyms = dp.Pseudonyms(**terms)
         session = _session(pseudonyms, mapping, key)
-    with working("finding and drawing"), withheld(_UNREADABLE, OSError, sqlite3.Error):
+    with (
+        working("loading names, 1 s; finding and drawing"),
+        withheld(_UNREADABLE, OSError, sqlite3.Error),
+    ):
         release = session.release_once("user", given, conversation=conversation)
     if as_json:
         show.data(show.release_data(release, pseudonyms))
@@ -201,6 +204,7 @@ def _summary(release: dp.Release, pseudonyms: dp.Pseudonyms, *, kept: bool) -> N
         ("epsilon", epsilon),
         ("guarantee", str(certificate.adjacency)),
         ("as it was", f"{release.tokens_verbatim} of {release.tokens_total} {signs}"),
+        show.cost(release, pseudonyms),
         *(("public", sentence) for sentence in certificate.assumptions),
         ("originals", originals),
         *show.standing(pseudonyms),

@@ -108,15 +108,16 @@ def sanitize_file(
 
 
 def _rows(report: Report, words: str) -> list[tuple[str, str]]:
-    nats = f"{show.nats(report.epsilon)} nats {words}"
+    charged = "charged" if report.subjects else "a ledger would be charged"
+    nats = f"{charged} {show.nats(report.epsilon)} nats {words}"
     if report.subjects > 1:
         most = show.nats(report.epsilon_per_subject)
-        nats += f", {most} of the subject that pays most of {report.subjects}"
+        nats += f", {most} to the subject that pays most of {report.subjects}"
     again = f", at most {report.charged_again} charged again" if report.charged_again else ""
     tokens = f", {report.tokens} tokens" if report.tokens else ""
     return [
         ("rows", f"{report.rows}, {report.broken} broken"),
         ("texts", f"{report.texts}{tokens}"),
-        ("cost", nats if report.subjects else f"{nats}; no ledger is charged"),
+        ("cost", nats),
         ("chunks", f"{report.chunks}, {report.resumed} from an earlier run{again}"),
     ]

@@ -57,6 +57,7 @@ def test_the_summary_is_on_stderr_and_true():
     assert "guarantee one value replaced by another of its public kind and shape" in said
     assert re.search(r"as it was \d+ of \d+ words and signs", said)
     assert "what the detector does not find is public and goes out as it is" in said
+    assert re.search(r"spends [1-9] nats on this text; there is no ledger: nothing is", said)
     assert "kept of each email: " in said
     assert "kept of each amount: currency, number of digits" in said
     assert "originals" in said
@@ -68,7 +69,9 @@ def test_the_summary_is_on_stderr_and_true():
 
 def test_json():
     document = json.loads(pseudonymize("Mirela Tamburi in Berlin", "--json", code=0).stdout)
-    assert set(document) == {"text", "tokens_total", "tokens_verbatim", "certificate"}
+    numbers = {"tokens_total", "tokens_verbatim", "spent", "charged"}
+    assert set(document) == {"text", "certificate", *numbers}
+    assert (document["spent"], document["charged"]) == (0, 0)
     assert re.fullmatch(r"[\w-]+ [\w-]+ in [\w-]+", document["text"])
     assert document["tokens_verbatim"] == 1
     assert set(document["certificate"]) >= CERTIFICATE
@@ -266,10 +269,10 @@ def test_options_that_need_a_mapping(options):
 def test_only_what_stays_near_is_charged_and_once(mapping):
     options = ("--mapping", mapping, "--budget", "2", "--subject", "ana")
     free = pseudonymize("Mirela Tamburi", *options, code=0)
-    assert "ana: spent 0 nats, remaining 2" in flat(free.stderr)
+    assert "ana: charged 0 nats in all, remaining 2" in flat(free.stderr)
     for _ in range(2):
         paid = pseudonymize("$12,500.00", *options, code=0)
-        assert "ana: spent 1 nats" in flat(paid.stderr)
+        assert "ana: charged 1 nats in all" in flat(paid.stderr)
     document = json.loads(pseudonymize("$12,500.00", *options, "--json", code=0).stdout)
     assert document["budget"]["subject"] == "ana"
     refused = pseudonymize("$12,500.00 w1 w2", *options, "--perturb", "2", code=3)
@@ -277,7 +280,7 @@ def test_only_what_stays_near_is_charged_and_once(mapping):
     assert "--perturb" in refused.stderr
     assert "12,500" not in refused.output
     [account] = json.loads(run("ledger", "show", "--json").stdout)["subjects"]
-    assert account["spent"] == pytest.approx(1, abs=1e-5)
+    assert account["charged"] == pytest.approx(1, abs=1e-5)
 
 
 # the real detector -------------------------------------------------------------------------------

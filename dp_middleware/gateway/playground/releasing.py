@@ -216,7 +216,7 @@ def _in_all(explanation: Explanation | None) -> list[str]:
     if explanation is None:
         return []
     drawn = explanation.tokens_total - explanation.tokens_verbatim
-    return [f"For the {drawn} tokens drawn here together that is {nats(explanation.epsilon)} nats."]
+    return [f"The {drawn} tokens drawn here spend {nats(explanation.epsilon)} nats on this text."]
 
 
 def _attackers(releaser: Releaser, release: Release) -> list[str]:
@@ -228,15 +228,16 @@ def _attackers(releaser: Releaser, release: Release) -> list[str]:
 
 def _budget(releaser: Releaser, receipt: Receipt) -> str:
     """What this release cost and what is left, in a sentence."""
-    charged = nats(math.fsum(certificate.epsilon for certificate in receipt.charged))
+    spends = nats(math.fsum(release.spent for release in receipt.releases))
+    paid = f"This release spends {spends} nats on this text"
     if not isinstance(releaser.ledger, PrivacyLedger) or releaser.subject is None:
-        return f"This release is worth {charged} nats. There is no ledger: nothing was charged."
-    paid = f"This release was charged {charged} nats to {releaser.subject}"
+        return f"{paid}. There is no ledger: nothing was charged."
+    paid += f", charged {nats(receipt.nats)} nats to {releaser.subject}"
     try:
         account = releaser.ledger.account(releaser.subject)
     except LedgerError:  # a release that was paid for is not lost
         return f"{paid}; what is left could not be read."
-    return f"{paid}, who has spent {nats(account.spent)}; {_left(account.remaining)}."
+    return f"{paid}, {nats(account.spent)} in all; {_left(account.remaining)}."
 
 
 def _left(remaining: float) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import unicodedata
 from collections import Counter
@@ -17,6 +18,7 @@ LANGUAGES = ("en", "de", "fr", "es", "it", "pt", "nl", "pl")
 WORD = re.compile(r"[^\W\d_]+(?:['’.-](?=[^\W\d_])[^\W\d_]+)*")
 """A word, with the hyphens and apostrophes in it."""
 
+_log = logging.getLogger("dp_middleware.pseudonyms")
 _LEARNED = re.compile(
     r"\w{3}(?:itis|osis|iasis|oma|a?emia|pathy|algia|plasia|trophy|olog(?:y|ie|ia|ía)|graph(?:y|ie)|"
     r"ectomy|otomy|scopy|genesis|isms?|ismus|tions?|ments?|ness|it(?:y|ies)|ances?|ences?|ship|hood|"
@@ -202,6 +204,8 @@ def _telling() -> dict[str, list[str]]:
 
 @cache
 def _lists(file: str) -> dict[str, frozenset[str]]:
+    if file == "names.txt":  # with what is imported for the first text
+        _log.info("loading names, 1 s")
     lines = (DATA / file).read_text(encoding="utf-8").splitlines()
     lists: dict[str, frozenset[str]] = {}
     name = ""

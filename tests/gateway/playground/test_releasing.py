@@ -44,7 +44,7 @@ def test_pieces_are_the_texts_and_the_model_gets_the_release(made, choice):
 def test_words_have_the_certified_epsilon_their_laws_and_what_it_comes_to(made):
     answer = client(made).post("/playground/release", json=request()).json()
     assert "e^3 times as likely (3 nats per token, exact)" in answer["certificate"][0]
-    assert answer["certificate"][1] == "For the 14 tokens drawn here together that is 42 nats."
+    assert answer["certificate"][1] == "The 14 tokens drawn here spend 42 nats on this text."
     assert "recovers" in answer["attackers"][0]
     assert "at most 95.2575 %" in answer["attackers"][1]
     assert answer["restored"] is None
@@ -88,8 +88,9 @@ def test_the_ledger_is_charged_and_its_end_is_said(tmp_path):
     browser = client(playground(ledger))
     said = [browser.post("/playground/release", json=request(c)) for c in ("words", "both")]
     assert [answer.json()["budget"] for answer in said] == [
-        f"This release was charged 3 nats to playground, who has spent {spent}; {left} remain."
-        for spent, left in ((3, 4), (6, 1))
+        f"This release spends {spent} nats on this text, charged 3 nats to playground, "
+        f"{charged} in all; {left} remain."
+        for spent, charged, left in ((42, 3, 4), (33, 6, 1))
     ]
     last = browser.post("/playground/release", json=request("text"))
     assert (last.status_code, last.json()["error"]["code"]) == (429, "insufficient_quota")

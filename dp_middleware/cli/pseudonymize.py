@@ -94,18 +94,14 @@ def pseudonymize(
         terms: dict[str, Any] = {"kinds": _known(kind), "subject": whose}
         terms["rest"], terms["allow"] = ("common" if common_words else None), allow or ()
         terms["sanitizer"] = None if perturb is None else dp.sanitizer(perturb)
+        empty = "pass" if pass_empty else "raise"
         if (ledger, limit, subject) != (None, None, None):
             terms["ledger"] = show.open_ledger(ledger, limit)
-        terms["on_language"], terms["on_empty"] = (
-            on_language.value,
-            "pass" if pass_empty else "raise",
-        )
+        terms["on_language"], terms["on_empty"] = on_language.value, empty
         pseudonyms = dp.Pseudonyms(**terms)
-        session = _session(pseudonyms, mapping, key)
-    with (
-        working("loading names, 1 s; finding and drawing"),
-        withheld(_UNREADABLE, OSError, sqlite3.Error),
-    ):
+        session = opened(pseudonyms, mapping, key)
+    loading = working("loading names, 1 s; finding and drawing")
+    with loading, withheld(_UNREADABLE, OSError, sqlite3.Error):
         release = session.release_once("user", given, conversation=conversation)
     if as_json:
         show.data(show.release_data(release, pseudonyms))
@@ -121,7 +117,7 @@ def _restore(
     if not mapping.exists():
         raise ParameterError("expected a file with --mapping that --restore can read, got none")
     with working("reading the mapping"), withheld(_UNREADABLE, OSError, sqlite3.Error):
-        session = _session(dp.Pseudonyms(lambda _: [], subject=subject), mapping, key)
+        session = opened(dp.Pseudonyms(lambda _: [], subject=subject), mapping, key)
         restored = session.restore(answer, conversation=conversation)
         empty = not session.mapping(conversation)
     if empty:
@@ -144,8 +140,8 @@ def _known(kinds: list[str] | None) -> list[str] | None:
     return kinds or None
 
 
-def _session(pseudonyms: dp.Pseudonyms, mapping: Path | None, key: Path | None) -> PseudonymSession:
-    """With a mapping that is there, or a new one and, if need be, a new key."""
+def opened(pseudonyms: dp.Pseudonyms, mapping: Path | None, key: Path | None) -> PseudonymSession:
+    """Opens a session with a mapping that is there, or a new one and, if need be, a new key."""
     if mapping is None:
         return pseudonyms.session()
     path = key or show.data_folder(create=not mapping.exists()) / "pseudonyms.key"

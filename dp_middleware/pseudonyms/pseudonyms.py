@@ -20,7 +20,7 @@ from dp_middleware.pseudonyms.detectors.languages import OnLanguage, on_unknown
 from dp_middleware.pseudonyms.detectors.ours import Detector, Strictness, default
 from dp_middleware.pseudonyms.guarantee import certificate_of
 from dp_middleware.pseudonyms.kinds import Kind, Kinds, default_kinds
-from dp_middleware.pseudonyms.labels import VALIDATED, kind_of
+from dp_middleware.pseudonyms.labels import VALIDATED, kind_of, refuse_slips
 from dp_middleware.pseudonyms.lists import Also, Lists, What, lists_of
 from dp_middleware.pseudonyms.mapping import Mapping
 from dp_middleware.pseudonyms.rewriting import PseudonymDraft, count, places_of
@@ -294,5 +294,6 @@ def _chosen(kinds: Iterable[str | Kind] | None) -> tuple[Kinds, frozenset[str] |
     names = {kind_of(kind) for kind in asked if not isinstance(kind, Kind)} | set(own)
     if not names:
         raise ParameterError("expected at least one kind, as a name or an instance of Kind")
+    refuse_slips(names - set(own))
     chosen = Kinds((name, own.get(name) or laws[name]) for name in names)
     return chosen, frozenset(names)

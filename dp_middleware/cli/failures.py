@@ -41,7 +41,7 @@ _OPTIONS: dict[type[Exception], str] = {
     errors.UntrustedHost: "on the command line: --trusted-host",
     errors.BudgetExhausted: "on the command line: a smaller --epsilon or --perturb",
     errors.NothingFound: "on the command line: --pass-empty",
-    errors.UnknownLanguage: "on the command line: --common-words, --perturb or --on-language pass",
+    errors.UnknownLanguage: "on the command line: --on-language pass",
 }
 
 

@@ -22,7 +22,6 @@ from dp_middleware.errors import DPMiddlewareError, without_text
 from dp_middleware.gateway.failures import Failure, failure_of
 from dp_middleware.gateway.service import Call, Gateway
 from dp_middleware.gateway.upstream import sse
-from dp_middleware.privacy.certificate import json_number
 
 T = TypeVar("T")
 
@@ -130,7 +129,8 @@ def headers_of(call: Call, exchange: Exchange, seconds: float) -> dict[str, str]
     own = call.session.sanitizer.certificate
     private = [r for r in exchange.releases if r.certificate.mechanism not in _PUBLIC]
     draws = len(exchange.receipt.charged)
-    nats, spent = exchange.receipt.nats, math.fsum(release.spent for release in private)
+    nats = math.fsum(certificate.epsilon for certificate in exchange.receipt.charged)
+    spent = math.fsum(release.spent for release in private)
     count_releases(call.gateway, draws, nats, seconds)
     account = {
         "policy": call.policy_name,
@@ -138,8 +138,8 @@ def headers_of(call: Call, exchange: Exchange, seconds: float) -> dict[str, str]
         "tokens": sum(release.tokens_total for release in private),
         "verbatim": sum(release.tokens_verbatim for release in private),
         "draws": draws,
-        "spent": json_number(spent),
-        "charged": json_number(nats),
+        "spent": spent if math.isfinite(spent) else "inf",
+        "charged": nats if math.isfinite(nats) else "inf",
         "created": int(time.time()),
     }
     headers = {

@@ -1,13 +1,12 @@
 """``/v1/completions`` and ``/v1/embeddings``."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 from contextlib import closing
 
 import pytest
 from starlette.testclient import TestClient
+from support.cases import over
 from support.contract import OpenAIServer
 from support.gateway import KEYS, MODEL, WORDS, running, settings
 from support.texts import CANARY
@@ -47,17 +46,6 @@ def test_every_request_is_a_new_one_unless_it_is_named(gateway, path, field):
         ask(gateway, path, **{field: "x y"}, headers=named).headers["x-dp-draws"] for _ in range(2)
     ]
     assert draws == ["1", "1", "1", "0"]
-
-
-def test_requests_share_pseudonyms_in_a_named_conversation_alone(names):
-    prompt, named = "Mirela Tamburi of Acme Trading Ltd", {"x_dp_conversation": "letters"}
-    sent = []
-    for path, field in (("/completions", "prompt"), ("/embeddings", "input")):
-        for headers in ({}, named):
-            ask(names, path, **{field: prompt}, headers=headers)
-            sent.append(names.upstream.requests[-1][field])
-    assert sent[1] == sent[3]
-    assert len({*sent}) == 3  # equal by chance: 10^-12
 
 
 def test_what_belongs_to_no_conversation_is_kept_nowhere(tmp_path):
@@ -124,7 +112,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("path", "body"), REFUSED, ids=range(len(REFUSED)))
+@over("path, body", REFUSED)
 def test_others_are_refused(gateway, path, body):
     answer = ask(gateway, path, **body)
     assert answer.status_code == 400

@@ -26,6 +26,10 @@ class NothingFound(ParameterError):
     """A detector found nothing private in a text that would then go out as it is."""
 
 
+class UnknownLanguage(ParameterError):
+    """A text is in a language in which the detector finds few names, which would then go out."""
+
+
 class UnknownTokenError(DPMiddlewareError, ValueError):
     """A text holds a token outside the vocabulary and the policy is ``unknown="raise"``.
 

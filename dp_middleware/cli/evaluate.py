@@ -159,7 +159,7 @@ def _lines(table: Results, data: str) -> Table:
     laws = {(row["mechanism"], row["asked_epsilon"]): row for row in table if row["data"] == data}
     share = show.percent(table.unknown_share(data))
     title = f"{data}, {share} of tokens outside the vocabulary"
-    heads = ("mechanism", "asked", "exact epsilon", "of a text", *_COLUMNS, "bayes by id")
+    heads = ("mechanism", "asked", "exact epsilon", "text spends", *_COLUMNS, "bayes by id")
     lines = Table(*heads, title=title, box=box.SIMPLE_HEAD, padding=0)  # fits 80 columns
     columns = [
         {(row["mechanism"], row["asked_epsilon"]): row[value] for row in table.values(name, data)}

@@ -42,7 +42,7 @@ Subject = Annotated[str | None, typer.Option("--subject", help="One subject only
 def show_accounts(
     ledger: Ledger = None, subject: Subject = None, as_json: options.AsJson = False
 ) -> None:
-    """What every subject has spent and has left."""
+    """What every subject was charged and has left."""
     book = show.open_ledger(ledger)
     accounts = {name: book.account(name) for name in _subjects(book, subject)}
     if not as_json:
@@ -88,7 +88,7 @@ def verify(ledger: Ledger = None, as_json: options.AsJson = False) -> None:
         return
     show.line(
         f"intact: {audit.subjects} subjects, {audit.charges} charges, "
-        f"{show.nats(audit.spent)} nats in all"
+        f"charged {show.nats(audit.spent)} nats in all"
     )
 
 
@@ -106,7 +106,7 @@ def _table(ledger: dp.PrivacyLedger, accounts: dict[str, Account]) -> Table:
     window = f" in any {ledger.window:g} s" if ledger.window else ""
     title = f"budget {show.nats(ledger.budget)} nats per subject{window}; "
     title += f"{show.nats(ledger.metric_budget)} per unit of distance"
-    table = Table("subject", "spent", "remaining", "metric", "events", "infinite by", title=title)
+    table = Table("subject", "charged", "remaining", "metric", "events", "infinite by", title=title)
     for name, account in accounts.items():
         spent, remaining = show.nats(account.spent), show.remaining(account)
         sums = (spent, remaining, show.metric_spending(account), str(account.events))

@@ -51,6 +51,14 @@ class SensitivityName(StrEnum):
     naive = "naive"
 
 
+class OnLanguageName(StrEnum):
+    """What happens to a text in a language whose names the detector does not know."""
+
+    refuse = "refuse"
+    warn = "warn"
+    let = "pass"
+
+
 class OutputFormat(StrEnum):
     """How rows of a ledger are exported."""
 
@@ -65,6 +73,7 @@ CHOICES: dict[str, type[StrEnum]] = {
     "--fallback": FallbackName,
     "--sensitivity": SensitivityName,
     "--format": OutputFormat,
+    "--on-language": OnLanguageName,
 }
 """What an option takes, for its error: releases of Typer differ in where they keep it."""
 
@@ -74,6 +83,12 @@ Words = Annotated[
     list[str] | None, typer.Argument(metavar="TEXT", help="The text; - or nothing: standard input.")
 ]
 File = Annotated[Path | None, typer.Option("--file", "-f", help="Read the text from a file.")]
+OnLanguage = Annotated[
+    OnLanguageName,
+    typer.Option(
+        "--on-language", help="What happens to a text in a language whose names are not known."
+    ),
+]
 Epsilon = Annotated[
     float, typer.Option("--epsilon", "-e", help="Nats per token or text, certified exactly.")
 ]

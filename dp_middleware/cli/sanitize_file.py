@@ -63,6 +63,7 @@ def sanitize_file(
             help="Of pseudonyms: each row has its own, and nobody can put originals back.",
         ),
     ] = False,
+    on_language: options.OnLanguage = options.OnLanguageName.refuse,
     workers: Annotated[int, typer.Option("--workers", help="Processes.")] = 1,
     id: Annotated[
         str | None,
@@ -95,7 +96,7 @@ def sanitize_file(
     settings, names = replace(settings, subject=charged_to), named(column, columns, source)
     releaser: Any = None
     if pseudonyms:
-        sanitizer: Any = _pseudonyms(settings, pattern)
+        sanitizer: Any = _pseudonyms(settings, pattern, on_language.value)
         kept = target.with_name(f"{target.name}.mapping") if mapping is None else mapping
         if not (rows_apart or dry_run):
             releaser = opened(sanitizer, kept, key)
@@ -152,7 +153,9 @@ def named(column: list[str] | None, columns: str | None, source: Path) -> dict[s
     return {name: kind for name, _, kind in pairs}
 
 
-def _pseudonyms(settings: PrivacyOptions, patterns: list[str] | None) -> dp.Pseudonyms:
+def _pseudonyms(
+    settings: PrivacyOptions, patterns: list[str] | None, on_language: Any
+) -> dp.Pseudonyms:
     """Of all that is found, and of what the patterns name."""
     charged = (settings.ledger, settings.budget, settings.subject)
     if replace(settings.uncharged(), metric_budget=None) != PrivacyOptions():
@@ -167,14 +170,15 @@ def _pseudonyms(settings: PrivacyOptions, patterns: list[str] | None) -> dp.Pseu
     if charged != (None, None, None):
         terms["ledger"] = show.open_ledger(settings.ledger, settings.budget)
     with working("loading lists and models"):
-        return dp.Pseudonyms(on_empty="pass", also=also, **terms)
+        return dp.Pseudonyms(on_empty="pass", on_language=on_language, also=also, **terms)
 
 
 def _rows(report: Report, words: str) -> list[tuple[str, str]]:
-    nats = f"{show.nats(report.epsilon)} nats {words}"
+    charged = "charged" if report.subjects else "a ledger would be charged"
+    nats = f"{charged} {show.nats(report.epsilon)} nats {words}"
     if report.subjects > 1:
         most = show.nats(report.epsilon_per_subject)
-        nats += f", {most} of the subject that pays most of {report.subjects}"
+        nats += f", {most} to the subject that pays most of {report.subjects}"
     again = f", at most {report.charged_again} charged again" if report.charged_again else ""
     tokens = f", {report.tokens} tokens" if report.tokens else ""
     return [
@@ -185,6 +189,6 @@ def _rows(report: Report, words: str) -> list[tuple[str, str]]:
             for what, counts in (("replaced", report.replaced), ("as they were", report.unchanged))
             if counts
         ),
-        ("cost", nats if report.subjects else f"{nats}; no ledger is charged"),
+        ("cost", nats),
         ("chunks", f"{report.chunks}, {report.resumed} from an earlier run{again}"),
     ]

@@ -91,7 +91,7 @@ class Columns:
         if isinstance(releaser, Sanitizer):
             own += [sorted(releaser.policy.kept), repr(releaser.context), repr(releaser.encoder)]
         else:
-            own += [releaser.on_empty, sorted(self.kinds.items())]
+            own += [releaser.on_empty, releaser.on_language, sorted(self.kinds.items())]
         if scope is not None:
             own += [getattr(scope, "__qualname__", type(scope).__qualname__)]
         told = json.dumps([releaser.certificate.fingerprint, *own])

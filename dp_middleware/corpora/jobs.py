@@ -37,8 +37,8 @@ class Report:
         charged_again: At most so many chunks were charged more than once, as a run was killed
             between their charge and the writing of what was drawn.
         subjects: That paid; 0 without a ledger.
-        epsilon: Nats of all texts; of a dry run, an upper bound.
-        epsilon_per_subject: Of the subject that paid most.
+        epsilon: Nats charged for all texts, or that a ledger would be; of a dry run, at most.
+        epsilon_per_subject: Nats charged to the subject that paid most.
         replaced: Places with a pseudonym of a session, by kind.
         unchanged: Of its texts that are not blank those without one, by column.
     """

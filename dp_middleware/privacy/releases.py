@@ -166,22 +166,27 @@ class Receipt:
     charged: list[Certificate] = field(default_factory=list)
     remaining: float | None = None
 
-    def to_dict(self) -> dict[str, Any]:
-        """JSON-ready: the released texts, their certificate, and what this call was charged.
+    @property
+    def nats(self) -> float:
+        """What was charged, in all."""
+        return math.fsum(certificate.epsilon for certificate in self.charged)
 
-        An infinite charge is the string ``"inf"``.
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready: the released texts, their certificate, and what they spend and cost.
+
+        ``"spent"``: nats on these texts together, :attr:`Release.spent` of each; ``"charged"``:
+        nats that this call was charged, 0 where all came from a memo. An infinite number is the
+        string ``"inf"``.
         """
         if not self.releases:
             return {}
         certificate = self.releases[-1].certificate
-        nats = math.fsum(each.epsilon for each in self.charged)
         return {
             "released": [release.text for release in self.releases],
             "certificate": certificate.to_dict(),
-            "charge": {
-                "nats": json_number(nats),
-                "unit": certificate.unit,
-            },
+            "spent": json_number(math.fsum(release.spent for release in self.releases)),
+            "charged": json_number(self.nats),
+            "unit": certificate.unit,
         }
 
 

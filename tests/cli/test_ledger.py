@@ -33,9 +33,9 @@ def test_show(url):
     found = json.loads(ledger("show", url, "--json").stdout)
     assert (found["budget"], found["metric_budget"], found["window"]) == ("inf", "inf", None)
     anna, ben, carl = found["subjects"]
-    assert (anna["spent"], anna["events"], anna["remaining"]) == (0.5, 2, "inf")
-    assert (ben["spent"], ben["metric"]) == (0, {"euclidean@plane": 2.0})
-    assert (carl["spent"], carl["remaining"], len(carl["infinite_by"])) == ("inf", 0, 32)
+    assert (anna["charged"], anna["events"], anna["remaining"]) == (0.5, 2, "inf")
+    assert (ben["charged"], ben["metric"]) == (0, {"euclidean@plane": 2.0})
+    assert (carl["charged"], carl["remaining"], len(carl["infinite_by"])) == ("inf", 0, 32)
     table = ledger("show", url, "--subject", "anna").stdout
     assert "anna" in table
     assert "unlimited" in table

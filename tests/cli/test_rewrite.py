@@ -59,13 +59,13 @@ def test_a_failing_generator_is_4_and_stays_charged(writer):
     assert failed.exit_code == 4
     assert json.loads(failed.stdout)["error"]["type"] == "RemoteError"
     shown = run("ledger", "show", "--json")
-    assert json.loads(shown.stdout)["subjects"][0]["spent"] == pytest.approx(4)
+    assert json.loads(shown.stdout)["subjects"][0]["charged"] == pytest.approx(4)
 
 
 def test_both_phases_are_charged_and_an_exhausted_budget_sends_nothing(writer):
     first = rewrite(writer, "w1 w2", "--k", "2", "--budget", "6", "--subject", "anna")
     assert first.exit_code == 0
-    assert "anna: spent 4 nats, remaining 2" in flat(first.stderr)
+    assert "anna: charged 4 nats in all, remaining 2" in flat(first.stderr)
     sent = len(writer.requests)
     second = rewrite(writer, "w1", "--k", "2", "--subject", "anna")
     assert (second.exit_code, second.stdout) == (3, "")

@@ -88,7 +88,7 @@ def test_the_extractor_reads_the_conversation_and_the_raw_nodes(probe):
     assert response.metadata["remote_text"] == "a fine answer"
     receipt = response.metadata["dp"]
     assert len(receipt["released"]) == 1  # the node was released before the first answer
-    assert receipt["charge"]["nats"] == receipt["certificate"]["epsilon"]
+    assert receipt["charged"] == receipt["certificate"]["epsilon"]
     [source] = response.source_nodes
     assert probe.released(source.node.text)
     assert source.node.text in probe.remote.requests[-1]["messages"][-1]["content"]

@@ -116,7 +116,7 @@ def check_extras() -> None:
     """Raises MissingExtra before a run whose results could not be written."""
     from importlib.util import find_spec
 
-    for package in ("pandas", "pyarrow", "matplotlib"):
+    for package in ("pandas", "pyarrow"):
         if find_spec(package) is None:
             raise MissingExtra(package, "eval")
 
@@ -176,6 +176,15 @@ class Cells:
             return
         data = {"rows": [pack_row(row) for row in cell.rows], "example": cell.example}
         write(self._folder / name, json.dumps(data, indent=1).encode())
+
+
+def save(table: Results, folder: Path) -> None:
+    """Writes table.csv, table.json and table.parquet, or raises ParameterError."""
+    parquet = io.BytesIO()
+    table.to_pandas().to_parquet(parquet, index=False)
+    write(folder / "table.csv", table.to_csv().encode())
+    write(folder / "table.json", table.to_json().encode())
+    write(folder / "table.parquet", parquet.getvalue())
 
 
 def write(path: Path, data: bytes) -> None:

@@ -18,8 +18,7 @@ from dp_middleware.lab.evaluation._laws import Chosen, Named, Pipeline, pipeline
 from dp_middleware.lab.evaluation._parts import EvaluationPart, Setup
 from dp_middleware.lab.evaluation.data import NAME, Texts, load
 from dp_middleware.lab.evaluation.measures import MEASURES, Kind, named
-from dp_middleware.lab.evaluation.report import save
-from dp_middleware.lab.evaluation.results import Cell, Cells, Results, check_extras
+from dp_middleware.lab.evaluation.results import Cell, Cells, Results, check_extras, save
 from dp_middleware.lab.metrics.inputs import Chat, SentenceEncoder, default_encoder
 from dp_middleware.mechanisms import MECHANISMS, Mechanism
 from dp_middleware.mechanisms.text_mechanisms import TextMechanism
@@ -99,15 +98,15 @@ def evaluate(
         extractor: From messages to text: makes of a raw text and the chat model's answer what is
             measured, as in InferDPT. **It is sent raw texts.**
         service: An encoder of texts; default the bundled one.
-        out: A folder for table.csv, table.json, table.parquet, report.html, and the finished
-            parts: the same call goes on where it was interrupted, unless a model has no name
-            (``model`` or ``name``): it cannot be told from another.
+        out: A folder for table.csv, table.json, table.parquet and the finished parts: the same
+            call goes on where it was interrupted, unless a model has no name (``model`` or
+            ``name``): it cannot be told from another.
         progress: Show a bar if standard error is a terminal.
 
     Raises:
         ParameterError: An unknown name, a number out of range, data that cannot be read, or a
             pipeline with a ledger.
-        MissingExtra: ``out`` is given and pandas, pyarrow or matplotlib is not installed.
+        MissingExtra: ``out`` is given and pandas or pyarrow is not installed.
         ChatError: The chat model failed.
     """
     if out is not None:

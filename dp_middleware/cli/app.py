@@ -17,7 +17,6 @@ from dp_middleware.cli.failures import Commands
 from dp_middleware.cli.mechanisms import mechanisms
 from dp_middleware.cli.playground import playground
 from dp_middleware.cli.pseudonymize import pseudonymize
-from dp_middleware.cli.rewrite import rewrite
 from dp_middleware.cli.sanitize import sanitize
 from dp_middleware.cli.sanitize_file import sanitize_file
 from dp_middleware.cli.serve import serve
@@ -29,7 +28,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 PANELS = {
-    "Protect": (pseudonymize, sanitize, sanitize_file, chat, rewrite),
+    "Protect": (pseudonymize, sanitize, sanitize_file, chat),
     "Serve": (serve, prepare),
     "Explore": (demo, playground, mechanisms, certify),
     "Research": (attack, evaluate),

@@ -36,21 +36,6 @@ class Keep(StrEnum):
     punctuation = "punctuation"
 
 
-class FallbackName(StrEnum):
-    """What a rewrite releases if no candidate is left."""
-
-    abstain = "abstain"
-    sanitized = "sanitized"
-
-
-class SensitivityName(StrEnum):
-    """How far a token may move the score of a candidate."""
-
-    candidates = "candidates"
-    paper = "paper"
-    naive = "naive"
-
-
 class OutputFormat(StrEnum):
     """How rows of a ledger are exported."""
 
@@ -62,8 +47,6 @@ CHOICES: dict[str, type[StrEnum]] = {
     "--space": SpaceName,
     "--unit": UnitName,
     "--keep": Keep,
-    "--fallback": FallbackName,
-    "--sensitivity": SensitivityName,
     "--format": OutputFormat,
 }
 """What an option takes, for its error: releases of Typer differ in where they keep it."""

@@ -12,7 +12,6 @@ from dp_middleware.corpora.columns import Columns
 from dp_middleware.corpora.files import sanitize_file
 from dp_middleware.corpora.jobs import Report
 from dp_middleware.corpora.numbered import NumberedRows
-from dp_middleware.corpora.series import release_series
 
 __all__ = [
     "ChunkFolder",
@@ -21,6 +20,5 @@ __all__ = [
     "Report",
     "chunk_key",
     "release_chunk",
-    "release_series",
     "sanitize_file",
 ]

@@ -62,10 +62,8 @@ class PrivRewrite:
         service: Sentence vectors for pruning; default an :class:`EmbeddingService`.
         epsilon_select: Nats per token occurrence for the choice; default the sanitizer's
             certified epsilon, which is the even split.
-        k: Candidates for a text. They are asked for with one call where the model's API has it
-            (openai clients, LangChain's ChatOpenAI); what does not come that way, and any other
-            model's, with one call each.
-        prompts: Public instructions that candidates are asked for with, in turns, one call each;
+        k: Candidates for a text, asked for with one call each.
+        prompts: Public instructions that candidates are asked for with, in turns;
             default the same for all. The paper's randomised prompting is one for each candidate:
             :func:`~dp_middleware.frameworks.rewriting_prompts`.
         prune_above: A candidate is dropped if (1 + cosine) / 2 with one kept before is larger;

@@ -49,15 +49,6 @@ class ChatModel:
         _check(messages)
         return self._answered(await self._aguarded(self.adapter.aask(messages)))
 
-    async def amany(self, messages: Messages, count: int) -> list[str] | None:
-        """Asks for several answers in one call, without blocking the event loop.
-
-        As many as came, which may be fewer or more, blank ones as empty texts; ``None`` if the
-        model has no such call, and then nothing was sent.
-        """
-        _check(messages)
-        return await self._aguarded(self.adapter.amany(messages, count))
-
     def stream(self, messages: Messages) -> Generator[str, None, None]:
         """The answer in pieces, as the model writes it."""
         _check(messages)

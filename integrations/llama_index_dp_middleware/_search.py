@@ -12,7 +12,7 @@ from dp_middleware.conversation.passages import public_keys
 from dp_middleware.errors import guarded
 from dp_middleware.models.trust import locate_all, require_trusted
 from llama_index_dp_middleware._blocks import unrecorded
-from llama_index_dp_middleware.nodes import CONVERSATION, release_scored
+from llama_index_dp_middleware.nodes import release_scored
 
 _LOCAL = frozenset(
     f"llama_index.{name}" for name in ("BM25Retriever", "FaissVectorStore", "FaissMapVectorStore")
@@ -59,10 +59,10 @@ class LocalSearch:
         self.retriever = retriever
         self._session, self._metadata = session, public_keys(metadata)
 
-    def find(self, query: QueryBundle, conversation: str = CONVERSATION) -> Found:
+    def find(self, query: QueryBundle) -> Found:
         """Finds nodes."""
         if self.retriever is None:
             return [], []
         with unrecorded():
             raw = guarded(self.retriever.retrieve, query, what="the retriever")
-        return raw, guarded(release_scored, self._session, raw, self._metadata, conversation)
+        return raw, guarded(release_scored, self._session, raw, self._metadata)

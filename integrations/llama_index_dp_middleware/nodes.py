@@ -64,11 +64,6 @@ class DPTransform(_Releases, schema.TransformComponent):
         DPMiddlewareError: From a call: the release failed. Holds no text.
     """
 
-    def __init__(
-        self, session: dp.Session | dp.Sanitizer, *, metadata: Collection[str] = ()
-    ) -> None:
-        super().__init__(session, metadata=metadata)
-
     def __reduce__(self) -> tuple[Callable[..., DPTransform], tuple[Any, ...]]:
         """Sends the sanitizer to another process: a session holds a key."""
         if self._session.restores:
@@ -125,11 +120,6 @@ class DPNodePostprocessor(_Releases, BaseNodePostprocessor):
         DPMiddlewareError: From a call: the release failed. Holds no text.
     """
 
-    def __init__(
-        self, session: dp.Session | dp.Sanitizer, *, metadata: Collection[str] = ()
-    ) -> None:
-        super().__init__(session, metadata=metadata)
-
     def __getstate__(self) -> NoReturn:  # the base class would leave the session out
         raise TypeError("expected a DPNodePostprocessor to stay in its process: make another")
 
@@ -144,20 +134,14 @@ def release_scored(
     session: dp.Session,
     nodes: Sequence[schema.NodeWithScore],
     metadata: tuple[str, ...],
-    conversation: str = CONVERSATION,
 ) -> list[schema.NodeWithScore]:
     """As :func:`release_nodes`, for nodes that were found; the copies have no scores."""
     raw = [scored.node for scored in nodes]
-    return [
-        schema.NodeWithScore(node=n) for n in release_nodes(session, raw, metadata, conversation)
-    ]
+    return [schema.NodeWithScore(node=node) for node in release_nodes(session, raw, metadata)]
 
 
 def release_nodes(
-    session: dp.Session,
-    nodes: Sequence[Any],
-    metadata: tuple[str, ...],
-    conversation: str = CONVERSATION,
+    session: dp.Session, nodes: Sequence[Any], metadata: tuple[str, ...]
 ) -> list[schema.BaseNode]:
     """Makes new nodes with the released texts; one whose fields may hold more is refused."""
     for k, node in enumerate(nodes):
@@ -168,11 +152,11 @@ def release_nodes(
             )
         if any(getattr(node, name, None) is not None for name in _MEDIA):
             raise ParameterError(f"node {k}: only text can be released; take other media out")
-    return [_release(session, node, metadata, conversation) for node in nodes]
+    return [_release(session, node, metadata) for node in nodes]
 
 
 def _release(
-    session: dp.Session, node: schema.BaseNode, metadata: tuple[str, ...], conversation: str
+    session: dp.Session, node: schema.BaseNode, metadata: tuple[str, ...]
 ) -> schema.BaseNode:
     """Copies nothing but the id, the chosen metadata and the ids of its source and neighbours.
 
@@ -180,7 +164,7 @@ def _release(
     hash of their text, offsets count private characters, the embedding is of the raw text.
     """
     text = node.get_content()
-    release = in_block(session).release(node.id_, "tool", text, conversation=conversation)
+    release = in_block(session).release(node.id_, "tool", text, conversation=CONVERSATION)
     return (schema.Document if isinstance(node, schema.Document) else schema.TextNode)(
         id_=node.id_,
         text=release.text,

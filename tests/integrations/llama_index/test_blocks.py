@@ -15,7 +15,6 @@ from llama_index.core.prompts import PromptTemplate
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 from llama_index_dp_middleware import (
     DPLLM,
-    DPChatEngine,
     DPNodePostprocessor,
     DPQueryEngine,
     DPQueryTransform,
@@ -162,23 +161,6 @@ def test_conversations_of_subjects_share_nothing(probe):
         model.chat(history[:1])
     first, _, other = (request["messages"][0]["content"] for request in probe.remote.requests)
     assert first != other
-    assert not probe.leaks()
-
-
-def test_a_chat_engine_keeps_the_histories_apart(probe):
-    inner = simple_chat(probe.llama_openai())
-    engine = DPChatEngine(probe.session(), inner, extractor=probe.extractor)
-    with subject("ann"):
-        engine.chat(probe.new_text())
-    with subject("bob"):
-        assert engine.chat_history == []
-        pieces = engine.stream_chat("w1x").response_gen
-    assert probe.canary not in "".join(pieces)
-    with subject("bob"):
-        assert [message.content for message in engine.chat_history][:1] == ["w1x"]
-    with subject("ann"):
-        assert probe.canary in str(engine.chat_history[0].content)
-    assert engine.chat_history == []
     assert not probe.leaks()
 
 

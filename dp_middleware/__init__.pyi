@@ -38,7 +38,6 @@ from .frameworks import (
     InferDPT as InferDPT,
     PrivRewrite as PrivRewrite,
     PrivRewriteNaive as PrivRewriteNaive,
-    Progress as Progress,
 )
 from .lab import (
     attacks as attacks,

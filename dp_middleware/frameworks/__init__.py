@@ -1,6 +1,5 @@
 """Frameworks around a sanitizer: chat models, where they run, InferDPT and PrivRewrite."""
 
-from dp_middleware.frameworks._candidates import Progress
 from dp_middleware.frameworks._prompts import rewriting_prompts
 from dp_middleware.frameworks.inferdpt import Answer, InferDPT
 from dp_middleware.frameworks.privrewrite import PrivRewrite, PrivRewriteNaive
@@ -14,7 +13,6 @@ __all__ = [
     "InferDPT",
     "PrivRewrite",
     "PrivRewriteNaive",
-    "Progress",
     "chat_model",
     "embedding_service",
     "ollama",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol, TypeVar
+from dataclasses import replace
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -28,25 +28,6 @@ class CandidateEncoder(Protocol):
         """Unit vectors of whole texts, float (n, d)."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Progress:
-    """How far a rewrite is; counts only.
-
-    Attributes:
-        stage: ``"sanitized"``, in texts; ``"answered"`` and ``"failed"``, in candidates;
-            ``"selected"``, in texts.
-        done: How many there are of this stage so far.
-        total: How many there can be.
-    """
-
-    stage: Literal["sanitized", "answered", "failed", "selected"]
-    done: int
-    total: int
-
-
-Listener = Callable[[Progress], object]
-
-
 _TASKS: dict[Unit, str] = {
     "occurrence": "Words of the text below were replaced at random. Write one fluent text in its "
     "place: keep the topic, the sentence structure and about the length, correct what makes no "
@@ -57,22 +38,6 @@ _TASKS: dict[Unit, str] = {
     "value": "Rewrite the text below in other words: keep its facts, names, dates and numbers as "
     "they are. Answer with the text only.",
 }
-
-
-class ProgressCount:
-    """Counts the steps of a rewrite and tells a listener of them."""
-
-    def __init__(self, listener: Listener | None, totals: dict[str, int]) -> None:
-        self._listener = listener
-        self._totals = totals
-        self._done = dict.fromkeys(totals, 0)
-
-    def add(self, stage: Any, steps: int = 1) -> None:
-        """Count and tell."""
-        self._done[stage] += steps
-        if self._listener is not None:
-            done, total = self._done[stage], self._totals[stage]
-            self._listener(Progress(stage=stage, done=done, total=total))
 
 
 def prompt(sanitized: str, unit: Unit = "occurrence") -> Messages:
@@ -109,11 +74,7 @@ def generator_model(x: Any) -> ChatModel:
 
 
 async def answers(
-    model: ChatModel,
-    questions: Sequence[Messages],
-    minimum: int,
-    gate: asyncio.Semaphore,
-    count: ProgressCount,
+    model: ChatModel, questions: Sequence[Messages], minimum: int, gate: asyncio.Semaphore
 ) -> list[str]:
     """An answer to each question that has one, in their order.
 
@@ -124,7 +85,6 @@ async def answers(
         questions: Public.
         minimum: Fewest that must come.
         gate: Bounds how many calls run at once.
-        count: Is told of every answer and failure.
 
     Raises:
         RemoteError: Fewer than ``minimum`` came.
@@ -137,9 +97,7 @@ async def answers(
                 answer = await model.acall(question)
         except ChatError as error:
             failures.append(str(error))
-            count.add("failed")
             return None
-        count.add("answered")
         return answer.removeprefix(_MARK)
 
     texts = [answer for answer in await all_of(map(ask, questions)) if answer is not None]

@@ -64,6 +64,11 @@ class DPTransform(_Releases, schema.TransformComponent):
         DPMiddlewareError: From a call: the release failed. Holds no text.
     """
 
+    def __init__(  # again: type checkers would be shown pydantic's own
+        self, session: dp.Session | dp.Sanitizer, *, metadata: Collection[str] = ()
+    ) -> None:
+        super().__init__(session, metadata=metadata)
+
     def __reduce__(self) -> tuple[Callable[..., DPTransform], tuple[Any, ...]]:
         """Sends the sanitizer to another process: a session holds a key."""
         if self._session.restores:
@@ -119,6 +124,11 @@ class DPNodePostprocessor(_Releases, BaseNodePostprocessor):
         ParameterError: From a call: a node that is not text; nothing was charged.
         DPMiddlewareError: From a call: the release failed. Holds no text.
     """
+
+    def __init__(  # again: type checkers would be shown pydantic's own
+        self, session: dp.Session | dp.Sanitizer, *, metadata: Collection[str] = ()
+    ) -> None:
+        super().__init__(session, metadata=metadata)
 
     def __getstate__(self) -> NoReturn:  # the base class would leave the session out
         raise TypeError("expected a DPNodePostprocessor to stay in its process: make another")

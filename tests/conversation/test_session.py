@@ -800,16 +800,3 @@ def test_subject_and_epsilon_in_any_order(tmp_path: Path) -> None:
     for wrong in ("", " ", 3):
         with pytest.raises(ParameterError, match="subject"):
             talk.for_subject(wrong)  # type: ignore[arg-type]
-
-
-def test_a_budget_that_is_required_is_neither_charged_nor_reserved(tmp_path: Path) -> None:
-    ledger = dp.PrivacyLedger(f"sqlite:///{tmp_path / 'books.db'}", budget=10.0)
-    sanitizer = dp.Sanitizer(MECHANISM, SPACE, ledger=ledger, subject="ann")
-    most = int(10.0 / sanitizer.certificate.epsilon)
-    sanitizer.require_budget(most)
-    with pytest.raises(dp.BudgetExhausted, match="nothing was charged"):
-        sanitizer.require_budget(most + 1)
-    assert ledger.spent("ann") == 0
-    dp.Sanitizer(MECHANISM, SPACE).require_budget(most + 1)
-    with pytest.raises(ParameterError, match="PrivacyLedger"):
-        session(Charges()).sanitizer.require_budget(1)

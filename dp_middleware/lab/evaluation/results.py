@@ -34,8 +34,7 @@ class Results:
     The columns are :data:`COLUMNS`: ``asked`` is ``"exact"``, ``"nominal"`` or ``"text"``, for a
     budget of a whole text, and ``asked_epsilon`` the number; ``exact_epsilon`` is the largest loss
     over all pairs of tokens, or of texts for a mechanism of those, enumerated where ``method`` is
-    ``"exact"`` and else bounded by proof; ``text_epsilon`` is what the longest text spends, and
-    of a pipeline, whose ``asked_epsilon`` is its own, what a ledger would be charged at most;
+    ``"exact"`` and else bounded by proof; ``text_epsilon`` is what the longest text spends;
     ``value``, ``low`` and ``high`` are empty where ``reason`` says why. Attacks, retention and
     mapping sets count words, whatever their spelling; ``by_id`` is the same number with every
     token on its own. ``unknown_share`` is the share of the tokens of the texts that are outside

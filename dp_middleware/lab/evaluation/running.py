@@ -11,10 +11,9 @@ from dp_middleware import _validate
 from dp_middleware.contexts import Context, MaskedContext
 from dp_middleware.embedding import EmbeddingService, EmbeddingSpace
 from dp_middleware.errors import ParameterError
-from dp_middleware.frameworks import PrivRewrite
 from dp_middleware.lab.evaluation._cases import Models
 from dp_middleware.lab.evaluation._cuts import Cut, cut
-from dp_middleware.lab.evaluation._laws import Chosen, Named, Pipeline, pipeline_of
+from dp_middleware.lab.evaluation._laws import Named
 from dp_middleware.lab.evaluation._parts import EvaluationPart, Setup
 from dp_middleware.lab.evaluation.data import NAME, Texts, load
 from dp_middleware.lab.evaluation.measures import MEASURES, Kind, named
@@ -22,7 +21,6 @@ from dp_middleware.lab.evaluation.results import Cell, Cells, Results, check_ext
 from dp_middleware.lab.metrics.inputs import Chat, SentenceEncoder, default_encoder
 from dp_middleware.mechanisms import MECHANISMS, Mechanism
 from dp_middleware.mechanisms.text_mechanisms import TextMechanism
-from dp_middleware.pseudonyms import Pseudonyms
 from dp_middleware.sanitizers.policies import KeepPolicy
 from dp_middleware.vocabulary.vocabulary import Vocabulary
 
@@ -31,7 +29,7 @@ Source = str | Path | Texts
 
 
 def evaluate(
-    mechanisms: Sequence[Named | PrivRewrite | Pseudonyms] | None = None,
+    mechanisms: Sequence[Named] | None = None,
     epsilons: Sequence[float] = EPSILONS,
     data: Source | Sequence[Source] = (),
     *,
@@ -62,12 +60,9 @@ def evaluate(
 
     Args:
         mechanisms: Names of ``MECHANISMS``, with public defaults, or mechanisms, of different
-            names. Default all, those of whole texts with ``budget_per_text`` only. Also a
-            :class:`~dp_middleware.PrivRewrite` or :class:`~dp_middleware.Pseudonyms` without a
-            ledger: these run once, at their own certificate's epsilon and with their own policy,
-            whose chat model is sent what their sanitizer released; their finished parts are not
-            kept. For InferDPT give ``chat`` and ``extractor``.
-        epsilons: Nats per token, or per text for mechanisms of whole texts; not for pipelines.
+            names. Default all, those of whole texts with ``budget_per_text`` only. For InferDPT
+            give ``chat`` and ``extractor``.
+        epsilons: Nats per token, or per text for mechanisms of whole texts.
         data: Files, folders, names of data sets (see :func:`load`) or :class:`Texts`, of
             different names.
         space: Default the first 11,000 WordPieces of the bundled encoder, with its vectors, and
@@ -104,8 +99,7 @@ def evaluate(
         progress: Show a bar if standard error is a terminal.
 
     Raises:
-        ParameterError: An unknown name, a number out of range, data that cannot be read, or a
-            pipeline with a ledger.
+        ParameterError: An unknown name, a number out of range, or data that cannot be read.
         MissingExtra: ``out`` is given and pandas or pyarrow is not installed.
         ChatError: The chat model failed.
     """
@@ -134,10 +128,8 @@ def evaluate(
         service=service if service is not None else default_encoder(),
     )
     sets = [texts.head(limit) for texts in _load_all(data)]
-    pipelines = [(c.certificate.epsilon, c) for c in chosen if isinstance(c, Pipeline)]
-    named = [c for c in chosen if not isinstance(c, Pipeline)]
     asked = sorted({float(epsilon) for epsilon in epsilons})
-    grid = [*((epsilon, c) for epsilon in asked for c in named), *pipelines]
+    grid = [(epsilon, law) for epsilon in asked for law in chosen]
     cells = Cells(None if out is None else Path(out) / "cells")
     table = _table(
         grid,
@@ -161,7 +153,7 @@ def default_space() -> EmbeddingSpace:
 
 
 def _table(
-    grid: list[tuple[float, Chosen]], sets: list[Cut], setup: Setup, cells: Cells, progress: bool
+    grid: list[tuple[float, Named]], sets: list[Cut], setup: Setup, cells: Cells, progress: bool
 ) -> Results:
     """All parts, those on disk read; a mechanism at an epsilon is set up once for all data."""
     from rich.console import Console
@@ -203,17 +195,16 @@ def of_tokens() -> tuple[str, ...]:
     return tuple(n for n, kind in MECHANISMS.items() if not issubclass(kind, TextMechanism))
 
 
-def _check_mechanisms(asked: Iterable[Named | PrivRewrite | Pseudonyms]) -> list[Chosen]:
+def _check_mechanisms(asked: Iterable[Named]) -> list[Named]:
     """Known ones of different public names, each once."""
-    names: dict[Chosen, str] = {}
-    for source in asked:
-        mechanism = pipeline_of(source) if isinstance(source, PrivRewrite | Pseudonyms) else source
+    names: dict[Named, str] = {}
+    for mechanism in asked:
         if isinstance(mechanism, str):
             _validate.one_of(tuple(MECHANISMS), mechanism=mechanism)
-        elif not isinstance(mechanism, Mechanism | Pipeline):
+        elif not isinstance(mechanism, Mechanism):
             raise ParameterError(
-                "expected names, mechanisms, PrivRewrite or Pseudonyms, got "
-                f"{type(mechanism).__name__}; InferDPT is chat= with extractor="
+                f"expected names or mechanisms, got {type(mechanism).__name__}; InferDPT is chat= "
+                "with extractor="
             )
         name = mechanism if isinstance(mechanism, str) else mechanism.name
         if not NAME.fullmatch(name):  # it names files and cells of the table

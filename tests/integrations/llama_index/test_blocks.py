@@ -24,7 +24,7 @@ from llama_index_dp_middleware import (
 )
 from pydantic import BaseModel
 from support.contract import ToolCall
-from support.llama_index import MODEL, index_of, said, simple_chat, told, user
+from support.llama_index import MODEL, index_of, user
 
 import dp_middleware as dp
 from dp_middleware.certification import storage
@@ -165,36 +165,3 @@ def test_conversations_of_subjects_share_nothing(probe):
 
 
 # a public text in place of the error ---------------------------------------------------------
-
-
-@pytest.fixture
-def poor(probe, tmp_path):
-    """A session of which every subject has nine nats: a text costs four a token."""
-    ledger = dp.PrivacyLedger(f"sqlite:///{tmp_path / 'books.db'}", budget=9.0)
-    own = probe.sanitizer()
-    return dp.Session(dp.Sanitizer(own.mechanism, own.space, ledger=ledger, subject="all"))
-
-
-@pytest.mark.parametrize("path", MODEL)
-def test_a_fixed_reply_where_the_budget_is_exhausted(path, probe, poor):
-    model = DPLLM(poor, probe.llama_openai(), on_exhausted=SORRY)
-    answers = []
-    while SORRY not in answers:
-        answers.append(told(MODEL[path](model, probe.new_text())[-1]))
-        assert len(answers) < 10
-    assert len(probe.remote.requests) == len(answers) - 1 > 1
-    with subject("bob"):
-        assert told(MODEL[path](model, probe.new_text())[-1]) != SORRY
-    assert not probe.leaks()
-
-
-@pytest.mark.parametrize("conversation", [None, "thread-1"])
-def test_a_fixed_reply_may_stand_in_the_history(conversation, probe, poor):
-    """As a chat engine's memory keeps it; other words that the model did not say may not."""
-    model = DPLLM(poor, probe.llama_openai(), on_exhausted=SORRY, conversation=conversation)
-    engine = simple_chat(model)
-    answers = [str(engine.chat(probe.new_text())) for _ in range(6)]
-    assert answers[-3:] == [SORRY] * 3
-    with pytest.raises(dp.EventRefused):
-        model.chat([user("w1x"), said(SORRY), user("w2x"), said(probe.private_text)])
-    assert not probe.remote.saw(probe.canary)

@@ -144,7 +144,6 @@ def test_no_span_event_or_callback_holds_an_original(desk, remote):
         assert model.chat([user(ASKED)]).message.content == ASKED
         inner = index_of("public").as_query_engine(llm=desk.llama_openai(), streaming=True)
         assert ASKED in str(DPQueryEngine(session, inner).query(ASKED))
-        assert str(simple_chat(model).chat(ASKED)) == ASKED
         held = "".join(recorder.read().values())
     assert "live?" in held
     assert "Mirela Tamburi" not in held

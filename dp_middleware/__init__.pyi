@@ -8,7 +8,6 @@ from .contexts import (
     CausalContext as CausalContext,
     MaskedContext as MaskedContext,
 )
-from .conversation.passages import Passages as Passages
 from .conversation.session import Session as Session
 from .embedding import (
     EmbeddingService as EmbeddingService,

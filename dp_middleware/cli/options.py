@@ -51,7 +51,7 @@ CHOICES: dict[str, type[StrEnum]] = {
 }
 """What an option takes, for its error: releases of Typer differ in where they keep it."""
 
-MODEL_FORMS = "openai:MODEL, openai:MODEL@URL, ollama:MODEL or hf:PATH"
+MODEL_FORMS = "openai:MODEL, openai:MODEL@URL or ollama:MODEL"
 
 Words = Annotated[
     list[str] | None, typer.Argument(metavar="TEXT", help="The text; - or nothing: standard input.")

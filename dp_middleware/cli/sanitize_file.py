@@ -53,13 +53,6 @@ def sanitize_file(
             f"'{options.DEFAULT_SUBJECT}'.",
         ),
     ] = None,
-    extras: Annotated[
-        bool, typer.Option("--extras", help="Add the columns dp_tokens and dp_epsilon.")
-    ] = False,
-    rejects: Annotated[
-        Path | None,
-        typer.Option("--rejects", help="Copy broken rows here, as they are, and go on."),
-    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Check the file and tell what would be charged.")
     ] = False,
@@ -90,8 +83,6 @@ def sanitize_file(
             workers=workers,
             id=id,
             subject=subject,
-            extras=extras,
-            rejects=rejects,
             dry_run=dry_run,
             progress=lambda done, total: bar.update(task, completed=done, total=total),
         )
@@ -115,7 +106,7 @@ def _rows(report: Report, words: str) -> list[tuple[str, str]]:
     again = f", at most {report.charged_again} charged again" if report.charged_again else ""
     tokens = f", {report.tokens} tokens" if report.tokens else ""
     return [
-        ("rows", f"{report.rows}, {report.broken} broken"),
+        ("rows", str(report.rows)),
         ("texts", f"{report.texts}{tokens}"),
         ("cost", nats if report.subjects else f"{nats}; no ledger is charged"),
         ("chunks", f"{report.chunks}, {report.resumed} from an earlier run{again}"),

@@ -29,6 +29,7 @@ from langchain_dp_middleware._agent_calls import (
     changed,
     merge,
     saved_in,
+    turn_of,
     with_ids,
 )
 from langchain_dp_middleware._boundary import conversation_of, require_epsilon, session_for
@@ -85,8 +86,6 @@ class DPAgentMiddleware(AgentMiddleware[DPAgentState, Any, Any]):
             It writes the answers in the state, from the user's last message and what tools found;
             later turns send what the remote model had said, as do streamed tokens.
         trusted_hosts: Names of further hosts that may see raw text.
-        passages: Those of a :class:`DPRetriever` under ``public_tools``: the extractor reads the
-            raw documents.
         instruction: Public: what the extractor is to do.
         public_tools: Names of the tools whose results are sent as they are. Only what the tool
             itself returned: errors, and what others say in its place, are released.
@@ -117,7 +116,6 @@ class DPAgentMiddleware(AgentMiddleware[DPAgentState, Any, Any]):
         *,
         extractor: Any = None,
         trusted_hosts: Iterable[str] = (),
-        passages: dp.Passages | None = None,
         instruction: str = ANSWER,
         public_tools: Collection[str] = (),
         system: Literal["pass", "release"] = "pass",
@@ -137,7 +135,7 @@ class DPAgentMiddleware(AgentMiddleware[DPAgentState, Any, Any]):
         self._tools = checked_tools(tools)
         self._public = PublicResults(session=self._session, tools=frozenset(public_tools))
         self._traced, self._max_epsilon = traced, max_epsilon
-        self._passages, self._instruction = passages, instruction
+        self._instruction = instruction
         self._extractor: Any = None if extractor is None else local_model(extractor, trusted_hosts)
 
     def before_model(self, state: DPAgentState, runtime: Runtime[Any]) -> dict[str, Any] | None:
@@ -242,7 +240,7 @@ class DPAgentMiddleware(AgentMiddleware[DPAgentState, Any, Any]):
         """What the extractor is asked of answers with a text, by their places. Private."""
         if self._extractor is None:
             return []
-        turn = releaser.turn(request.messages, self._passages)
+        turn = turn_of(request.messages)
         return [
             (k, inferdpt.for_extractor(turn, message.text, self._instruction))
             for k, message in enumerate(shown)

@@ -16,7 +16,6 @@ from langchain_core.runnables.config import set_config_context
 from langchain_core.runnables.utils import ConfigurableFieldSpec
 from pydantic import Field
 
-import dp_middleware as dp
 from dp_middleware._quiet import in_thread
 from dp_middleware.errors import ParameterError, RemoteError, guarded
 from dp_middleware.frameworks import chat_model, inferdpt
@@ -26,7 +25,6 @@ from langchain_dp_middleware._boundary import (
     MODEL_CONFIG,
     cross,
     fields_of,
-    for_subject,
     refuse_outer_run,
 )
 from langchain_dp_middleware._calls import signed
@@ -66,8 +64,6 @@ class InferDPTChatModel(RefusedWrappers, BaseChatModel):
         extractor: What :func:`dp.chat_model` takes; in process, on loopback or on a trusted host. A
             function must be declared, with ``dp.chat_model(function, local=True)``.
         trusted_hosts: Names of further hosts that may see raw text.
-        passages: Those of a :class:`DPRetriever`: where system messages hold the released documents
-            that it found, the extractor reads the raw ones.
 
     Raises:
         UntrustedHost: The extractor would send raw text elsewhere.
@@ -86,7 +82,6 @@ class InferDPTChatModel(RefusedWrappers, BaseChatModel):
     remote: Any = Field(exclude=True, repr=False)
     extractor: Any = Field(exclude=True, repr=False)
     trusted_hosts: frozenset[str] = frozenset()
-    passages: dp.Passages | None = Field(default=None, exclude=True, repr=False)
 
     def __init__(
         self,
@@ -216,17 +211,14 @@ class InferDPTChatModel(RefusedWrappers, BaseChatModel):
         sent = [*history, *inferdpt.for_remote(text, instruction, unit)]
         with set_config_context(config) as context:
             draft = context.run(self.remote, sent)
-        question = guarded(self._question, messages, draft, config)
+        question = guarded(self._question, messages, draft)
         asked = Asked(exchange=exchange, question=question, draft=draft)
         asked.note()
         return asked
 
-    def _question(self, messages: list[BaseMessage], draft: str, config: RunnableConfig) -> Any:
-        """What the extractor is given, with the raw documents for those that were released."""
+    def _question(self, messages: list[BaseMessage], draft: str) -> Any:
+        """Writes what the extractor is given."""
         history, text, instruction = turn_of(messages, self.instruction)
-        if self.passages is not None:
-            subject = for_subject(self.session, config).sanitizer.subject
-            instruction = self.passages.restore(subject, instruction)
         return [*history, *inferdpt.for_extractor(text, draft, instruction)]
 
     # description -----------------------------------------------------------------------------

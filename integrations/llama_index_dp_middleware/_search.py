@@ -8,7 +8,7 @@ from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle
 
 import dp_middleware as dp
-from dp_middleware.conversation.passages import public_keys
+from dp_middleware.conversation.metadata import public_keys
 from dp_middleware.errors import guarded
 from dp_middleware.models.trust import locate_all, require_trusted
 from llama_index_dp_middleware._blocks import unrecorded

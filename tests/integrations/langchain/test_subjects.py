@@ -6,14 +6,12 @@ import pytest
 
 pytest.importorskip("langchain_openai")
 
-from langchain.agents import create_agent
 from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.messages import HumanMessage
 from langchain_core.runnables import RunnableLambda
 from langchain_core.tools import tool
 from langchain_dp_middleware import (
-    DPAgentMiddleware,
     DPChatModel,
     DPDocumentTransformer,
     DPEmbeddings,
@@ -23,9 +21,7 @@ from langchain_dp_middleware import (
 )
 
 import dp_middleware as dp
-from dp_middleware.errors import BudgetExhausted, EventRefused, ParameterError
-
-SORRY = "the budget is spent"
+from dp_middleware.errors import EventRefused, ParameterError
 
 
 def config(subject, **more):
@@ -118,17 +114,3 @@ def test_what_has_no_config_charges_the_subject_of_the_run_around_it(probe, ledg
 def look_up(q: str) -> str:
     """Looks something up."""
     return f"found {q}"
-
-
-def agent_of(session, probe, **options):
-    ours = DPAgentMiddleware(session, traced="allow", **options)
-    return create_agent(probe.chat_openai(), [look_up], middleware=[ours])
-
-
-def test_without_a_reply_an_agent_raises(probe, ledger):
-    agent = agent_of(session_on(ledger, probe), probe, turn_releases=9)
-    with pytest.raises(BudgetExhausted, match="9 releases"):
-        agent.invoke({"messages": [HumanMessage("w1x")]}, config("ann"))
-    assert ledger.spent("ann") == 0
-    with pytest.raises(ParameterError, match="turn_releases"):
-        agent_of(session_on(ledger, probe), probe, turn_releases=0)

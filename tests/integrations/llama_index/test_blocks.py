@@ -32,7 +32,6 @@ from dp_middleware.errors import NotPrepared
 
 PROMPT = PromptTemplate("w1x {topic}")
 TEXT = "w1x w2x"
-SORRY = "the budget is spent"
 
 
 class Found(BaseModel):

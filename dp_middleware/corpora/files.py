@@ -58,7 +58,7 @@ def sanitize_file(
     chunk_rows: int = 1000,
     progress: Callable[[int, int], None] = lambda *_: None,
 ) -> Report:
-    """Release columns of a file; rows, their order and everything else stay as they are.
+    """Releases columns of a file; rows, their order and everything else stay as they are.
 
     The file is read in chunks, in constant memory, twice: first all of it is checked, then each
     chunk is charged, drawn, kept in a folder beside the target and written; last the target takes

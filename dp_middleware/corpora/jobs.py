@@ -25,7 +25,7 @@ _NOTE, _LOCK = "job.json", "run.lock"
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """What became of a file, in public numbers.
+    """Says what became of a file, in public numbers.
 
     Attributes:
         rows: That are in the target.

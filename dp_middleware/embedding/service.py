@@ -41,7 +41,7 @@ _Places = list[int]
 
 
 class EmbeddingService:
-    """A sentence encoder that all threads, event loops and frameworks of a process share.
+    """Encodes sentences for all threads, event loops and frameworks of a process.
 
     Services of equal arguments have one worker, one queue and one model, which is loaded at first
     use and then kept for the life of the process. What many callers ask for at the same time is

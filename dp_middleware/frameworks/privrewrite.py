@@ -38,7 +38,7 @@ Fallback = Literal["abstain", "sanitized"]
 
 @dataclass(frozen=True, eq=False)
 class PrivRewrite:
-    """Sanitize a text, have k rewrites of that written, and privately choose one of them.
+    """Sanitizes a text, has k rewrites of that written, and privately chooses one of them.
 
     The chat model sees the sanitized text only. Candidates, their pruning and the fallback
     depend on that text and on public parameters; the private text is looked at twice: by the
@@ -245,6 +245,6 @@ class PrivRewrite:
 
 @dataclass(frozen=True, eq=False)
 class PrivRewriteNaive(PrivRewrite):
-    """PrivRewrite that chooses with sensitivity 1, whatever the length: the paper's baseline."""
+    """Chooses with sensitivity 1, whatever the length: the paper's baseline."""
 
     sensitivity: Sensitivity = "naive"

@@ -41,7 +41,7 @@ Handler = Callable[[Call], Awaitable[Response]]
 
 
 def create_app(settings: Settings, *, releases: Releases = releases_of) -> ASGIApp:
-    """The gateway as an ASGI application.
+    """Makes the gateway as an ASGI application.
 
     Args:
         settings: The operator's.

@@ -40,7 +40,7 @@ _LARGEST_EPSILON = 700.0  # a probability is at least 2^-128: nothing changes ab
 
 @dataclass(frozen=True, kw_only=True)
 class DeltaCurve:
-    """For each epsilon a delta such that one token occurrence is (epsilon, delta)-DP.
+    """Gives for each epsilon a delta such that one token occurrence is (epsilon, delta)-DP.
 
     Attributes:
         epsilons: Nats, in the order asked for.
@@ -66,7 +66,7 @@ def delta_curve(
     adjacency: Adjacency | None = None,
     method: Way = "auto",
 ) -> DeltaCurve:
-    """delta(epsilon) = max over adjacent x, x' of sum_y max(0, P(y|x) - e^epsilon P(y|x')).
+    """Gives delta = max over adjacent x, x' of sum_y max(0, P(y|x) - e^epsilon P(y|x')).
 
     ``"exact"`` goes over all pairs: O(n^2 V) time for each epsilon, O(n V) memory, for classes of
     n inputs. ``"bound"`` streams blocks of rows twice, O(n V) time, and takes the smaller of two
@@ -117,7 +117,7 @@ def delta_curve(
 def bounded_range(
     mechanism: ChannelMechanism, space: EmbeddingSpace, *, adjacency: Adjacency | None = None
 ) -> float:
-    """At least max over adjacent x, x' of max_y l(y) - min_y l(y), l = ln P(y|x) - ln P(y|x').
+    """Bounds max over adjacent x, x' of max_y l - min_y l, l(y) = ln P(y|x) - ln P(y|x').
 
     Exact up to :data:`EXACT_UP_TO`. Above it the smaller of two bounds, O(V^2): twice the largest
     loss, and the sum of the two largest row ranges max_y ln P(y|x) - min_y ln P(y|x) of a class,
@@ -138,7 +138,7 @@ def bounded_range(
 def zcdp(
     mechanism: ChannelMechanism, space: EmbeddingSpace, *, adjacency: Adjacency | None = None
 ) -> float:
-    """A rho such that one token occurrence is rho-zCDP: from the exact loss or from the range.
+    """Returns a rho for one token occurrence: from the exact loss or from the range.
 
     Releases of m occurrences are (m rho)-zCDP, which for many of them is far less than the sum
     of the losses; see :func:`dp_middleware.privacy.conversions.approx_of_zcdp`.

@@ -23,7 +23,7 @@ from dp_middleware.vocabulary.vocabulary import Vocabulary
 
 @dataclass(frozen=True, kw_only=True)
 class ContextualResponse(ContextualMechanism):
-    """Release the codeword nearest to x with weight e^epsilon, each other one with weight 1.
+    """Releases the codeword nearest to x with weight e^epsilon, each other with weight 1.
 
     The codebook of a position is what a public language model ranks highest after the tokens
     that were released before it, mixed with a public unigram. The nearest codeword is x itself

@@ -99,7 +99,7 @@ class ChatModel:
 
 
 def chat_model(x: Any, model: str | None = None, *, local: bool = False) -> ChatModel:
-    """A chat model from what you have.
+    """Makes a chat model of what you have.
 
     Args:
         x: A LangChain chat model, a LlamaIndex LLM, an ``openai.OpenAI`` or ``AsyncOpenAI``

@@ -20,7 +20,7 @@ _CACHING = ("langchain", "langchain_classic")  # packages that have had CacheBac
 
 
 def embedding_service(model: Any, *, trusted_hosts: Iterable[str] = ()) -> EmbeddingService:
-    """The service that all callers of this model share.
+    """Returns the service that all callers of this model share.
 
     Its calls leave no record: no callbacks, spans, traces or vendors' logs.
 

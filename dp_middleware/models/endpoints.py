@@ -15,7 +15,7 @@ _NO_KEY = "none"  # servers of one's own ask for no key, but the client insists 
 
 
 def open_model(spec: str, *, private: bool) -> ChatModel:
-    """A chat model from a specification.
+    """Makes a chat model from a specification.
 
     Args:
         spec: ``openai:MODEL[@BASE_URL]`` or ``ollama:MODEL``. The first reads
@@ -40,7 +40,7 @@ def open_model(spec: str, *, private: bool) -> ChatModel:
 
 
 def ollama(model: str, host: str | None = None) -> ChatModel:
-    """A chat model of an Ollama server, on this computer unless told otherwise.
+    """Makes a chat model of an Ollama server, on this computer unless told otherwise.
 
     It is called directly: through no proxy of the environment, and following no redirect.
 

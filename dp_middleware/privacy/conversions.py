@@ -18,7 +18,7 @@ _BISECTIONS = 200
 
 
 def zcdp_of_pure(epsilon: float) -> float:
-    """The smallest rho such that every epsilon-DP mechanism is rho-zCDP: epsilon tanh(epsilon/2).
+    """Returns the smallest rho for every epsilon-DP mechanism: epsilon tanh(epsilon/2).
 
     Reference:
         Steinke (2024), "Tight RDP & zCDP Bounds from Pure DP", differentialprivacy.org; below
@@ -39,7 +39,7 @@ def zcdp_of_pure(epsilon: float) -> float:
 
 
 def zcdp_of_bounded_range(range_: float) -> float:
-    """The smallest rho that a range bounds: q - 1 - ln q, q = range / (1 - e^-range).
+    """Returns the smallest rho that a range bounds: q - 1 - ln q, q = range / (1 - e^-range).
 
     The range of a pair is max_y l(y) - min_y l(y), l = ln P(y|x) - ln P(y|x'); at most epsilon
     for the exponential mechanism with weights exp(epsilon u / 2), u in [0, 1].
@@ -70,7 +70,7 @@ def zcdp_of_bounded_range(range_: float) -> float:
 
 
 def zcdp_of_two_level(epsilon: float, outputs: int, near: int) -> float:
-    """A rho for M outputs of which k have weight e^epsilon and the others 1, as NearestResponse.
+    """Returns a rho for M outputs of which k have weight e^epsilon and the others 1.
 
     Guarantee:
         Two such rows P, P' that share as few near outputs as possible differ most: with
@@ -107,7 +107,7 @@ def zcdp_of_two_level(epsilon: float, outputs: int, near: int) -> float:
 
 
 def approx_of_zcdp(rho: float, delta: float) -> float:
-    """An epsilon such that rho-zCDP implies (epsilon, delta)-DP.
+    """Returns an epsilon such that rho-zCDP implies (epsilon, delta)-DP.
 
     The smallest rho alpha + ln(1 / (alpha delta)) / (alpha - 1) + ln(1 - 1/alpha) over
     alpha > 1, never above the rho + 2 sqrt(rho ln(1/delta)) of Bun and Steinke (2016).

@@ -27,7 +27,7 @@ class Ledger(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Release:
-    """What leaves the trust boundary, and what it is worth. Holds nothing of the input.
+    """Holds what leaves the trust boundary, and what it is worth. Holds nothing of the input.
 
     Attributes:
         text: The released text.

@@ -26,7 +26,7 @@ _DIGEST = 32  # bytes of a conversation's keyed name
 
 
 class PseudonymSession(Session):
-    """A session whose releases have pseudonyms, and which restores what comes back.
+    """Releases with pseudonyms, as a session does, and restores what comes back.
 
     In a conversation one value has one pseudonym and two values never have the same; what is
     restored in a conversation is of that conversation alone. The mapping is in memory, or with

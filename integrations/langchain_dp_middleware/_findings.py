@@ -27,7 +27,7 @@ _LOCAL = frozenset(
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """Something that sends raw text out, or keeps the middleware from working.
+    """Names something that sends raw text out, or keeps the middleware from working.
 
     Attributes:
         where: Names the part: nodes, middleware, tools.

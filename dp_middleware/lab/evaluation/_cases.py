@@ -56,7 +56,7 @@ _ASK = "Continue this text in one or two sentences. Answer with the continuation
 
 @dataclass(frozen=True, kw_only=True)
 class Models:
-    """Language models, where there are any; a measure without its model is skipped.
+    """Holds language models, where there are any; a measure without its model is skipped.
 
     Attributes:
         context: For contextual mechanisms and the Bayes attack with a language model's prior.

@@ -29,7 +29,7 @@ _SPENT = {"exact": "exact_epsilon", "text": "text_epsilon"}
 
 @dataclass(frozen=True, kw_only=True)
 class Results:
-    """Tidy rows, one for each data set, mechanism, epsilon and measure. Holds no raw text.
+    """Holds tidy rows, one for each data set, mechanism, epsilon and measure. Holds no raw text.
 
     The columns are :data:`COLUMNS`: ``asked`` is ``"exact"``, ``"nominal"`` or ``"text"``, for a
     budget of a whole text, and ``asked_epsilon`` the number; ``exact_epsilon`` is the largest loss

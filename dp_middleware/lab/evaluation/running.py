@@ -52,7 +52,7 @@ def evaluate(
     out: str | Path | None = None,
     progress: bool = True,
 ) -> Results:
-    """What attackers recover and what texts keep, for every mechanism, epsilon and data set.
+    """Measures what attackers recover and texts keep, for every mechanism, epsilon and data set.
 
     Every text is released once for each mechanism and epsilon with the operating system's
     entropy, also where the exact epsilon is infinite: this is to measure, on public texts, and

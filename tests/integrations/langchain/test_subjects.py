@@ -10,7 +10,6 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.messages import HumanMessage
 from langchain_core.runnables import RunnableLambda
-from langchain_core.tools import tool
 from langchain_dp_middleware import (
     DPChatModel,
     DPDocumentTransformer,
@@ -108,9 +107,3 @@ def test_what_has_no_config_charges_the_subject_of_the_run_around_it(probe, ledg
     )
     assert ledger.spent("ann") > 0
     assert ledger.spent("all") == 0
-
-
-@tool
-def look_up(q: str) -> str:
-    """Looks something up."""
-    return f"found {q}"

@@ -150,7 +150,6 @@ def evaluate(
         return
     for name in table.data:
         Console().print(_lines(table, name))
-    Console().print(_releases(table))
     show.line(f"{len(table)} rows: {out / 'table.csv'}")
 
 
@@ -170,13 +169,4 @@ def _lines(table: Results, data: str) -> Table:
         cells = ["none" if value is None else show.nats(value) for value in nats]
         cells += [f"{column[law]:.3f}" if law in column else "" for column in columns]
         lines.add_row(Text(law[0]), f"{law[1]:g}", *cells)
-    return lines
-
-
-def _releases(table: Results) -> Table:
-    """What became of the public sample text, one below the other."""
-    lines = Table("mechanism", "asked", "a release of a sample text")
-    for example in table.examples:
-        released = Text(" ".join(example["released"]))
-        lines.add_row(Text(example["mechanism"]), f"{example['asked_epsilon']:g}", released)
     return lines

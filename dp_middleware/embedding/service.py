@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
@@ -136,17 +135,6 @@ class EmbeddingService:
         with closing(self._answers(check_texts(texts), apart=apart)) as answers:
             parts = [(places, answer.result()) for places, answer in answers]
         return _in_order(parts) if parts else np.empty((0, self._width()), np.float32)
-
-    async def aencode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """As :meth:`encode`, on any event loop and without blocking it.
-
-        What a cancelled call still waits for is not computed.
-        """
-        with closing(self._answers(check_texts(texts))) as answers:
-            parts = [(places, await asyncio.wrap_future(answer)) for places, answer in answers]
-        if parts:
-            return _in_order(parts)
-        return np.empty((0, await asyncio.to_thread(self._width)), np.float32)
 
     def _answers(
         self, texts: list[str], *, apart: bool = False

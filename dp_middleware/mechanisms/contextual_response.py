@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -76,18 +75,6 @@ class ContextualResponse(ContextualMechanism):
     def context(self) -> Reads:
         """Always what was released: with raw text a token would be paid for again and again."""
         return "released"
-
-    @classmethod
-    def tuned(cls, space: EmbeddingSpace, *, epsilon: float, texts: Sequence[str]) -> Self:
-        """With the unigram of **public** texts: counts of tokens, and one more of each.
-
-        Raises:
-            ParameterError: One text instead of a sequence.
-        """
-        if isinstance(texts, str):
-            raise ParameterError("expected a sequence of public texts, got one string")
-        counts = 1.0 + frequencies.counts_in(space.vocabulary, texts)
-        return cls(epsilon=epsilon, unigram=tuple(counts.tolist()))
 
     def outputs(self, space: EmbeddingSpace, logits: ArrayLike) -> Ids:
         """The codebook, ascending."""

@@ -18,6 +18,7 @@ from pydantic import Field, field_validator
 import dp_middleware as dp
 from dp_middleware.conversation.metadata import public_keys
 from dp_middleware.errors import ParameterError, guarded
+from dp_middleware.models.trust import require_local
 from langchain_dp_middleware._boundary import (
     EPSILON_SPEC,
     MODEL_CONFIG,
@@ -26,7 +27,6 @@ from langchain_dp_middleware._boundary import (
     session_for,
 )
 from langchain_dp_middleware._calls import Entered, ReleasedCalls
-from langchain_dp_middleware._findings import require_local
 from langchain_dp_middleware.documents import release_documents
 from langchain_dp_middleware.tracing import deaf_handlers, quiet
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import gc
 import os
 import subprocess
 import sys
@@ -258,51 +256,6 @@ def test_wrong_answers_are_refused(wrong):
         model.wrong = [[1.0, 2.0, 3.0]] * 2
     with pytest.raises(dp.EmbeddingError):
         service.encode([CANARY, "b"])
-
-
-@pytest.mark.asyncio
-async def test_the_event_loop_is_never_blocked():
-    model = Model(batch=2)
-    service = dp.EmbeddingService.of(model)
-    model.hold()
-    task = asyncio.create_task(service.aencode([str(k) for k in range(9)]))
-    await asyncio.sleep(0.05)  # would not come back
-    model.go.set()
-    np.testing.assert_allclose(await task, [row(str(k)) for k in range(9)], atol=1e-7)
-    assert (await service.aencode([])).shape == (0, 2)
-
-
-@pytest.mark.asyncio
-async def test_a_cancelled_aencode_takes_its_pieces_back():
-    model = Model(batch=2)
-    service = dp.EmbeddingService.of(model)
-    model.hold()
-    task = asyncio.create_task(service.aencode([f"{CANARY} {k}" for k in range(20)]))
-    assert await asyncio.to_thread(model.entered.wait, 20)
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    model.go.set()
-    assert (await service.aencode(["next"])).shape == (1, 2)
-    assert sum(CANARY in text for texts in model.seen for text in texts) == 2
-
-
-@pytest.mark.asyncio
-async def test_what_a_collected_call_waits_for_is_not_computed():
-    model = Model(batch=2)
-    service = dp.EmbeddingService.of(model)
-    first = held(service._batcher, model)
-    call = service.aencode([f"{CANARY} 1", f"{CANARY} 2"])
-    call.send(None)  # it waits for its rows
-    garbage = [call]
-    garbage.append(garbage)
-    del call, garbage
-    gc.collect()
-    later = service._batcher.submit(["later"])
-    model.go.set()
-    assert np.allclose(later.result(20), row("later"))
-    assert first.exception(20) is None
-    assert model.seen == [["first"], ["later"]]
 
 
 @pytest.mark.parametrize("bad", ["a text", [b"bytes"], ["a", None], [["nested"]]])

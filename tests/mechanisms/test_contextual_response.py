@@ -274,19 +274,6 @@ def test_the_unigram_is_english_where_the_vocabulary_is():
     assert set(uniform.tolist()) == {1 / 401}
 
 
-def test_the_unigram_of_public_texts():
-    space = space_of([[float(k), 1.0] for k in range(12)])
-    words = space.vocabulary.tokens
-    mechanism = dp.ContextualResponse.tuned(
-        space, epsilon=0.1, texts=[" ".join([words[11]] * 3), f"{words[10]} unheard"]
-    )
-    assert mechanism.unigram == tuple([1.0] * 10 + [2.0, 4.0])
-    assert {10, 11} <= set(mechanism.outputs(space, np.zeros(12)))
-    assert dp.ContextualResponse(epsilon=0.1).outputs(space, np.zeros(12)).tolist() == [*range(8)]
-    with pytest.raises(dp.ParameterError, match="sequence of public texts"):
-        dp.ContextualResponse.tuned(space, epsilon=3.0, texts="one text")
-
-
 def test_codewords_are_the_allowed_ones():
     space = random_space(tokens=30, seed=3)
     mechanism = dp.ContextualResponse(epsilon=2.0, allowed=range(29, 9, -1))

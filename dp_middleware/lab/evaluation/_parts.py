@@ -24,16 +24,10 @@ from dp_middleware.lab.metrics.inputs import SentenceEncoder
 from dp_middleware.mechanisms.drawing import Drawer, drawer
 from dp_middleware.mechanisms.text_mechanisms import ContextualMechanism, TextMechanism
 from dp_middleware.sampling import sampler
-from dp_middleware.sanitizers.draft import read
 from dp_middleware.sanitizers.policies import KeepPolicy
 
-SAMPLE = (
-    "the nurse wrote that the young patient felt much better after the second week of treatment"
-)
-"""Public and the project's own; what becomes of its tokens is shown."""
-
 _PACKAGES = {"library": "dp-middleware", "torch": "torch", "numpy": "numpy"}
-_FORMAT = 2  # raised when what a cell holds changes
+_FORMAT = 3  # raised when what a cell holds changes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +89,7 @@ class EvaluationPart:
         if law is None or drawer is None:
             return self._skipped(about, reason)
         case = self._release(law, drawer, whole)
-        return self._measured(about, case, whole, self._example(law, drawer))
+        return self._measured(about, case, whole)
 
     def _about(self, whole: Cut) -> Row:
         """What all rows of this part and a data set have."""
@@ -117,9 +111,9 @@ class EvaluationPart:
     def _skipped(self, about: Row, reason: str) -> Cell:
         """Rows that say why there are no results."""
         results = [skip(name, reason) for name in self._setup.measures]
-        return Cell(rows=[row(about, result) for result in results], example=None)
+        return Cell(rows=[row(about, result) for result in results])
 
-    def _measured(self, about: Row, case: Case, whole: Cut, example: dict[str, Any] | None) -> Cell:
+    def _measured(self, about: Row, case: Case, whole: Cut) -> Cell:
         """Rows of all measures."""
         results = [measure(name, case) for name in self._setup.measures]
         vectors = case.encoder.rows
@@ -127,7 +121,6 @@ class EvaluationPart:
         whole.known.update({text: vectors[text] for text in texts if text in vectors})
         return Cell(
             rows=[row(about, result) for result in results],
-            example=example,
             complete=not any(MISSING in result for result in results),
         )
 
@@ -180,24 +173,6 @@ class EvaluationPart:
             generated=self._setup.generated,
             seconds=time.perf_counter() - started,
         )
-
-    def _example(self, law: Law, drawer: Drawer) -> dict[str, Any]:
-        """What becomes of the public sample sentence."""
-        space, policy = self._setup.space, self._setup.policy
-        ids = space.vocabulary.encode(SAMPLE)
-        names = (*space.vocabulary.tokens, "(unknown)")  # the last for -1
-        if isinstance(law.mechanism, TextMechanism):
-            released = drawer.draw([[SAMPLE]], sampler.os_entropy)[0]
-        else:
-            (draft,) = drawn([read(SAMPLE, None, space, policy)], drawer, space)
-            released = [word.strip() for word in draft.words(space.vocabulary)]
-        return {
-            "mechanism": self.name,
-            "asked_epsilon": self.epsilon,
-            "exact_epsilon": str(law.certificate.epsilon),
-            "tokens": [names[number].strip() for number in ids.tolist()],
-            "released": released,
-        }
 
 
 def _of_law(law: Law, tokens: int) -> Row:

@@ -42,12 +42,9 @@ class Results:
 
     Attributes:
         rows: In the order of data sets, epsilons and mechanisms.
-        examples: What became of a public sample text: ``mechanism``, ``asked_epsilon``,
-            ``exact_epsilon``, ``tokens`` and ``released``.
     """
 
     rows: list[Row]
-    examples: list[dict[str, Any]]
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -136,13 +133,12 @@ _UNWRITABLE = "expected a folder that can be written, got {}"
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """Holds the rows of one mechanism at one epsilon on one data set, and its example.
+    """Holds the rows of one mechanism at one epsilon on one data set.
 
     It is not complete, and not kept, where a package was missing.
     """
 
     rows: list[Row]
-    example: dict[str, Any] | None
     complete: bool = True
 
 
@@ -165,7 +161,7 @@ class Cells:
                 {name: math.inf if value == "inf" else value for name, value in row.items()}
                 for row in data["rows"]
             ]
-            return Cell(rows=rows, example=data["example"])
+            return Cell(rows=rows)
         except (OSError, ValueError, TypeError, KeyError):
             return None
 
@@ -173,7 +169,7 @@ class Cells:
         """Write whole or not at all; a cell without a name is not kept."""
         if self._folder is None or name is None or not cell.complete:
             return
-        data = {"rows": [pack_row(row) for row in cell.rows], "example": cell.example}
+        data = {"rows": [pack_row(row) for row in cell.rows]}
         write(self._folder / name, json.dumps(data, indent=1).encode())
 
 

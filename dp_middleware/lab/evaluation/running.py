@@ -183,11 +183,7 @@ def _table(
                 own.append(cell)
                 bar.advance(task)
         bar.update(task, description="done")
-    done = [cell for own in cells_of for cell in own]
-    examples = [cell.example for cell in reversed(done) if cell.example is not None]
-    once = {(e["mechanism"], e["asked_epsilon"]): e for e in examples}  # of the first data set
-    rows = [row for cell in done for row in cell.rows]
-    return Results(rows=rows, examples=list(reversed(once.values())))
+    return Results(rows=[row for own in cells_of for cell in own for row in cell.rows])
 
 
 def of_tokens() -> tuple[str, ...]:

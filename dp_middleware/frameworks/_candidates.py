@@ -10,7 +10,6 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dp_middleware.embedding.service import apart
 from dp_middleware.errors import ChatError, RemoteError, withheld
 from dp_middleware.models.adapters.base import Adapter, Messages
 from dp_middleware.models.chat import ChatModel, chat_model
@@ -144,7 +143,7 @@ def prune(texts: list[str], encoder: CandidateEncoder, above: float) -> list[str
         return texts
     failed = "expected sentence vectors for pruning, the service failed with {}; what was charged "
     with withheld(failed + "stays spent; prune_above=1 needs none"):
-        rows = np.asarray(apart(encoder)(texts), dtype=np.float64)
+        rows = np.asarray(encoder.encode(texts), dtype=np.float64)
     similarity = (1 + rows @ rows.T) / 2
     kept: list[int] = []
     for number in range(len(texts)):

@@ -36,18 +36,10 @@ class Keep(StrEnum):
     punctuation = "punctuation"
 
 
-class OutputFormat(StrEnum):
-    """How rows of a ledger are exported."""
-
-    jsonl = "jsonl"
-    csv = "csv"
-
-
 CHOICES: dict[str, type[StrEnum]] = {
     "--space": SpaceName,
     "--unit": UnitName,
     "--keep": Keep,
-    "--format": OutputFormat,
 }
 """What an option takes, for its error: releases of Typer differ in where they keep it."""
 

@@ -35,9 +35,7 @@ class ContextualResponse(ContextualMechanism):
     Guarantee:
         epsilon-DP per token, exactly. Given what was released so far, all tokens have the same M
         codewords and the normaliser e^epsilon + M - 1; later codebooks depend on releases only,
-        so a changed token is paid for once. The number of tokens is public. Among texts that are
-        released together these include the other texts' releases, by what rounding makes of
-        logits of a batch; of each text alone the law is the same.
+        so a changed token is paid for once. The number of tokens is public.
 
     Attributes:
         epsilon: Nats per token. Positive.

@@ -14,9 +14,8 @@ from support.spaces import random_space, space_of, spaces
 
 import dp_middleware as dp
 from dp_middleware.contexts import Context
-from dp_middleware.mechanisms.drawing import drawer
+from dp_middleware.mechanisms.drawing import FRESH, drawer
 from dp_middleware.mechanisms.kernels import ranking
-from dp_middleware.mechanisms.lockstep import FRESH
 from dp_middleware.sampling import sampler
 from dp_middleware.vocabulary import frequencies
 

@@ -53,7 +53,7 @@ class SharedModel:
         self._computing = False
         self._width: int | None = None
         self.after_fork()
-        _forks.renew(self)
+        _forks.renewed[id(self)] = self
 
     def after_fork(self) -> None:
         """Makes a new lock; a model that the parent was using may be in any state."""

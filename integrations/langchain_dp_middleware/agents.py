@@ -11,7 +11,8 @@ from typing import Annotated, Any, Literal, NotRequired
 from langchain_core.messages import AIMessage, BaseMessage
 
 import dp_middleware as dp
-from dp_middleware.conversation.exchange import Tools, checked_tools
+from dp_middleware.conversation.events import checked_tools
+from dp_middleware.conversation.exchange import Tools
 from dp_middleware.conversation.saved import Saved
 from dp_middleware.conversation.session import session_of
 from dp_middleware.errors import (

@@ -5,12 +5,10 @@ from __future__ import annotations
 import importlib.util
 import io
 import re
-from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
 
-import dp_middleware as dp
 from dp_middleware.cli import demo
 
 pytest.importorskip("onnxruntime", reason="needs the extra detect")
@@ -70,19 +68,3 @@ def test_it_says_what_a_release_is_worth_and_what_is_not_there(provider):
 def test_it_fits_a_terminal(provider, width):
     lines = [line.rstrip() for line in shown(width).splitlines() if "reads" not in line]
     assert max(map(len, lines)) <= width
-
-
-def test_whole_texts_are_shown_where_their_encoder_is(provider, monkeypatch):
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: SimpleNamespace(origin=None))
-    released = []
-
-    def release(text):
-        released.append(text)
-        return dp.Release(text="a knee", certificate=certificate, tokens_total=1, tokens_verbatim=0)
-
-    certificate = dp.sanitizer(epsilon=10).certificate
-    monkeypatch.setattr(
-        dp, "document_sanitizer", lambda epsilon: SimpleNamespace(release=release), raising=False
-    )
-    assert "the model sees a knee" in " ".join(shown().split())
-    assert released == [demo.NOTE]

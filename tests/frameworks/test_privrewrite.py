@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import stats
+from support.cases import over
 from support.chat_models import KINDS, WORDS, Make
 from support.contract import OpenAIServer
 from support.known_bad import LINE, Renormalised
@@ -160,8 +161,8 @@ def test_what_is_released_follows_the_enumerated_law() -> None:
     assert p_values[1] < 1e-9
 
 
-@pytest.mark.parametrize("count", [1, 2, 7])
-@pytest.mark.parametrize("alpha", [0.0, 0.3, 1.0])
+@over("count", [1, 2, 7])
+@over("alpha", [0.0, 0.3, 1.0])
 def test_no_replacement_moves_a_utility_by_more_than_its_sensitivity(
     count: int, alpha: float
 ) -> None:
@@ -338,26 +339,6 @@ def test_no_candidate_left(make: Make, remote: OpenAIServer, space: dp.Embedding
     assert release.text == remote.prompts[-1].split("Text:\n")[1]
     assert len(books.rows) == 2
     assert release.certificate.epsilon == books.rows[1][1]
-
-
-class Utf8:
-    """Sentence vectors of a service that, as real ones do, encodes texts as UTF-8."""
-
-    def encode(self, texts: Any) -> Any:
-        assert all(text.encode() for text in texts)
-        return np.eye(len(texts))
-
-
-def test_a_lone_surrogate_spoils_no_rewrite(
-    make: Make, remote: OpenAIServer, space: dp.EmbeddingSpace
-) -> None:
-    remote.script.extend(["word1 \ud800", "word2 \udfff word3"])
-    books = Charges()
-    options = {"k": 2, "prune_above": 0.9, "service": Utf8(), "at_once": 1}
-    rewrite = over_http(make("openai", remote.url), space, books, **options)
-    assert rewrite.rewrite(TEXT).text in {"word1 ?", "word2 ? word3"}
-    assert len(remote.requests) == 2
-    assert len(books.rows) == 1
 
 
 class Quoting:

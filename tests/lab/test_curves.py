@@ -102,12 +102,6 @@ def test_a_dropped_token_reveals_itself():
     assert zcdp(mechanism, space, adjacency=known) <= 1 / 8
 
 
-def test_one_token_loses_nothing():
-    mechanism, space = dp.TokenExponential(epsilon=1.0), random_space(tokens=1, unknown="raise")
-    assert bounded_range(mechanism, space) == 0.0
-    assert zcdp(mechanism, space) == pytest.approx(0.0, abs=1e-9)
-
-
 def test_the_size_decides_and_the_sparse_tail_is_kept():
     """128-bit rows: probabilities far below 2^-64 still count."""
     mechanism, space = channel([[0.0, -60.0], [-60.0, 0.0]], unknown="raise")

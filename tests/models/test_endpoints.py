@@ -6,6 +6,7 @@ import sys
 from typing import Any
 
 import pytest
+from support.cases import over
 from support.contract import OpenAIServer
 
 import dp_middleware as dp
@@ -78,15 +79,6 @@ def test_a_private_client_uses_no_environment_proxy(
         require_trusted(open_model(spec, private=False))
 
 
-def test_a_private_client_follows_no_redirect(remote: OpenAIServer, local: OpenAIServer) -> None:
-    local.mode, local.redirect_to = "redirect", remote.url
-    spec = f"openai:gpt@{local.url}"
-    with pytest.raises(dp.ChatError, match="HTTP 307"):
-        open_model(spec, private=True)(QUESTION)
-    assert not remote.requests
-    assert open_model(spec, private=False)(QUESTION) == "remote text"
-
-
 @pytest.mark.parametrize(
     ("host", "url"),
     [
@@ -141,7 +133,7 @@ def test_no_host_of_ollama(host: str) -> None:
         dp.ollama("", "localhost")
 
 
-@pytest.mark.parametrize(
+@over(
     "spec",
     [
         "",

@@ -17,7 +17,6 @@ from llama_index_dp_middleware import (
     DPLLM,
     DPQueryEngine,
     DPTransform,
-    subject,
 )
 from pydantic import BaseModel
 from support.contract._llama_index import LlamaIndexRecorder
@@ -147,33 +146,3 @@ def test_no_span_event_or_callback_holds_an_original(desk, remote):
         held = "".join(recorder.read().values())
     assert "live?" in held
     assert "Mirela Tamburi" not in held
-
-
-# subjects and receipts -----------------------------------------------------------------------
-
-
-@pytest.mark.asyncio
-@pytest.mark.parametrize("extracts", [False, True])
-async def test_subjects_of_one_query_engine_have_names_of_their_own(extracts, desk, remote):
-    read = []
-
-    def local(messages):
-        read.append(str(messages))
-        return "extracted"
-
-    inner = index_of("public").as_query_engine(llm=desk.llama_openai(), streaming=True)
-    options = {"extractor": dp.chat_model(local, local=True)} if extracts else {}
-    engine = DPQueryEngine(pseudonyms(), inner, **options)
-    sent = []
-    for name in ("ann", "bob"):
-        with subject(name):
-            whole, apart = engine.query(ASKED), await engine.aquery(ASKED)
-        if not extracts:
-            read += [str(whole), "".join([x async for x in apart.async_response_gen()])]
-        for response in (whole, apart):
-            [released] = response.metadata["dp"]["released"]
-            sent.append(released)
-    assert len(set(sent)) == 2
-    assert all("Mirela Tamburi" in text for text in read)
-    assert len(read) == 4
-    assert not any(text in shown for text in sent for shown in read)

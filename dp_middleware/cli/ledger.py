@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -15,7 +13,6 @@ from rich.text import Text
 import dp_middleware as dp
 from dp_middleware.cli import options, show
 from dp_middleware.cli.failures import Commands
-from dp_middleware.cli.options import OutputFormat
 from dp_middleware.cli.progress import working
 
 if TYPE_CHECKING:
@@ -59,23 +56,12 @@ def show_accounts(
 
 
 @app.command()
-def export(
-    ledger: Ledger = None,
-    subject: Subject = None,
-    form: Annotated[
-        OutputFormat, typer.Option("--format", help="One row a line.")
-    ] = OutputFormat.jsonl,
-) -> None:
-    """The audit trail on standard output: every row, no text."""
+def export(ledger: Ledger = None, subject: Subject = None) -> None:
+    """The audit trail on standard output, a JSON object a line: every row, no text."""
     book = show.open_ledger(ledger)
-    from dp_middleware.privacy.ledger.ledger import LedgerRow
-
-    if form is OutputFormat.csv:
-        show.line(_csv([*LedgerRow.__dataclass_fields__]))
     for name in _subjects(book, subject):
         for row in book.rows(name):
-            values = row.to_dict()
-            show.line(_csv([*values.values()]) if form is OutputFormat.csv else json.dumps(values))
+            show.line(json.dumps(row.to_dict()))
 
 
 @app.command()
@@ -94,12 +80,6 @@ def verify(ledger: Ledger = None, as_json: options.AsJson = False) -> None:
 
 def _subjects(ledger: dp.PrivacyLedger, subject: str | None) -> list[str]:
     return ledger.subjects() if subject is None else [subject]
-
-
-def _csv(values: list[Any]) -> str:
-    line = io.StringIO()
-    csv.writer(line, lineterminator="").writerow(values)
-    return line.getvalue()
 
 
 def _table(ledger: dp.PrivacyLedger, accounts: dict[str, Account]) -> Table:

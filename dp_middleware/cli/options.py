@@ -36,21 +36,6 @@ class Keep(StrEnum):
     punctuation = "punctuation"
 
 
-class FallbackName(StrEnum):
-    """What a rewrite releases if no candidate is left."""
-
-    abstain = "abstain"
-    sanitized = "sanitized"
-
-
-class SensitivityName(StrEnum):
-    """How far a token may move the score of a candidate."""
-
-    candidates = "candidates"
-    paper = "paper"
-    naive = "naive"
-
-
 class OnLanguageName(StrEnum):
     """What happens to a text in a language whose names the detector does not know."""
 
@@ -59,25 +44,15 @@ class OnLanguageName(StrEnum):
     let = "pass"
 
 
-class OutputFormat(StrEnum):
-    """How rows of a ledger are exported."""
-
-    jsonl = "jsonl"
-    csv = "csv"
-
-
 CHOICES: dict[str, type[StrEnum]] = {
     "--space": SpaceName,
     "--unit": UnitName,
     "--keep": Keep,
-    "--fallback": FallbackName,
-    "--sensitivity": SensitivityName,
-    "--format": OutputFormat,
     "--on-language": OnLanguageName,
 }
 """What an option takes, for its error: releases of Typer differ in where they keep it."""
 
-MODEL_FORMS = "openai:MODEL, openai:MODEL@URL, ollama:MODEL or hf:PATH"
+MODEL_FORMS = "openai:MODEL, openai:MODEL@URL or ollama:MODEL"
 
 Words = Annotated[
     list[str] | None, typer.Argument(metavar="TEXT", help="The text; - or nothing: standard input.")

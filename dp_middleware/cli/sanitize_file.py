@@ -74,13 +74,6 @@ def sanitize_file(
         typer.Option("--subject", metavar="COLUMN", help="Says whose budget a row is charged to."),
     ] = None,
     payer: options.Payer = None,
-    extras: Annotated[
-        bool, typer.Option("--extras", help="Add the columns dp_tokens and dp_epsilon.")
-    ] = False,
-    rejects: Annotated[
-        Path | None,
-        typer.Option("--rejects", help="Copy broken rows here, as they are, and go on."),
-    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Check the file and tell what would be charged.")
     ] = False,
@@ -123,8 +116,6 @@ def sanitize_file(
             workers=workers,
             id=id,
             subject=subject,
-            extras=extras,
-            rejects=rejects,
             dry_run=dry_run,
             progress=lambda done, total: bar.update(task, completed=done, total=total),
         )
@@ -182,7 +173,7 @@ def _rows(report: Report, words: str) -> list[tuple[str, str]]:
     again = f", at most {report.charged_again} charged again" if report.charged_again else ""
     tokens = f", {report.tokens} tokens" if report.tokens else ""
     return [
-        ("rows", f"{report.rows}, {report.broken} broken"),
+        ("rows", str(report.rows)),
         ("texts", f"{report.texts}{tokens}"),
         *(
             (what, ", ".join(f"{n} {name}" for name, n in counts.items()) or "nothing")

@@ -170,7 +170,7 @@ class Limits(_Section):
 
 
 class Settings(BaseSettings):
-    """The configuration of a gateway. Frozen; its ``repr`` holds no secret.
+    """Configures a gateway. Frozen; its ``repr`` holds no secret.
 
     What is in the environment comes first: ``$DP_GATEWAY_LEDGER__URL`` for ``url`` in ``[ledger]``.
 

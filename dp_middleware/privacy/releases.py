@@ -11,9 +11,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Protocol, Self
 
-from dp_middleware.errors import BudgetExhausted, ParameterError
+from dp_middleware.errors import ParameterError
 from dp_middleware.privacy.certificate import Certificate, json_number
-from dp_middleware.privacy.guarantee import PureDP
 
 Bill = tuple[Certificate, int]
 """What a release is charged with, and for how many tokens or texts; for none nothing is."""
@@ -28,7 +27,7 @@ class Ledger(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Release:
-    """What leaves the trust boundary, and what it is worth. Holds nothing of the input.
+    """Holds what leaves the trust boundary, and what it is worth. Holds nothing of the input.
 
     Attributes:
         text: The released text.
@@ -127,28 +126,6 @@ class Payer(ABC):
                 self.ledger.charge(self.subject, certificate, n)
             if n:
                 write_charge(certificate)
-
-    def require_budget(self, releases: int) -> None:
-        """Refuse what cannot be afforded as a whole; reserves nothing.
-
-        Args:
-            releases: How many are needed.
-
-        Raises:
-            BudgetExhausted: The subject's budget has less left.
-            ParameterError: The guarantee is not pure DP, so that its price is another.
-        """
-        if self.ledger is None or self.subject is None:
-            return
-        if not isinstance(self.certificate.guarantee, PureDP):
-            raise ParameterError("expected a mechanism of pure DP to tell what a turn costs")
-        remaining = getattr(self.ledger, "remaining", None)
-        if remaining is None:
-            raise ParameterError("expected a dp.PrivacyLedger to tell what remains of a budget")
-        if remaining(self.subject) < releases * self.certificate.epsilon:
-            raise BudgetExhausted(
-                f"expected a budget for {releases} releases, got less; nothing was charged"
-            )
 
 
 @dataclass(kw_only=True)

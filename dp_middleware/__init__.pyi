@@ -65,6 +65,7 @@ from .mechanisms import (
     DocumentResponse as DocumentResponse,
     DynText as DynText,
     DynTextStrict as DynTextStrict,
+    KeywordCode as KeywordCode,
     MetricNoise as MetricNoise,
     MixtureCode as MixtureCode,
     NearestResponse as NearestResponse,

@@ -50,10 +50,12 @@ class PublicCode(ABC):
     Attributes:
         name: In certificates.
         version: Part of the fingerprint; raised when masses change.
+        needs_encoder: Whether a search finds nothing without one.
     """
 
     name: ClassVar[str]
     version: ClassVar[int] = 1
+    needs_encoder: ClassVar[bool] = True
 
     def fitted(self, epsilon: float) -> PublicCode:
         """Returns the same with all that depends on epsilon, by a public rule."""

@@ -11,9 +11,17 @@ from typing import Any, ClassVar
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms.codes import PublicCode, UnitCode
+from dp_middleware.mechanisms.keyword_code import KeywordCode
 from dp_middleware.mechanisms.text_mechanisms import Encoder, TextMechanism
 from dp_middleware.sampling.entropy import Entropy
 from dp_middleware.sampling.response import Coin
+
+_KEYWORDS_FROM = 40.0  # nats
+
+
+def default_code(epsilon: float) -> PublicCode:
+    """Returns the code that serves if none is asked for: by epsilon alone."""
+    return KeywordCode() if epsilon >= _KEYWORDS_FROM else UnitCode()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +45,8 @@ class WeightedResponse(TextMechanism):
 
     Attributes:
         epsilon: Nats for the whole text. Positive.
-        code: The public distribution and its search; ``None``: units of :class:`UnitCode`.
+        code: The public distribution and its search; ``None``: from 40 nats on keywords, below
+            them units.
     """
 
     name: ClassVar[str] = "weighted-response"
@@ -63,7 +72,8 @@ class WeightedResponse(TextMechanism):
     @cached_property
     def fitted(self) -> PublicCode:
         """The code as it serves for this epsilon."""
-        return (self.code if self.code is not None else UnitCode()).fitted(self.epsilon)
+        chosen = self.code if self.code is not None else default_code(self.epsilon)
+        return chosen.fitted(self.epsilon)
 
     @cached_property
     def coin(self) -> Coin:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import pickle
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import ClassVar
@@ -191,6 +192,13 @@ class Other(Listed):
 def test_wrong_parameters_are_refused(wrong):
     with pytest.raises(ParameterError):
         wrong()
+
+
+def test_a_pickle_has_no_list_of_words():
+    mechanism = dp.WeightedResponse(epsilon=50.0)
+    assert mechanism.respond(["a cat"], None, insecure_entropy(0))
+    assert len(pickle.dumps(mechanism)) < 1000
+    assert pickle.loads(pickle.dumps(mechanism)).coin == mechanism.coin
 
 
 def test_an_only_answer_costs_nothing():

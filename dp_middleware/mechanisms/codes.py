@@ -151,7 +151,7 @@ class UnitCode(PublicCode):
     @property
     def size(self) -> int:
         """Number M^T of sequences."""
-        return len(self.units) ** (self.rounds or 1)
+        return int(len(self.units) ** (self.rounds or 1))
 
     def least(self, epsilon: float) -> Fraction:
         """Returns the mass of each."""

@@ -28,7 +28,7 @@ def pseudonyms():
     return dp.Pseudonyms(detect).session()
 
 
-@pytest.mark.parametrize(("make", "most"), [(plain, 21), (pseudonyms, 24)])
+@pytest.mark.parametrize(("make", "most"), [(plain, 18), (pseudonyms, 18)])
 def test_a_call_of_a_head_crosses_few_files(make, most):
     chain = PrivateHead(make()) | FakeListChatModel(responses=["red"])
     chain.invoke("Ann Lee is blue and red")

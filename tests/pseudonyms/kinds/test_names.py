@@ -9,8 +9,7 @@ from scipy import stats
 from support.session_draws import Names, SeededDraws, replaced
 
 from dp_middleware.pseudonyms.kinds import Address, Organisation, Person, Place
-from dp_middleware.pseudonyms.kinds.base import family_names, given_names, names
-from dp_middleware.pseudonyms.kinds.names import gendered_names
+from dp_middleware.pseudonyms.kinds.names import family_names, gendered_names, given_names, names
 
 
 def shapes(kind, mention):

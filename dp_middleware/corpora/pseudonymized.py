@@ -17,9 +17,9 @@ from dp_middleware.pseudonyms.detection import Entity
 from dp_middleware.pseudonyms.kinds import Label
 from dp_middleware.pseudonyms.mapping import Mapping, Pair, restore
 from dp_middleware.pseudonyms.pseudonyms import Pseudonyms
+from dp_middleware.pseudonyms.releasing import seen
 from dp_middleware.pseudonyms.rewriting import Mention, PseudonymDraft, places_of
 from dp_middleware.pseudonyms.session import PseudonymSession
-from dp_middleware.pseudonyms.structured import seen
 from dp_middleware.sanitizers.spans import PART
 
 Cells = Sequence[str | None]

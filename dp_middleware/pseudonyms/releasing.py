@@ -29,12 +29,19 @@ from dp_middleware.pseudonyms.mapping import Kind, Mapping
 from dp_middleware.pseudonyms.matching import Restorer
 from dp_middleware.pseudonyms.rewriting import PseudonymDraft, count, places_of
 from dp_middleware.pseudonyms.seal import Seal, SealedMapping
-from dp_middleware.pseudonyms.structured import seen
+from dp_middleware.pseudonyms.structured import SIGNS, View, view_of
 from dp_middleware.sanitizers.sanitizer import Sanitizer
 from dp_middleware.sanitizers.spans import Scope
 
 _CONVERSATIONS = 10_000  # whose mappings are in memory
 _DIGEST = 32  # bytes of a conversation's keyed name
+
+
+def seen(text: str, *, plain: bool = False) -> View:
+    """What a reader sees of a text; of a plain one, which is no JSON, all as it is. Private."""
+    if not plain and any(sign in text for sign in SIGNS):
+        return view_of(text)
+    return View(raw=text, text=text, inner=text)
 
 
 class PseudonymReleaser(Payer):

@@ -124,13 +124,6 @@ class View(StaysHere):
         return self.values[k] if k >= 0 and self.values[k].end > start else None
 
 
-def seen(text: str, *, plain: bool = False) -> View:
-    """What a reader sees of a text; of a plain one, which is no JSON, all as it is. Private."""
-    if not plain and any(sign in text for sign in SIGNS):
-        return view_of(text)
-    return View(raw=text, text=text, inner=text)
-
-
 def view_of(text: str) -> View:
     """Returns what a reader sees of a text."""
     reading = _Reading()

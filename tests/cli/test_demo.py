@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import io
 import re
-from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
@@ -84,16 +83,6 @@ def test_a_real_model_sees_pseudonyms_too(provider, monkeypatch):
     flat = " ".join(shown().split())
     assert [word for word in PRIVATE if word in seen[0]] == []
     assert "the user reads I am Maria Lopez" in flat
-
-
-def test_the_model_is_named_or_of_the_package(without_models, monkeypatch, tmp_path):
-    assert demo_model.demo_model() is None
-    (tmp_path / "small.gguf").touch()
-    spec = SimpleNamespace(origin=str(tmp_path / "__init__.py"))
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: spec)
-    assert vars(demo_model.demo_model())["_options"] == {"gguf_file": "small.gguf"}
-    monkeypatch.setenv(demo_model.VARIABLE, "folder")
-    assert vars(demo_model.demo_model())["_folder"] == "folder"
 
 
 def test_a_model_answers_by_its_own_template(monkeypatch, tmp_path):

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.cases import over
 from support.contract import Probe, ToolCall
 
 import dp_middleware as dp
@@ -106,7 +107,7 @@ def test_files(sanitizer, tmp_path, monkeypatch):
     assert Path("back.csv").read_text() == tickets
 
 
-@pytest.mark.parametrize("page", PAGES)
+@over("page", PAGES)
 def test_links_lead_somewhere(page):
     """To pages and headings ``make docs`` looks; here to tests, and to what is not a page."""
     text = (DOCS / page).read_text("utf-8")

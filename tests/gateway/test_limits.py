@@ -1,7 +1,5 @@
 """Rate, room and size."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -58,12 +56,6 @@ async def test_room():
         raise AssertionError
     with gate:
         pass
-
-
-@pytest.mark.asyncio
-async def test_a_body_in_pieces():
-    body = request(b'{"a": ', b"1}")
-    assert await body_of(body, Limits(body_bytes=20)) == {"a": 1}
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """The way of one request through the library: how many files it crosses, and how often."""
 
-from __future__ import annotations
-
 from starlette.testclient import TestClient
 from support.contract import OpenAIServer
 from support.gateway import KEYS, MODEL, releases, settings

@@ -1,7 +1,7 @@
 """Texts are found again at the boundaries of words, in any case, whatever comes in pieces."""
 
-import pytest
 from hypothesis import given, strategies as st
+from support.cases import over
 from support.entities import mapping_of
 
 from dp_middleware.pseudonyms.json_pieces import restore
@@ -19,8 +19,8 @@ def found(text, *texts):
     return [text[match.start : match.end] for match in names(*texts).find(text)]
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
+@over(
+    "text, expected",
     [
         ("Elena Novak's", ["Elena Novak"]),
         ("ELENA\n  novak", ["ELENA\n  novak"]),  # any case, any blanks

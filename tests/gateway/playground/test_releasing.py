@@ -8,6 +8,7 @@ import logging
 
 import pytest
 from hypothesis import given, settings, strategies as st
+from support.cases import over
 from support.playground import CHOICES, TEXT, client, playground
 
 import dp_middleware as dp
@@ -122,8 +123,8 @@ def test_what_takes_long_is_told_to_the_page(made):
     assert client(made).get("/playground/progress").json() == {"doing": ""}
 
 
-@pytest.mark.parametrize("route", ["preview", "release"])
-@pytest.mark.parametrize(
+@over("route", ["preview", "release"])
+@over(
     "wrong",
     [
         {"text": ""},

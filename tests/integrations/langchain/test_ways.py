@@ -1,7 +1,5 @@
 """How many files of the library and of the adapter a call of a head crosses."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

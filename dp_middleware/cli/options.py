@@ -37,44 +37,34 @@ class Keep(StrEnum):
     punctuation = "punctuation"
 
 
-class FallbackName(StrEnum):
-    """What a rewrite releases if no candidate is left."""
+class OnLanguageName(StrEnum):
+    """What happens to a text in a language whose names the detector does not know."""
 
-    abstain = "abstain"
-    sanitized = "sanitized"
-
-
-class SensitivityName(StrEnum):
-    """How far a token may move the score of a candidate."""
-
-    candidates = "candidates"
-    paper = "paper"
-    naive = "naive"
-
-
-class OutputFormat(StrEnum):
-    """How rows of a ledger are exported."""
-
-    jsonl = "jsonl"
-    csv = "csv"
+    refuse = "refuse"
+    warn = "warn"
+    let = "pass"
 
 
 CHOICES: dict[str, type[StrEnum]] = {
     "--space": SpaceName,
     "--unit": UnitName,
     "--keep": Keep,
-    "--fallback": FallbackName,
-    "--sensitivity": SensitivityName,
-    "--format": OutputFormat,
+    "--on-language": OnLanguageName,
 }
 """What an option takes, for its error: releases of Typer differ in where they keep it."""
 
-MODEL_FORMS = "openai:MODEL, openai:MODEL@URL, ollama:MODEL or hf:PATH"
+MODEL_FORMS = "openai:MODEL, openai:MODEL@URL or ollama:MODEL"
 
 Words = Annotated[
     list[str] | None, typer.Argument(metavar="TEXT", help="The text; - or nothing: standard input.")
 ]
 File = Annotated[Path | None, typer.Option("--file", "-f", help="Read the text from a file.")]
+OnLanguage = Annotated[
+    OnLanguageName,
+    typer.Option(
+        "--on-language", help="What happens to a text in a language whose names are not known."
+    ),
+]
 Epsilon = Annotated[
     float,
     typer.Option("--epsilon", "-e", help="Nats per token, sentence or text, certified exactly."),

@@ -65,6 +65,7 @@ def pseudonymize(
     pass_empty: Annotated[
         bool, typer.Option("--pass-empty", help="Let a text out in which nothing is found.")
     ] = False,
+    on_language: options.OnLanguage = options.OnLanguageName.refuse,
     ledger: options.Ledger = None,
     limit: options.Budget = None,
     subject: options.Subject = None,
@@ -86,11 +87,14 @@ def pseudonymize(
         terms: dict[str, Any] = {"kinds": _known(kind), "subject": whose}
         terms["rest"], terms["allow"] = ("common" if common_words else None), allow or ()
         terms["sanitizer"] = None if perturb is None else dp.sanitizer(perturb)
+        empty = "pass" if pass_empty else "raise"
         if (ledger, limit, subject) != (None, None, None):
             terms["ledger"] = show.open_ledger(ledger, limit)
-        pseudonyms = dp.Pseudonyms(on_empty="pass" if pass_empty else "raise", **terms)
+        terms["on_language"], terms["on_empty"] = on_language.value, empty
+        pseudonyms = dp.Pseudonyms(**terms)
         session = opened(pseudonyms, mapping, key)
-    with working("finding and drawing"), withheld(UNREADABLE, OSError, sqlite3.Error):
+    loading = working("loading names, 1 s; finding and drawing")
+    with loading, withheld(UNREADABLE, OSError, sqlite3.Error):
         release = session.release_once("user", given, conversation=conversation)
     if as_json:
         show.data(show.release_data(release, pseudonyms))
@@ -192,6 +196,7 @@ def _summary(release: dp.Release, pseudonyms: dp.Pseudonyms, *, kept: bool) -> N
         ("epsilon", epsilon),
         ("guarantee", str(certificate.adjacency)),
         ("as it was", f"{release.tokens_verbatim} of {release.tokens_total} {signs}"),
+        show.cost(release, pseudonyms),
         *(("public", sentence) for sentence in certificate.assumptions),
         ("originals", originals),
         *show.standing(pseudonyms),

@@ -63,6 +63,7 @@ def sanitize_file(
             help="Of pseudonyms: each row has its own, and nobody can put originals back.",
         ),
     ] = False,
+    on_language: options.OnLanguage = options.OnLanguageName.refuse,
     workers: Annotated[int, typer.Option("--workers", help="Processes.")] = 1,
     id: Annotated[
         str | None,
@@ -73,13 +74,6 @@ def sanitize_file(
         typer.Option("--subject", metavar="COLUMN", help="Says whose budget a row is charged to."),
     ] = None,
     payer: options.Payer = None,
-    extras: Annotated[
-        bool, typer.Option("--extras", help="Add the columns dp_tokens and dp_epsilon.")
-    ] = False,
-    rejects: Annotated[
-        Path | None,
-        typer.Option("--rejects", help="Copy broken rows here, as they are, and go on."),
-    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Check the file and tell what would be charged.")
     ] = False,
@@ -95,7 +89,7 @@ def sanitize_file(
     settings, names = replace(settings, subject=charged_to), named(column, columns, source)
     releaser: Any = None
     if pseudonyms:
-        sanitizer: Any = _pseudonyms(settings, pattern)
+        sanitizer: Any = _pseudonyms(settings, pattern, on_language.value)
         kept = target.with_name(f"{target.name}.mapping") if mapping is None else mapping
         if not (rows_apart or dry_run):
             releaser = opened(sanitizer, kept, key)
@@ -122,8 +116,6 @@ def sanitize_file(
             workers=workers,
             id=id,
             subject=subject,
-            extras=extras,
-            rejects=rejects,
             dry_run=dry_run,
             progress=lambda done, total: bar.update(task, completed=done, total=total),
         )
@@ -152,7 +144,9 @@ def named(column: list[str] | None, columns: str | None, source: Path) -> dict[s
     return {name: kind for name, _, kind in pairs}
 
 
-def _pseudonyms(settings: PrivacyOptions, patterns: list[str] | None) -> dp.Pseudonyms:
+def _pseudonyms(
+    settings: PrivacyOptions, patterns: list[str] | None, on_language: Any
+) -> dp.Pseudonyms:
     """Of all that is found, and of what the patterns name."""
     charged = (settings.ledger, settings.budget, settings.subject)
     if replace(settings.uncharged(), metric_budget=None) != PrivacyOptions():
@@ -167,24 +161,25 @@ def _pseudonyms(settings: PrivacyOptions, patterns: list[str] | None) -> dp.Pseu
     if charged != (None, None, None):
         terms["ledger"] = show.open_ledger(settings.ledger, settings.budget)
     with working("loading lists and models"):
-        return dp.Pseudonyms(on_empty="pass", also=also, **terms)
+        return dp.Pseudonyms(on_empty="pass", on_language=on_language, also=also, **terms)
 
 
 def _rows(report: Report, words: str) -> list[tuple[str, str]]:
-    nats = f"{show.nats(report.epsilon)} nats {words}"
+    charged = "charged" if report.subjects else "a ledger would be charged"
+    nats = f"{charged} {show.nats(report.epsilon)} nats {words}"
     if report.subjects > 1:
         most = show.nats(report.epsilon_per_subject)
-        nats += f", {most} of the subject that pays most of {report.subjects}"
+        nats += f", {most} to the subject that pays most of {report.subjects}"
     again = f", at most {report.charged_again} charged again" if report.charged_again else ""
     tokens = f", {report.tokens} tokens" if report.tokens else ""
     return [
-        ("rows", f"{report.rows}, {report.broken} broken"),
+        ("rows", str(report.rows)),
         ("texts", f"{report.texts}{tokens}"),
         *(
             (what, ", ".join(f"{n} {name}" for name, n in counts.items()) or "nothing")
             for what, counts in (("replaced", report.replaced), ("as they were", report.unchanged))
             if counts
         ),
-        ("cost", nats if report.subjects else f"{nats}; no ledger is charged"),
+        ("cost", nats),
         ("chunks", f"{report.chunks}, {report.resumed} from an earlier run{again}"),
     ]

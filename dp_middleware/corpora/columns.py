@@ -35,7 +35,7 @@ TOKENS, EPSILON = "dp_tokens", "dp_epsilon"
 
 @dataclass(frozen=True, kw_only=True)
 class Columns:
-    """Which columns of a table are released, with what, and who pays.
+    """Says which columns of a table are released, with what, and who pays.
 
     A sanitizer charges each subject of a chunk once, for all its texts there, before the first
     draw: epsilon for each text, as everywhere. Pseudonyms charge text by text; a row has
@@ -91,7 +91,7 @@ class Columns:
         if isinstance(releaser, Sanitizer):
             own += [sorted(releaser.policy.kept), repr(releaser.context), repr(releaser.encoder)]
         else:
-            own += [releaser.on_empty, sorted(self.kinds.items())]
+            own += [releaser.on_empty, releaser.on_language, sorted(self.kinds.items())]
         if scope is not None:
             own += [getattr(scope, "__qualname__", type(scope).__qualname__)]
         told = json.dumps([releaser.certificate.fingerprint, *own])

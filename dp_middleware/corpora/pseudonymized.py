@@ -14,8 +14,9 @@ from dp_middleware.corpora.chunks import chunk_key
 from dp_middleware.corpora.rows import Chunk, Format
 from dp_middleware.privacy.releases import Release
 from dp_middleware.pseudonyms.detection import Entity
+from dp_middleware.pseudonyms.json_pieces import restore
 from dp_middleware.pseudonyms.kinds import Label
-from dp_middleware.pseudonyms.mapping import Mapping, Pair, restore
+from dp_middleware.pseudonyms.mapping import Mapping, Pair
 from dp_middleware.pseudonyms.pseudonyms import Pseudonyms
 from dp_middleware.pseudonyms.releasing import seen
 from dp_middleware.pseudonyms.rewriting import Mention, PseudonymDraft, places_of

@@ -58,8 +58,6 @@ def restore_file(
         nonlocal changed
         done = 0
         for chunk in file.chunks():
-            for number, reason, _ in chunk.broken:
-                raise ParameterError(f"expected whole rows, got {reason} in row {number}")
             cells = {name: chunk.cells[name].to_pylist() for name in file.private}
             with session.opened() as mapping:
                 if mapping.is_new:

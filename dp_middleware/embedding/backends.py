@@ -20,7 +20,7 @@ Encode = Callable[[list[str]], ArrayLike]
 
 
 class Backend(Protocol):
-    """What turns texts into vectors. Equal backends share a worker, so they are hashable."""
+    """What turns texts into vectors. Equal backends share a model, so they are hashable."""
 
     @property
     def batch(self) -> int:
@@ -29,7 +29,7 @@ class Backend(Protocol):
     def open(self) -> Encode:
         """Load the model; returns a function from a list of texts to (n, d) numbers.
 
-        The worker's thread calls both, one call at a time.
+        Both are called by one thread at a time.
         """
 
 
@@ -133,8 +133,8 @@ class SentenceModel:
 class Given:
     """An object of the caller's own with ``encode(texts)``, such as a sentence-transformers model.
 
-    Two of these are equal if they are around the same object, so its services share a worker, and
-    its calls come from one thread, one at a time.
+    Two of these are equal if they are around the same object, so its services share it, and its
+    calls come one at a time.
 
     Attributes:
         inner: The object.

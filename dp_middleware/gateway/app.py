@@ -36,7 +36,7 @@ _LOOPBACK = ("127.0.0.1", "::1")
 
 
 def create_app(settings: Settings, *, releases: Releases = releases_of) -> ASGIApp:
-    """The gateway as an ASGI application.
+    """Makes the gateway as an ASGI application.
 
     Args:
         settings: The operator's.

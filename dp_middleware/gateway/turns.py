@@ -130,7 +130,7 @@ def headers_of(call: Call, exchange: Exchange, seconds: float) -> dict[str, str]
     private = [r for r in exchange.releases if r.certificate.mechanism not in _PUBLIC]
     draws = len(exchange.receipt.charged)
     nats = math.fsum(certificate.epsilon for certificate in exchange.receipt.charged)
-    spent = math.fsum(release.spent for release in private)  # on these texts, all of each
+    spent = math.fsum(release.spent for release in private)
     count_releases(call.gateway, draws, nats, seconds)
     account = {
         "policy": call.policy_name,
@@ -138,7 +138,8 @@ def headers_of(call: Call, exchange: Exchange, seconds: float) -> dict[str, str]
         "tokens": sum(release.tokens_total for release in private),
         "verbatim": sum(release.tokens_verbatim for release in private),
         "draws": draws,
-        "nats": nats if math.isfinite(nats) else "inf",
+        "spent": spent if math.isfinite(spent) else "inf",
+        "charged": nats if math.isfinite(nats) else "inf",
         "created": int(time.time()),
     }
     headers = {
@@ -149,8 +150,8 @@ def headers_of(call: Call, exchange: Exchange, seconds: float) -> dict[str, str]
         "x-dp-tokens": str(account["tokens"]),
         "x-dp-tokens-verbatim": str(account["verbatim"]),
         "x-dp-draws": str(draws),
-        "x-dp-charged-nats": f"{nats:.6g}",
         "x-dp-spent-nats": f"{spent:.6g}",
+        "x-dp-charged-nats": f"{nats:.6g}",
     }
     if call.gateway.ledger is not None:
         remaining = exchange.receipt.remaining  # after the charge; if there was none, ask

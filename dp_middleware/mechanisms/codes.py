@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 
 from dp_middleware import _validate
 from dp_middleware._waits import told
-from dp_middleware.embedding.service import apart
 from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms.kernels import pursuit, units
 from dp_middleware.mechanisms.text_mechanisms import Encoder
@@ -183,12 +182,11 @@ class UnitCode(PublicCode):
 
         A greedy pursuit of the encoder's vector of the text, which is encoded by itself.
         """
-        alone = apart(encoder)
 
         def encode(some: Sequence[Sequence[int]]) -> NDArray[np.float32]:
-            return alone([self._join(numbers) for numbers in some])
+            return encoder.encode([self._join(numbers) for numbers in some])
 
-        (target,) = alone([text.encode("utf-8", "replace").decode()])
+        (target,) = encoder.encode([text.encode("utf-8", "replace").decode()])
         target = np.nan_to_num(np.asarray(target, np.float32), posinf=0.0, neginf=0.0)
         vectors = _vectors(encoder, self.units)
         place = 0  # the units are its digits to the base M
@@ -270,7 +268,7 @@ class MixtureCode(PublicCode):
             own = (one for one in answers if share * code.weight(one) >= least)
             found += [one for one in (next(own, None),) if one is not None]
         if encoder is not None and len(found) > 1:
-            raw, *rows = apart(encoder)([text.encode("utf-8", "replace").decode(), *found])
+            raw, *rows = encoder.encode([text.encode("utf-8", "replace").decode(), *found])
             scores = np.nan_to_num(np.array(rows) @ raw)
             found = [found[k] for k in np.argsort(-scores, kind="stable")]
         yield from found

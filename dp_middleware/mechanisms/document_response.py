@@ -18,7 +18,7 @@ from dp_middleware.sampling.response import Response
 
 @dataclass(frozen=True, kw_only=True)
 class DocumentResponse(TextMechanism):
-    """Release the T public units that together come closest to a text, or any T units.
+    """Releases the T public units that together come closest to a text, or any T units.
 
     Of all M^T sequences of units in a public list, the one that a greedy pursuit finds for the
     encoder's vector of the text has the weight e^epsilon, all others have the weight 1.

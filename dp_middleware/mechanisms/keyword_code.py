@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_middleware import _validate
-from dp_middleware.embedding.service import apart
 from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms.codes import PublicCode
 from dp_middleware.mechanisms.text_mechanisms import Encoder
@@ -135,7 +134,7 @@ class KeywordCode(PublicCode):
     def search(self, text: str, least: Fraction, encoder: Encoder | None) -> Iterator[str]:
         """Yields the bag that a greedy search ends with, then those on its way."""
         own = _OwnWords(self, text, least)
-        bags = own.rarest() if encoder is None else own.nearest(text, apart(encoder))
+        bags = own.rarest() if encoder is None else own.nearest(text, encoder.encode)
         yield from reversed([self.written(bag) for bag in bags])
 
     def written(self, bag: Iterable[str]) -> str:

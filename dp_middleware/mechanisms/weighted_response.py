@@ -26,7 +26,7 @@ def default_code(epsilon: float) -> PublicCode:
 
 @dataclass(frozen=True, kw_only=True)
 class WeightedResponse(TextMechanism):
-    """Release the text that a search finds in a public code, or a draw from the code.
+    """Releases the text that a search finds in a public code, or a draw from the code.
 
     mu is the code's public distribution over texts, y*(x) what its search finds for the text x,
     of mass mu(y*) >= W. With a probability of lambda y* is released, else a draw from mu; where

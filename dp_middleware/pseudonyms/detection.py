@@ -45,7 +45,7 @@ class Entity(NamedTuple):
 
 
 def entities_of(text: str, detector: Any, kinds: Collection[str] | None = None) -> list[Entity]:
-    """The entities of a text, sorted and disjoint, without blanks at their ends.
+    """Returns the entities of a text, sorted and disjoint, without blanks at their ends.
 
     Where results overlap, a secret wins, then a kind whose pattern is checked (an e-mail address,
     an IBAN), then one that words beside it tell (an age, an id), the longest, the first. What

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Hashable, Mapping
+from difflib import get_close_matches
 from functools import lru_cache
 from types import MappingProxyType
 
@@ -107,6 +108,18 @@ KNOWN = tuple(_LABELS)
 def is_known(kind: str) -> bool:
     """Whether a kind is one that the table has, and so surely no other kind under another name."""
     return kind in _LABELS
+
+
+def refuse_slips(kinds: Collection[str]) -> None:
+    """Refuses a kind that is spelled almost as one of the table: nothing of that would be found.
+
+    Raises:
+        ParameterError: One is.
+    """
+    for kind in sorted(kinds):
+        near = [] if is_known(kind) else get_close_matches(kind, _LABELS, n=1, cutoff=0.8)
+        if near:
+            raise ParameterError(f"expected a kind, got {kind!r}; did you mean {near[0]!r}?")
 
 
 def kinds_of(labels: Collection[str]) -> frozenset[str]:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal, NoReturn, get_args
 
 from dp_middleware import _validate
 from dp_middleware.errors import CannotCalibrate, ParameterError
 from dp_middleware.privacy.releases import Ledger, check_payer
 from dp_middleware.pseudonyms.beside import without_ledger
 from dp_middleware.pseudonyms.common import Word
-from dp_middleware.pseudonyms.detectors.ours import Strictness, default
+from dp_middleware.pseudonyms.detectors.languages import OnLanguage
+from dp_middleware.pseudonyms.detectors.ours import Detector, Strictness, default
 from dp_middleware.pseudonyms.kinds import Kind, Kinds, default_kinds
-from dp_middleware.pseudonyms.labels import kind_of
+from dp_middleware.pseudonyms.labels import VALIDATED, kind_of, refuse_slips
 from dp_middleware.pseudonyms.lists import Also, Lists, What, lists_of
 from dp_middleware.pseudonyms.releasing import PseudonymReleaser
 from dp_middleware.pseudonyms.session import PseudonymSession
@@ -47,6 +48,10 @@ class Pseudonyms(PseudonymReleaser):
         on_empty: What happens to a text in which nothing is found, and which no sanitizer
             perturbs: ``"raise"``, or ``"pass"``: it goes out as it is.
         strictness: Of the default detector: ``"precise"``, ``"balanced"`` or ``"safe"``.
+        on_language: What happens to a text whose rest goes out, in a language whose names the
+            default detector does not know: ``"refuse"``; ``"warn"``: it is logged, and a note of
+            the certificate; ``"pass"``: the latter alone. Default ``"refuse"``; with another
+            detector, or only ``kinds`` that are told by their signs, nothing is judged.
         rest: ``"common"``: of the rest of the text only words of a public list of English and
             signs go out; every other word and number becomes a label. Default: all of it goes out.
         allow: What is never replaced, and so public: texts, found in any case where words end,
@@ -69,6 +74,7 @@ class Pseudonyms(PseudonymReleaser):
         on_empty: OnEmpty = "raise",
         *,
         strictness: Strictness = "balanced",
+        on_language: OnLanguage | None = None,
         rest: Rest = None,
         allow: Iterable[What] = (),
         also: Also = (),
@@ -76,6 +82,8 @@ class Pseudonyms(PseudonymReleaser):
         subject: str | None = None,
     ) -> None:
         _validate.one_of(("raise", "pass"), on_empty=on_empty)
+        if on_language is not None:
+            _validate.one_of(get_args(OnLanguage), on_language=on_language)
         if rest is not None:
             _validate.one_of(("common",), rest=rest)
         if rest is not None and sanitizer is not None:
@@ -86,6 +94,10 @@ class Pseudonyms(PseudonymReleaser):
         if rest is not None:
             self.kinds[Word.name] = Word()
         self._detector = default(self._asked, strictness) if detector is None else detector
+        if on_language is None and isinstance(self._detector, Detector):
+            on_language = "refuse"
+        is_any = self._asked is not None and self._asked <= VALIDATED | {"secret"}
+        self.on_language = None if is_any or rest or sanitizer else on_language
         self.sanitizer = without_ledger(sanitizer)
         own = (None, None) if sanitizer is None else (sanitizer.ledger, sanitizer.subject)
         self.ledger = own[0] if ledger is None else ledger
@@ -153,5 +165,6 @@ def _chosen(kinds: Iterable[str | Kind] | None) -> tuple[Kinds, frozenset[str] |
     names = {kind_of(kind) for kind in asked if not isinstance(kind, Kind)} | set(own)
     if not names:
         raise ParameterError("expected at least one kind, as a name or an instance of Kind")
+    refuse_slips(names - set(own))
     chosen = Kinds((name, own.get(name) or laws[name]) for name in names)
     return chosen, frozenset(names)

@@ -21,6 +21,7 @@ from dp_middleware.pseudonyms.addresses import Hosts
 from dp_middleware.pseudonyms.beside import read_rest, release_rest
 from dp_middleware.pseudonyms.common import only_common
 from dp_middleware.pseudonyms.detection import entities_in
+from dp_middleware.pseudonyms.detectors.languages import OnLanguage, on_unknown
 from dp_middleware.pseudonyms.guarantee import certificate_of
 from dp_middleware.pseudonyms.json_pieces import JsonRestorer
 from dp_middleware.pseudonyms.kinds import Kinds
@@ -51,6 +52,7 @@ class PseudonymReleaser(Payer):
         kinds: The laws, by name.
         sanitizer: Perturbs the rest of a text; ``None``: the rest is public.
         on_empty: What happens to a text in which nothing is found: ``"raise"`` or ``"pass"``.
+        on_language: What happens to one in a language that is not known; ``None``: nothing.
         rest: ``"common"``: of the rest only common words go out.
     """
 
@@ -58,6 +60,7 @@ class PseudonymReleaser(Payer):
     kinds: Kinds
     sanitizer: Sanitizer | None
     on_empty: str
+    on_language: OnLanguage | None
     rest: str | None
     _asked: frozenset[str] | None
     _detector: Any
@@ -130,12 +133,16 @@ class PseudonymReleaser(Payer):
         Raises:
             BudgetExhausted: From the ledger; nothing was drawn.
             NothingFound: Nothing was found, and ``on_empty`` is ``"raise"``.
+            UnknownLanguage: See ``on_language``.
         """
         alone = self.sanitizer is None
         draft = draft.complete(mapping, public=alone)
         if self.rest is not None:
             draft = only_common(draft)
-        elif alone and self.on_empty == "raise" and draft.text.strip() and not draft.places:
+        outside = "\n".join(draft.text[start:end] for start, end in draft.gaps)
+        notes = on_unknown(outside, self.on_language) if self.on_language else ()
+        is_bare = alone and self.rest is None and not draft.places
+        if is_bare and self.on_empty == "raise" and draft.text.strip():
             raise NothingFound(
                 "expected a text in which the detector finds something, got one in which it finds "
                 'nothing and which would go out as it is; on_empty="pass" allows that'
@@ -159,9 +166,9 @@ class PseudonymReleaser(Payer):
         text = draft.filled(written, 0, len(draft.text), draft.view)
         release = Release(
             text=text,
-            certificate=certificate,
+            certificate=certificate.assuming(notes) if notes else certificate,
             tokens_total=count(text),  # not of the values: how many words they have is private
-            tokens_verbatim=count("\n".join(draft.text[start:end] for start, end in draft.gaps)),
+            tokens_verbatim=count(outside),
             for_values=near * priced.epsilon,
         )
         return release, used

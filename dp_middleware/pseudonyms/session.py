@@ -20,7 +20,7 @@ from dp_middleware.pseudonyms.seal import Seal
 
 
 class PseudonymSession(MappedSession):
-    """A session whose releases have pseudonyms, and which restores what comes back.
+    """Releases with pseudonyms, as a session does, and restores what comes back.
 
     In a conversation one value has one pseudonym and two values never have the same; what is
     restored in a conversation is of that conversation alone. The mapping is in memory, or with

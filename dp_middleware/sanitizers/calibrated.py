@@ -42,7 +42,7 @@ def sanitizer(
     ledger: Ledger | None = None,
     subject: str | None = None,
 ) -> Sanitizer:
-    """A sanitizer whose *certified* epsilon per token is the one asked for.
+    """Makes a sanitizer whose *certified* epsilon per token is the one asked for.
 
     Args:
         epsilon: Nats per token occurrence, or per text for a mechanism of whole texts; the
@@ -94,7 +94,7 @@ def document_sanitizer(
     ledger: Ledger | None = None,
     subject: str | None = None,
 ) -> Sanitizer:
-    """A sanitizer that releases words for a whole text, of which nothing is public.
+    """Makes a sanitizer that releases words for a whole text, of which nothing is public.
 
     epsilon is for any text against any other, however long: nothing composes over tokens. From 40
     nats on a release is mostly some rare words of the text itself, below them public words and
@@ -129,7 +129,7 @@ def class_preserving(
     space: EmbeddingSpace | None = None,
     classes: Sequence[Hashable] | None = None,
 ) -> Sanitizer:
-    """A sanitizer that releases every token as one of its class, calibrated within classes.
+    """Makes a sanitizer that releases every token as one of its class, calibrated within classes.
 
     **The class of every token is public**: that a position holds a three-digit number, a month or
     a given name goes out as it is, and epsilon is about which one. In a small class that is few

@@ -136,7 +136,7 @@ class Head(ReleasedCalls, Runnable[Any, Any]):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PrivateHead(Head):
-    """First step of a chain; what stands to its right receives released text only.
+    """Stands first in a chain; what stands to its right receives released text only.
 
     ``PrivateHead(sanitizer, keys=["question"]) | prompt | model | parser`` is again a PrivateHead.
     Every call releases its input in a plain function call, without callbacks, and then runs the

@@ -44,7 +44,7 @@ def device(request, monkeypatch):
         yield found
 
 
-def test_a_device_calibrates_and_bounds_delta_as_the_host_does(device):
+def test_a_device_calibrates_and_bounds_ranges_as_the_host_does(device):
     here = random_space(tokens=40, seed=4)
     there = dp.EmbeddingSpace(here.vocabulary, here.vectors, device=str(device))
     ours, theirs = (
@@ -55,9 +55,8 @@ def test_a_device_calibrates_and_bounds_delta_as_the_host_does(device):
     labels = dp.Adjacency.within((np.arange(len(here)) % 2).tolist())
     noise = [dp.certify(dp.MetricNoise(eta=3.0), s, adjacency=labels) for s in (here, there)]
     assert noise[0].epsilon == pytest.approx(noise[1].epsilon, abs=1e-9)
-    for method in ("exact", "bound"):
-        curves = [dp.delta_curve(ours, s, [0.5, 1.0], method=method) for s in (here, there)]
-        assert curves[0].deltas == pytest.approx(curves[1].deltas, abs=1e-9)
+    ranges = [dp.bounded_range(ours, space) for space in (here, there)]
+    assert ranges[0] == pytest.approx(ranges[1], abs=1e-9)
 
 
 class _Largest(TorchFunctionMode):

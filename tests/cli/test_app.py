@@ -121,7 +121,7 @@ app()
         (("sanitise",), "did you mean sanitize?"),
         (("sanitize", "x", "--epsilom", "1"), "did you mean --epsilon?"),
         (("sanitize", "x", "--epsilom", "1"), "no such option --epsilom of sanitize;"),
-        (("sanitize", "x", "--rejects", "1"), "--rejects of sanitize; it is one of sanitize-file."),
+        (("sanitize", "x", "--dry-run"), "--dry-run of sanitize; it is one of sanitize-file."),
         (("chat", "x", "--quickly"), "no such option of chat; expected one of --"),
         (("sanitize", "x", "-m", "nearest-respons"), "did you mean nearest-response?"),
         (("attack", "bayse", "x"), "did you mean bayes?"),

@@ -36,16 +36,16 @@ def evaluated(tmp_path, *arguments):
     return run("evaluate", str(data), *options, "--out", str(tmp_path / "out"), *arguments)
 
 
-def test_evaluate_shows_a_line_each_and_writes_four_files(tmp_path):
+def test_evaluate_shows_a_line_each_and_writes_three_files(tmp_path):
     result = evaluated(tmp_path)
     assert result.exit_code == 0, result.output
     told = flat(result.stdout)
     assert "token-exponential" in told
     assert "infinite" in told  # custext
-    assert f"6 rows; report: {tmp_path / 'out' / 'report.html'}" in told
+    assert f"6 rows: {tmp_path / 'out' / 'table.csv'}" in told
     names = {file.name for file in (tmp_path / "out").iterdir() if file.is_file()}
-    assert names == {"table.csv", "table.json", "table.parquet", "report.html"}
-    assert CANARY not in (tmp_path / "out" / "report.html").read_text()
+    assert names == {"table.csv", "table.json", "table.parquet"}
+    assert CANARY not in (tmp_path / "out" / "table.csv").read_text()
 
 
 @pytest.mark.parametrize("nominal", [False, True])

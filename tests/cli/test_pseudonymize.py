@@ -55,6 +55,7 @@ def test_the_summary_is_on_stderr_and_true():
     assert "guarantee one value replaced by another of its public kind and shape" in said
     assert re.search(r"as it was \d+ of \d+ words and signs", said)
     assert "what the detector does not find is public and goes out as it is" in said
+    assert re.search(r"spends [1-9] nats on this text; there is no ledger: nothing is", said)
     assert "kept of each email: " in said
     assert "kept of each amount: currency, number of digits" in said
     assert "originals" in said
@@ -66,7 +67,9 @@ def test_the_summary_is_on_stderr_and_true():
 
 def test_json():
     document = json.loads(pseudonymize("Mirela Tamburi in Berlin", "--json", code=0).stdout)
-    assert set(document) == {"text", "tokens_total", "tokens_verbatim", "certificate"}
+    numbers = {"tokens_total", "tokens_verbatim", "spent", "charged"}
+    assert set(document) == {"text", "certificate", *numbers}
+    assert (document["spent"], document["charged"]) == (0, 0)
     assert re.fullmatch(r"[\w-]+ [\w-]+ in [\w-]+", document["text"])
     assert document["tokens_verbatim"] == 1
     assert set(document["certificate"]) >= CERTIFICATE
@@ -81,6 +84,20 @@ def test_a_text_in_which_nothing_is_found_is_refused():
     assert pseudonymize("nothing", "--pass-empty", code=0).stdout == "nothing\n"
     error = json.loads(pseudonymize("nothing in here", "--json", code=3).stdout)["error"]
     assert error["type"] == "NothingFound"
+
+
+def test_a_text_in_a_language_that_is_not_known_is_refused():
+    text = "私の名前は田中太郎です。"
+    error = json.loads(pseudonymize(text, "--json", "--pass-empty", code=3).stdout)["error"]
+    assert error["type"] == "UnknownLanguage"
+    assert "in Japanese" in error["message"]
+    assert "--on-language pass" in error["message"]
+    assert text not in error["message"]
+    result = pseudonymize(text, "--pass-empty", "--on-language", "pass", code=0)
+    assert result.stdout == f"{text}\n"
+    assert "public this text is in Japanese" in flat(result.stderr)
+    said = flat(pseudonymize("x", "--on-language", CANARY, code=2).stderr)
+    assert "expected one of refuse, warn, pass" in said
 
 
 def test_kinds(asked):

@@ -19,7 +19,6 @@ LOCAL = ("--extractor", "ollama:x")
 NEEDED = {  # what a command needs before it reads a text
     "sanitize": (),
     "pseudonymize": (),
-    "rewrite": ("--generator", "ollama:x"),
     "chat": ("--remote", "ollama:x", *LOCAL),
     "attack": ("masked-token", "--model", "/nowhere"),
 }

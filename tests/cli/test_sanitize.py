@@ -62,7 +62,7 @@ def test_explain_draws_nothing(monkeypatch):
     table = run("sanitize", "the patient the", "--explain")
     assert table.exit_code == 0
     assert "Do not retry" in flat(table.stdout)
-    assert "spends 30 nats on the text" in flat(table.stdout)
+    assert "spends 30 nats on this text" in flat(table.stdout)
     found = json.loads(run("sanitize", "the patient the", "--explain", "--json").stdout)
     assert [(each["token"], each["count"]) for each in found["alternatives"]] == [
         ("the", 2),

@@ -23,7 +23,6 @@ from transformers import (
 import dp_middleware as dp
 from dp_middleware.contexts import CausalContext
 from dp_middleware.contexts._vocabulary_map import _own_tokens, model_ids
-from dp_middleware.contexts.causal import CausalStream
 from dp_middleware.mechanisms.cape import CapeStrict
 
 WINDOW = 12
@@ -122,25 +121,6 @@ def test_the_stream_says_what_the_full_pass_says(pair, space):
     np.testing.assert_allclose(several.logits()[0], rows[7], atol=1e-4)
 
 
-@pytest.mark.parametrize("asked", [range(30), [0, 4, 5, 29], [20, 29]])
-def test_texts_together_have_the_logits_of_each_alone(pair, space, asked):
-    """Over two moves of the window, whichever texts end on the way: up to 1e-4."""
-    context, lengths = CausalContext(pair), [30, 30, 21, 21, 12, 5, 1]
-    texts = np.random.default_rng(4).integers(0, len(space), (len(lengths), 30))
-    alone = [context.logits(ids, space) for ids in texts]
-    together = context.start_together(space, len(texts))
-    assert isinstance(together, CausalStream)
-    for position in range(30):
-        going = sum(length > position for length in lengths)
-        together.keep(going)
-        if position in asked:
-            some = np.arange(going)[:: -1 - position % 2]
-            expected = [alone[text][position] for text in some]
-            for _ in range(2):  # asking again changes nothing
-                np.testing.assert_allclose(together.logits(some), expected, atol=1e-4)
-        together.append(texts[:going, position])
-
-
 class Bare(torch.nn.Module):
     """A network that says nothing of its parts."""
 
@@ -189,17 +169,16 @@ GEMMA = {
     ids=["gpt-2", "a bias", "sliding windows", "a cap", "no base"],
 )
 def test_the_head_of_a_space_says_what_the_whole_one_says(made, short, network, tokenizer, space):
-    """Or the whole one is used, where there is more to it; streams then go apart."""
+    """Or the whole one is used, where there is more to it."""
     model = made(network, tokenizer)
     context, ids = CausalContext((model, tokenizer)), np.arange(20) % len(space)
-    together = context.start_together(space, 2)
-    assert (context._head is not None) == isinstance(together, CausalStream) == short
+    stream = context.start(space)
+    assert (context._head is not None) == short
     expected = [literal((model, tokenizer), space, ids, position) for position in range(20)]
     np.testing.assert_allclose(context.logits(ids, space), expected, atol=1e-4)
     for position, number in enumerate(ids):
-        rows = together.logits(np.arange(2))
-        np.testing.assert_allclose(rows, [expected[position]] * 2, atol=1e-4)
-        together.append(np.array([number, number]))
+        np.testing.assert_allclose(stream.logits()[0], expected[position], atol=1e-4)
+        stream.append(number)
 
 
 def test_a_stream_never_sees_raw_tokens(folder, space):

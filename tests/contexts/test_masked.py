@@ -181,7 +181,7 @@ def test_a_stream_sees_public_tokens_ahead_and_masks_what_is_to_be_drawn(
     context, mask = MaskedContext(folder), pair[1].mask_token_id
     (numbers,) = texts(space, 22)
     public = np.where(np.arange(22) % 2 == 0, numbers, -1)
-    (stream,) = context.start_among(space, [public])._streams
+    stream = context.start_among(space, public)
     for number in numbers[:place]:
         stream.append(int(number))
     tokens = np.array(own_ids(pair[1], space))[numbers]

@@ -617,16 +617,3 @@ def test_a_twin_for_a_subject_shares_no_release(options: dict[str, Any], tmp_pat
     with pytest.raises(EventRefused):
         bob.release("a", "assistant", "an answer")
     assert len({twin.digest("x") for twin in (talk, ann, bob)}) == 3
-
-
-def test_a_budget_that_is_required_is_neither_charged_nor_reserved(tmp_path: Path) -> None:
-    ledger = dp.PrivacyLedger(f"sqlite:///{tmp_path / 'books.db'}", budget=10.0)
-    sanitizer = dp.Sanitizer(MECHANISM, SPACE, ledger=ledger, subject="ann")
-    most = int(10.0 / sanitizer.certificate.epsilon)
-    sanitizer.require_budget(most)
-    with pytest.raises(dp.BudgetExhausted, match="nothing was charged"):
-        sanitizer.require_budget(most + 1)
-    assert ledger.spent("ann") == 0
-    dp.Sanitizer(MECHANISM, SPACE).require_budget(most + 1)
-    with pytest.raises(ParameterError, match="PrivacyLedger"):
-        session(Charges()).sanitizer.require_budget(1)

@@ -159,23 +159,6 @@ def llama_agent(remote, seen):
     return ask
 
 
-def chat_engine(remote, seen):
-    """A chat engine is one caller's chat; engines of one session are of several."""
-    pytest.importorskip("llama_index.llms.openai")
-    from llama_index.core.chat_engine import SimpleChatEngine
-    from llama_index.core.memory import ChatMemoryBuffer
-    from llama_index_dp_middleware import DPChatEngine
-
-    shared, llm = session(), llama_index_llm(remote.url)
-
-    def ask(history):
-        inner = SimpleChatEngine.from_defaults(llm=llm, memory_cls=ChatMemoryBuffer)
-        engine = DPChatEngine(shared, inner)
-        return [str(engine.chat(text)) for role, text in history if role == "user"][-1]
-
-    return ask
-
-
 def query_engine(remote, seen):
     pytest.importorskip("llama_index.llms.openai")
     from llama_index.core import VectorStoreIndex
@@ -331,7 +314,6 @@ ADAPTERS = [
     llama_chat,
     llama_stream_chat,
     llama_agent,
-    chat_engine,
     query_engine,
     openai_agent,
     openai_agent_stream,

@@ -186,9 +186,9 @@ def test_budgets(tmp_path):
         first = paid.chat(f"{CANARY} one")
         nats = float(first.headers["x-dp-charged-nats"])
         assert float(first.headers["x-dp-budget-remaining"]) == pytest.approx(2.5 - nats, rel=1e-4)
-        assert paid.get("/dp/budget").json()["spent"] == pytest.approx(nats, rel=1e-4)
+        assert paid.get("/dp/budget").json()["charged"] == pytest.approx(nats, rel=1e-4)
         assert paid.get("/dp/budget", "ann2").json() == paid.get("/dp/budget").json()
-        assert paid.get("/dp/budget", "bob").json()["spent"] == 0
+        assert paid.get("/dp/budget", "bob").json()["charged"] == 0
         assert paid.chat(f"{CANARY} one").headers["x-dp-draws"] == "0"
         assert paid.chat("two", client="ann2").status_code == 200
         count = len(paid.upstream.requests)
@@ -201,7 +201,9 @@ def test_budgets(tmp_path):
         assert len(paid.upstream.requests) == count
         assert paid.chat("four", client="bob").status_code == 200
         release = paid.get(f"/dp/releases/{first.headers['x-dp-release-id']}").json()
-        assert release["nats"] == pytest.approx(nats, rel=1e-4)
+        assert release["charged"] == pytest.approx(nats, rel=1e-4)
+        assert release["spent"] == pytest.approx(2 * nats, rel=1e-4)
+        assert float(first.headers["x-dp-spent-nats"]) == pytest.approx(2 * nats, rel=1e-4)
         assert release["certificate"]["method"] == "exact"
         assert (release["messages"], release["draws"], release["tokens"]) == (1, 1, 2)
         for client, name in (("bob", first.headers["x-dp-release-id"]), ("ann", "rel-" + "A" * 90)):
@@ -279,5 +281,5 @@ def test_the_event_loop_never_waits_for_the_ledger(tmp_path, monkeypatch):
             assert not asked.done()
         finally:
             answers.set()
-        assert asked.result().json()["spent"] == 0.0
+        assert asked.result().json()["charged"] == 0.0
         assert httpx.get(f"{charging.root}/readyz", timeout=20).status_code == 200

@@ -52,7 +52,7 @@ def test_texts_are_released_once_and_answers_go_out_again(paid):
     assert refused["action"] == "BLOCKED"
     assert spent() == charged
     assert CANARY not in str([first, later, refused, logs.lines])
-    assert paid.get("/dp/budget").json()["spent"] == 0  # the proxy itself
+    assert paid.get("/dp/budget").json()["charged"] == 0  # the proxy itself
 
 
 def test_users_and_sessions_of_a_proxy_share_no_release(paid):

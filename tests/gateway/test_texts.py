@@ -5,9 +5,13 @@ import sqlite3
 from contextlib import closing
 
 import pytest
+from starlette.testclient import TestClient
 from support.cases import over
-from support.gateway import MODEL, WORDS, running
+from support.contract import OpenAIServer
+from support.gateway import KEYS, MODEL, WORDS, running, settings
 from support.texts import CANARY
+
+from dp_middleware.gateway import create_app
 
 
 def ask(gateway, path, **more):
@@ -63,6 +67,37 @@ def test_what_belongs_to_no_conversation_is_kept_nowhere(tmp_path):
             assert rows == 1
         sessions = hiding.app._app.state.gateway.sessions.sessions.values()
         assert sum(len(session._mappings) for session in sessions) == 1
+
+
+def test_a_language_that_is_not_known_is_refused_with_the_remedy(caplog):
+    pytest.importorskip("onnxruntime", reason="the detector is of the extra detect")
+    text = "Меня зовут Иван Петров, я живу в Москве."
+    user = {"role": "user", "content": "Hi"}
+    bodies = {
+        "/completions": {"prompt": text},
+        "/embeddings": {"input": text},
+        "/responses": {"input": text, "stream": True},
+        "/chat/completions": {"messages": [{"role": "system", "content": text}, user]},
+    }
+    lax = {"mode": "pseudonyms", "on_empty": "pass"}
+    policies = {"default": lax, "warn": {**lax, "on_language": "warn"}}
+    headers = {"authorization": f"Bearer {KEYS['ann']}"}
+    with OpenAIServer(mode="echo") as upstream:
+        options = settings(upstream.url, policies=policies, routes={"/v1/embeddings": "warn"})
+        with TestClient(create_app(options)) as client:
+            answers = {
+                path: client.post(f"/v1{path}", json={"model": MODEL, **body}, headers=headers)
+                for path, body in bodies.items()
+            }
+    assert answers.pop("/embeddings").status_code == 200
+    assert len(upstream.requests) == 1
+    assert "this text is in Cyrillic letters" in caplog.text
+    for answer in answers.values():
+        error = answer.json()["error"]
+        assert (answer.status_code, error["code"]) == (400, "not_released")
+        assert "one in Cyrillic letters" in error["message"]
+        assert 'on_language="pass"' in error["message"]
+        assert "Иван" not in answer.text
 
 
 REFUSED = [

@@ -13,9 +13,8 @@ from support.spaces import random_space, space_of, spaces
 
 import dp_middleware as dp
 from dp_middleware.contexts import Context
-from dp_middleware.mechanisms.drawing import drawer
+from dp_middleware.mechanisms.drawing import FRESH, drawer
 from dp_middleware.mechanisms.kernels import ranking
-from dp_middleware.mechanisms.lockstep import FRESH
 from dp_middleware.sampling import sampler
 from dp_middleware.vocabulary import frequencies
 
@@ -271,19 +270,6 @@ def test_the_unigram_is_english_where_the_vocabulary_is():
     foreign = dp.EmbeddingSpace(dp.Vocabulary([f"{word}q" for word in words]), vectors)
     uniform = mechanism._unigram(foreign)
     assert set(uniform.tolist()) == {1 / 401}
-
-
-def test_the_unigram_of_public_texts():
-    space = space_of([[float(k), 1.0] for k in range(12)])
-    words = space.vocabulary.tokens
-    mechanism = dp.ContextualResponse.tuned(
-        space, epsilon=0.1, texts=[" ".join([words[11]] * 3), f"{words[10]} unheard"]
-    )
-    assert mechanism.unigram == tuple([1.0] * 10 + [2.0, 4.0])
-    assert {10, 11} <= set(mechanism.outputs(space, np.zeros(12)))
-    assert dp.ContextualResponse(epsilon=0.1).outputs(space, np.zeros(12)).tolist() == [*range(8)]
-    with pytest.raises(dp.ParameterError, match="sequence of public texts"):
-        dp.ContextualResponse.tuned(space, epsilon=3.0, texts="one text")
 
 
 @over(

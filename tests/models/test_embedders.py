@@ -7,10 +7,9 @@ import asyncio
 import numpy as np
 import pytest
 from support.contract import Probe
-from support.embedding_server import running, vector
+from support.text_vectors import vector
 
 import dp_middleware as dp
-from dp_middleware.frameworks import EmbeddingServer, embedding_service
 from dp_middleware.models.trust import Location, locate
 
 pytest.importorskip("langchain_core")
@@ -101,12 +100,12 @@ def test_errors_hold_no_text(adapter, call, service, model, probe):
 
 
 def test_adapters_say_where_the_model_runs(service):
-    with running() as server:
-        remote = dp.EmbeddingService.of(EmbeddingServer(server.url, "bge"))
-        for adapter in (ServiceEmbeddings, ServiceEmbedding):
-            assert locate(adapter(service)) == Location()
-            assert locate(adapter(remote)) == Location(hosts=frozenset({"127.0.0.1"}))
-            assert embedding_service(adapter(remote)).encode(["x"]).shape == (1, 6)
+    class Near(Model):
+        location = Location(hosts=frozenset({"127.0.0.1"}))
+
+    for adapter in (ServiceEmbeddings, ServiceEmbedding):
+        assert locate(adapter(service)) == Location()
+        assert locate(adapter(dp.EmbeddingService.of(Near()))) == Near.location
 
 
 def test_no_cache_of_texts(service):

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 from support.cases import over
-from support.chat_models import save_llama
 from support.contract import OpenAIServer
 
 import dp_middleware as dp
@@ -157,32 +155,3 @@ def test_a_missing_package_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setitem(sys.modules, "openai", None)
     with pytest.raises(dp.MissingExtra, match=r"install '\.\[openai\]"):
         open_model("openai:gpt@http://localhost:1", private=False)
-
-
-TEMPLATE = "{% for m in messages %}{{ m.content }} {% endfor %}w9"
-
-
-@pytest.fixture(params=[None, TEMPLATE], ids=["plain", "template"])
-def saved_model(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    save_llama(tmp_path, length=24, template=request.param)
-    return tmp_path
-
-
-def test_transformers_in_process(saved_model: Path) -> None:
-    model = open_model(f"hf:{saved_model}", private=True)
-    assert str(model.location) == "in process"
-    answer = model(QUESTION)
-    assert answer == model(QUESTION) == "".join(model.stream(QUESTION))
-    around = 1 if (saved_model / "chat_template.jinja").exists() else 2  # else "User:" as well
-    assert len(answer.split()) == 24 - (3 + around)
-    require_trusted(model)
-    told = f"the prompt has {30 + around} tokens, the model takes 24"
-    with pytest.raises(dp.ChatError, match=told):
-        model([{"role": "user", "content": "w1 " * 30}])
-
-
-def test_a_model_that_is_asked_again_for_other_answers(saved_model: Path) -> None:
-    varied = open_model(f"hf:{saved_model}", private=False, varied=True)
-    assert len({varied(QUESTION) for _ in range(4)}) == 4  # of 21 ** 18 and more
-    greedy = open_model(f"hf:{saved_model}", private=False)
-    assert len({greedy(QUESTION) for _ in range(4)}) == 1

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, strategies as st
 from support.cases import over
 
+import dp_middleware as dp
 from dp_middleware import scopes
 from dp_middleware.errors import MissingExtra, ParameterError
 from dp_middleware.pseudonyms import detection, detectors
@@ -361,3 +362,11 @@ def test_the_model_of_the_package_index_is_the_one_that_was_checked():
     if english.find_spec(english._REUPLOAD) is None:
         pytest.skip("needs the offline extra")
     assert english.checked(english._REUPLOAD) == english._REUPLOAD
+
+
+@pytest.mark.parametrize("slip", ["persom", "persons", "e-mails", "organizaton"])
+def test_a_slip_in_a_kind_is_refused_with_every_detector(slip):
+    for own in (lambda _: [(0, 5, "person")], detectors.union(lambda _: [], lambda _: [])):
+        with pytest.raises(ParameterError, match="did you mean"):
+            dp.Pseudonyms(own, kinds=[slip])
+    assert dp.Pseudonyms(lambda _: [], kinds=["project"]).kinds.keys() == {"project"}

@@ -61,7 +61,7 @@ def routes(make: Callable[[], Playground], gate: Gate) -> list[Route]:
         return _json({"doing": going_on()})
 
     async def preview(request: Request) -> Response:
-        return _json(await playground().preview(await gate.body(request)))
+        return _json(await playground().preview(await body_of(request, gate.limits)))
 
     async def release(request: Request) -> Response:
         return _json(await playground().release(await body_of(request, gate.limits)))

@@ -259,7 +259,7 @@ def _budget(releaser: Releaser, release: Release, *, is_ahead: bool = False) -> 
         account = releaser.ledger.account(releaser.subject)
     except LedgerError:  # a release that was paid for is not lost
         return f"{paid}; what is left could not be read."
-    paid = f"{paid}, who has spent {nats(account.spent)}; {_left(account.remaining)}."
+    paid = f"{paid}, {nats(account.spent)} in all; {_left(account.remaining)}."
     short = is_ahead and release.charged > account.remaining
     return f"{paid} That is too little: it would be refused." if short else paid
 

@@ -64,7 +64,7 @@ class Cost:
         if isinstance(guarantee, ApproxDP):
             raise IncompatibleGuarantees(
                 "expected a pure, a metric or no guarantee, got ApproxDP: a ledger has no budget "
-                "for delta; compose with dp_middleware.lab.accountant"
+                "for delta; compose with an accountant of your own"
             )
         return cls(kind="pure", scale=PURE, epsilon=integer(epsilon, times))
 

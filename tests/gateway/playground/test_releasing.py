@@ -92,8 +92,8 @@ def test_the_ledger_is_charged_and_its_end_is_said(tmp_path):
     said = [browser.post("/playground/release", json=request(c)) for c in ("words", "both")]
     assert [answer.json()["budget"] for answer in said] == [
         f"This release spends {on} nats on this text. Charged 3 nats to playground, "
-        f"who has spent {spent}; {left} remain."
-        for on, spent, left in ((42, 3, 4), (33, 6, 1))
+        f"{charged} in all; {left} remain."
+        for on, charged, left in ((42, 3, 4), (33, 6, 1))
     ]
     last = browser.post("/playground/release", json=request("text"))
     assert (last.status_code, last.json()["error"]["code"]) == (429, "insufficient_quota")

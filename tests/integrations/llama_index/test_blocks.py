@@ -16,7 +16,6 @@ from llama_index.core.prompts import PromptTemplate
 from llama_index.core.schema import NodeWithScore, TextNode
 from llama_index_dp_middleware import (
     DPLLM,
-    DPChatEngine,
     DPNodePostprocessor,
     DPQueryEngine,
     DPQueryTransform,
@@ -26,13 +25,12 @@ from llama_index_dp_middleware import (
 )
 from pydantic import BaseModel
 from support.contract import ToolCall
-from support.llama_index import MODEL, index_of, said, simple_chat, told, user
+from support.llama_index import MODEL, index_of
 
 import dp_middleware as dp
 
 PROMPT = PromptTemplate("w1x {topic}")
 TEXT = "w1x w2x"
-SORRY = "the budget is spent"
 
 
 class Found(BaseModel):
@@ -121,56 +119,3 @@ def test_what_is_no_epsilon_is_refused(wrong):
 def test_a_subject_has_a_name(wrong):
     with pytest.raises(dp.ParameterError, match="subject"), subject(wrong):
         pass
-
-
-def test_a_chat_engine_keeps_the_histories_apart(probe):
-    inner = simple_chat(probe.llama_openai())
-    engine = DPChatEngine(probe.session(), inner, extractor=probe.extractor)
-    with subject("ann"):
-        engine.chat(probe.new_text())
-    with subject("bob"):
-        assert engine.chat_history == []
-        pieces = engine.stream_chat("w1x").response_gen
-    assert probe.canary not in "".join(pieces)
-    with subject("bob"):
-        assert [message.content for message in engine.chat_history][:1] == ["w1x"]
-    with subject("ann"):
-        assert probe.canary in str(engine.chat_history[0].content)
-    assert engine.chat_history == []
-    assert not probe.leaks()
-
-
-# a public text in place of the error ---------------------------------------------------------
-
-
-@pytest.fixture
-def poor(probe, tmp_path):
-    """A session of which every subject has nine nats: a text costs four a token."""
-    ledger = dp.PrivacyLedger(f"sqlite:///{tmp_path / 'books.db'}", budget=9.0)
-    own = probe.sanitizer()
-    return dp.Session(dp.Sanitizer(own.mechanism, own.space, ledger=ledger, subject="all"))
-
-
-@pytest.mark.parametrize("path", MODEL)
-def test_a_fixed_reply_where_the_budget_is_exhausted(path, probe, poor):
-    model = DPLLM(poor, probe.llama_openai(), on_exhausted=SORRY)
-    answers = []
-    while SORRY not in answers:
-        answers.append(told(MODEL[path](model, probe.new_text())[-1]))
-        assert len(answers) < 10
-    assert len(probe.remote.requests) == len(answers) - 1 > 1
-    with subject("bob"):
-        assert told(MODEL[path](model, probe.new_text())[-1]) != SORRY
-    assert not probe.leaks()
-
-
-@pytest.mark.parametrize("conversation", [None, "thread-1"])
-def test_a_fixed_reply_may_stand_in_the_history(conversation, probe, poor):
-    """As a chat engine's memory keeps it; other words that the model did not say may not."""
-    model = DPLLM(poor, probe.llama_openai(), on_exhausted=SORRY, conversation=conversation)
-    engine = simple_chat(model)
-    answers = [str(engine.chat(probe.new_text())) for _ in range(6)]
-    assert answers[-3:] == [SORRY] * 3
-    with pytest.raises(dp.EventRefused):
-        model.chat([user("w1x"), said(SORRY), user("w2x"), said(probe.private_text)])
-    assert not probe.remote.saw(probe.canary)

@@ -45,7 +45,7 @@ def test_a_transcript_grows_at_no_cost(desk):
     response = model.chat(transcript)
     receipt = response.additional_kwargs["dp"]
     assert receipt["released"] == contents(desk)[2:]
-    assert receipt["charge"] == {"nats": receipt["certificate"]["epsilon"], "unit": "occurrence"}
+    assert receipt["charged"] == receipt["certificate"]["epsilon"]
     assert "occurrence" not in str(desk.remote.bodies)
     assert desk.charges == [5, 2]
     assert contents(desk)[:2] == [contents(desk, 0)[0], "a fine answer"]

@@ -15,7 +15,6 @@ from llama_index.core.memory import ChatMemoryBuffer
 from llama_index.core.schema import TextNode
 from llama_index_dp_middleware import (
     DPLLM,
-    DPChatEngine,
     DPQueryEngine,
     DPTransform,
 )
@@ -39,13 +38,8 @@ def remote(desk):
 
 
 @pytest.mark.parametrize("path", CHAT)
-@pytest.mark.parametrize("around", ["model", "engine"])
-def test_a_chat_over_turns(around, path, desk, remote):
-    session, llm = pseudonyms(), desk.llama_openai()
-    model = DPLLM(session, llm) if around == "model" else llm
-    engine = simple_chat(model)
-    if around == "engine":
-        engine = DPChatEngine(session, engine)
+def test_a_chat_over_turns(path, desk, remote):
+    engine = simple_chat(DPLLM(pseudonyms(), desk.llama_openai()))
     assert [CHAT[path](engine, text) for text in QUESTIONS] == QUESTIONS
     assert grows(remote)
     assert [m.content for m in engine.chat_history[::2]] == QUESTIONS
@@ -63,21 +57,6 @@ def test_an_index_behind_a_chat_engine_may_find_other_nodes(desk, remote):
         index.insert_nodes([TextNode(id_=f"m{number}", text=f"AB-12345 {number}")])
 
 
-def test_a_chat_engine_finds_nodes_under_the_names_of_its_chat(desk, remote):
-    inner = simple_chat(desk.llama_openai())
-    finder = index_of("Mirela Tamburi lives in Berlin.").as_retriever()
-    engine = DPChatEngine(pseudonyms(), inner, retriever=finder)
-    response = engine.chat("Where does Mirela Tamburi live?")
-    assert str(response) == "Mirela Tamburi lives in Berlin.\n\nWhere does Mirela Tamburi live?"
-    found, question = response.metadata["remote_text"].split("\n\n")
-    assert found.split(" lives")[0] == question.removeprefix("Where does ").removesuffix(" live?")
-
-
-def test_a_chat_engine_without_an_extractor_needs_pseudonyms(desk):
-    with pytest.raises(ParameterError, match="extractor="):
-        DPChatEngine(desk.session(), simple_chat(desk.llama_openai()))
-
-
 def test_an_extractor_reads_the_restored_answer(desk, remote):
     read = []
 
@@ -88,10 +67,8 @@ def test_an_extractor_reads_the_restored_answer(desk, remote):
     local = dp.chat_model(local, local=True)
     inner = index_of("public").as_query_engine(llm=desk.llama_openai())
     response = DPQueryEngine(pseudonyms(), inner, extractor=local).query("Mirela Tamburi?")
-    chat = simple_chat(desk.llama_openai())
-    DPChatEngine(pseudonyms(), chat, extractor=local).chat("Mirela Tamburi?")
     assert str(response) == "extracted"
-    assert [text.count("Mirela Tamburi") for text in read] == [2, 2]
+    assert [text.count("Mirela Tamburi") for text in read] == [2]
     assert "Mirela Tamburi" not in response.metadata["remote_text"]
 
 
@@ -166,8 +143,6 @@ def test_no_span_event_or_callback_holds_an_original(desk, remote):
         assert model.chat([user(ASKED)]).message.content == ASKED
         inner = index_of("public").as_query_engine(llm=desk.llama_openai(), streaming=True)
         assert ASKED in str(DPQueryEngine(session, inner).query(ASKED))
-        inner = simple_chat(desk.llama_openai())
-        assert str(DPChatEngine(session, inner).chat(ASKED)) == ASKED
         held = "".join(recorder.read().values())
     assert "live?" in held
     assert "Mirela Tamburi" not in held

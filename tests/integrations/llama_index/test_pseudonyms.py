@@ -26,7 +26,7 @@ from llama_index.core.tools import FunctionTool
 from llama_index_dp_middleware import DPLLM, unrecorded
 from pydantic import BaseModel
 from support.contract import ToolCall
-from support.entities import CONTRACT, detector, private
+from support.entities import CONTRACT, private
 from support.llama_index import MODEL, grows, said, sent_by, told, user
 from support.pseudonymous import (
     ANSWERS,
@@ -38,7 +38,6 @@ from support.pseudonymous import (
     pseudonyms,
 )
 
-import dp_middleware as dp
 from dp_middleware.conversation.messages import Message
 
 
@@ -199,16 +198,3 @@ async def test_an_agent_finds_its_customer_over_three_turns(streaming, model, re
 
 
 # subjects, receipts, fixed replies -----------------------------------------------------------
-
-
-@pytest.mark.parametrize("path", MODEL)
-def test_a_fixed_reply_is_shown_as_it_is(path, desk, remote, tmp_path):
-    """Whatever stands in it: it is not the remote model's."""
-    ledger = dp.PrivacyLedger(f"sqlite:///{tmp_path / 'books.db'}", budget=0.5)
-    found = dp.Pseudonyms(detector(), on_empty="pass", ledger=ledger, subject="ann")
-    session = found.session()
-    name = session.release("m", "user", "Mirela Tamburi", conversation="c").text
-    model = DPLLM(session, desk.llama_openai(), conversation="c", on_exhausted=f"Ask {name}.")
-    assert told(MODEL[path](model, "Mirela Tamburi owes $12,500.00")[-1]) == f"Ask {name}."
-    assert not remote.requests
-    assert told(MODEL[path](model, "Mirela Tamburi")[-1]) == "Mirela Tamburi"

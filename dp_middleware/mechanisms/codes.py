@@ -40,7 +40,7 @@ def default_rounds(epsilon: float) -> int:
 
 
 class PublicCode(ABC):
-    """A distribution mu over texts, made from public data alone, and a search in it.
+    """Draws from a distribution mu over texts, made from public data alone, and searches in it.
 
     Write a frozen dataclass of public fields. What it says of masses must be exact and the same on
     every machine, so integers or fractions; nothing in a mass may depend on a private text or on
@@ -102,7 +102,7 @@ class PublicCode(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class UnitCode(PublicCode):
-    """All sequences of T public words and phrases, each as likely.
+    """Holds all sequences of T public words and phrases, each as likely.
 
     Attributes:
         rounds: Number T of units; default one for 12.5 nats.
@@ -212,7 +212,7 @@ class UnitCode(PublicCode):
 
 @dataclass(frozen=True)
 class MixtureCode(PublicCode):
-    """Several codes, of which the one serves that says a text best, for ln(1 / share) nats.
+    """Mixes several codes: the one serves that says a text best, for ln(1 / share) nats.
 
     Attributes:
         parts: Pairs (share, code); shares are positive and are divided by their sum.

@@ -131,9 +131,9 @@ def test_a_release_of_sentences_says_both_numbers():
     assert len(result.stdout.splitlines()) == 2
     words = flat(result.stderr)
     assert "50 per sentence (exact)" in words
-    assert "100 nats spent on this text, 50 charged" in words
+    assert "spends 100 nats on this text" in words
     document = json.loads(run(*options, "--json").stdout)
-    assert (document["spent"], document["charged"], document["tokens_total"]) == (100, 50, 2)
+    assert (document["spent"], document["tokens_total"]) == (100, 2)
     assert document["certificate"]["adjacency"] == "sentences"
 
 

@@ -35,7 +35,7 @@ _MOST_READ = 64  # words of a text
 
 @dataclass(frozen=True, kw_only=True)
 class KeywordCode(PublicCode):
-    """Holds bags of up to T words, drawn by public counts: common words are cheap, their order is free.
+    """Holds bags of up to T words, drawn by public counts: common words are cheap, order free.
 
     mu of a bag of t words is 1/T t! / (product of m! over its words' multiplicities m) times the
     product of the words' shares. The search goes through the text's own words, greedily by the

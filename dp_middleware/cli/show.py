@@ -131,6 +131,7 @@ def summary(
         ("guarantee", f"{statement}; {certificate.adjacency}"),
         ("mechanism", f"{description(sanitizer.mechanism)}; claimed {claim(certificate)}"),
         *([("tokens", f"{release.tokens_total}, {kept}")] if unit == "token" else []),
+        *([("sentences", str(release.tokens_total))] if unit == "sentence" else []),
         cost(release, sanitizer),
         ("attack", attack),
     ]

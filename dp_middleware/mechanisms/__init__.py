@@ -3,6 +3,7 @@
 from dp_middleware.mechanisms.base import ChannelMechanism, Mechanism
 from dp_middleware.mechanisms.bibliography import citations
 from dp_middleware.mechanisms.cape import Cape, CapeStrict
+from dp_middleware.mechanisms.codes import MixtureCode, PublicCode, UnitCode
 from dp_middleware.mechanisms.contextual_response import ContextualResponse
 from dp_middleware.mechanisms.custext import (
     CusText,
@@ -12,6 +13,7 @@ from dp_middleware.mechanisms.custext import (
 )
 from dp_middleware.mechanisms.document_response import DocumentResponse
 from dp_middleware.mechanisms.dyntext import DynText, DynTextStrict
+from dp_middleware.mechanisms.keyword_code import KeywordCode
 from dp_middleware.mechanisms.metric_noise import MetricNoise
 from dp_middleware.mechanisms.nearest_response import NearestResponse
 from dp_middleware.mechanisms.rantext import RanText, RanTextStrict
@@ -21,6 +23,7 @@ from dp_middleware.mechanisms.text_mechanisms import ContextualMechanism, NoiseM
 from dp_middleware.mechanisms.token_exponential import TokenExponential
 from dp_middleware.mechanisms.truncated_exponential import TruncatedExponential
 from dp_middleware.mechanisms.vector_response import VectorResponse
+from dp_middleware.mechanisms.weighted_response import WeightedResponse
 from dp_middleware.mechanisms.within_classes import WithinClasses
 
 MECHANISMS: dict[str, type[Mechanism]] = {
@@ -46,6 +49,7 @@ MECHANISMS: dict[str, type[Mechanism]] = {
         Stencil,
         DChiStencil,
         DocumentResponse,
+        WeightedResponse,
     )
 }
 """Every mechanism of tokens by the name that the command line takes."""
@@ -65,10 +69,13 @@ __all__ = [
     "DocumentResponse",
     "DynText",
     "DynTextStrict",
+    "KeywordCode",
     "Mechanism",
     "MetricNoise",
+    "MixtureCode",
     "NearestResponse",
     "NoiseMechanism",
+    "PublicCode",
     "RanText",
     "RanTextStrict",
     "SanText",
@@ -76,7 +83,9 @@ __all__ = [
     "Stencil",
     "TokenExponential",
     "TruncatedExponential",
+    "UnitCode",
     "VectorResponse",
+    "WeightedResponse",
     "WithinClasses",
     "citations",
 ]

@@ -2,30 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import ClassVar, Self
 
-import numpy as np
-from numpy.typing import NDArray
-
-from dp_middleware import _validate
-from dp_middleware._waits import told
 from dp_middleware.embedding.space import EmbeddingSpace
-from dp_middleware.errors import ParameterError
-from dp_middleware.mechanisms.kernels import pursuit, units
+from dp_middleware.mechanisms.codes import UnitCode, default_rounds
+from dp_middleware.mechanisms.kernels.units import checked, from_texts
 from dp_middleware.mechanisms.text_mechanisms import Encoder, TextMechanism
 from dp_middleware.sampling.entropy import Entropy
 from dp_middleware.sampling.response import Response
-from dp_middleware.vocabulary.vocabulary import Vocabulary
-
-_UNIT = 12.5  # nats
-_MARGIN = 2.0  # nats beyond the logarithm of the number of releases
-_FEWEST = 8
-_MOST_ROUNDS = 64
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,17 +58,10 @@ class DocumentResponse(TextMechanism):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.rounds is None:
-            object.__setattr__(self, "rounds", max(1, round(self.epsilon / _UNIT)))
-        _validate.at_least(1, rounds=self.rounds, shortlist=self.shortlist)
-        if self.rounds > _MOST_ROUNDS:
-            raise ParameterError(f"expected rounds <= {_MOST_ROUNDS}, got {self.rounds}")
+            object.__setattr__(self, "rounds", default_rounds(self.epsilon))
         if self.codebook is not None:
-            object.__setattr__(self, "codebook", units.checked(self.codebook))
-            if len(self.codebook) <= self.rounds:
-                raise ParameterError(
-                    f"expected a codebook of more units than rounds={self.rounds}, got "
-                    f"{len(self.codebook)}"
-                )
+            object.__setattr__(self, "codebook", checked(self.codebook))
+        self.code  # noqa: B018 - refuses what does not fit
 
     @classmethod
     def tuned(cls, texts: Iterable[str], *, epsilon: float, rounds: int | None = None) -> Self:
@@ -96,7 +77,7 @@ class DocumentResponse(TextMechanism):
             ParameterError: Texts with too few words and phrases.
         """
         chosen = {} if rounds is None else {"rounds": rounds}
-        return cls(epsilon=epsilon, codebook=units.from_texts(texts), **chosen)
+        return cls(epsilon=epsilon, codebook=from_texts(texts), **chosen)
 
     @classmethod
     def with_defaults(cls, nominal: float, space: EmbeddingSpace) -> Self:
@@ -104,16 +85,20 @@ class DocumentResponse(TextMechanism):
         return cls(epsilon=nominal)
 
     @cached_property
+    def code(self) -> UnitCode:
+        """The sequences of units that can be released."""
+        chosen = UnitCode(rounds=self.rounds, codebook=self.codebook, shortlist=self.shortlist)
+        return chosen.fitted(self.epsilon)
+
+    @property
     def units(self) -> tuple[str, ...]:
         """The list of which a release is made."""
-        listed = units.english() if self.codebook is None else self.codebook
-        fitting = math.exp(min((self.epsilon - _MARGIN) / self.rounds, math.log(len(listed))))
-        return listed[: max(_FEWEST + self.rounds, round(fitting))]
+        return self.code.units
 
     @cached_property
     def response(self) -> Response:
         """The weights of all sequences, as integers."""
-        return Response.of(Fraction(self.epsilon), len(self.units) ** self.rounds)
+        return Response.of(Fraction(self.epsilon), self.code.size)
 
     @property
     def loss(self) -> float:
@@ -122,45 +107,9 @@ class DocumentResponse(TextMechanism):
 
     def respond(self, texts: Sequence[str], encoder: Encoder, entropy: Entropy) -> list[str]:
         """A release for each text, units joined by commas; each text is encoded by itself."""
-        drawn = [self.response.draw(place, entropy) for place in self.best(texts, encoder)]
-        return [self._join(self._sequence(place)) for place in drawn]
+        best = self.best(texts, encoder)
+        return [self.code.sequence(self.response.draw(place, entropy)) for place in best]
 
     def best(self, texts: Iterable[str], encoder: Encoder) -> list[int]:
         """For each text the place of its best sequence among all M^T. As private as the text."""
-        vectors = _vectors(encoder, self.units)
-
-        def encode(some: Sequence[Sequence[int]]) -> NDArray[np.float32]:
-            return encoder.encode([self._join(numbers) for numbers in some])
-
-        places = []
-        for text in texts:
-            (target,) = encoder.encode([text.encode("utf-8", "replace").decode()])
-            target = np.nan_to_num(np.asarray(target, np.float32), posinf=0.0, neginf=0.0)
-            found = pursuit.best_units(target, self.rounds, vectors, encode, self.shortlist)
-            places.append(self._place(found))
-        return places
-
-    def _place(self, sequence: Sequence[int]) -> int:
-        """Of a sequence among all M^T: its units are the digits to the base M."""
-        place = 0
-        for number in sequence:
-            place = place * len(self.units) + number
-        return place
-
-    def _sequence(self, place: int) -> list[int]:
-        """The units of a sequence by its place."""
-        digits = []
-        for _ in range(self.rounds):
-            place, number = divmod(place, len(self.units))
-            digits.append(number)
-        return digits[::-1]
-
-    def _join(self, sequence: Sequence[int]) -> str:
-        return ", ".join(self.units[number] for number in sequence)
-
-
-@lru_cache(maxsize=4)
-def _vectors(encoder: Encoder, units: tuple[str, ...]) -> NDArray[np.float32]:
-    """Of the units, (M, d); the encoder keeps them on disk."""
-    with told(f"encoding the codebook of {len(units):,} units, once for this computer"):
-        return encoder.space(Vocabulary(units), "encoded").vectors.astype(np.float32)
+        return [self.code.best(text, encoder) for text in texts]

@@ -1,4 +1,4 @@
-"""Generalised randomised response in integers: one answer is likelier, all others alike."""
+"""Randomised response in integers: one answer is likelier, the others as they are in public."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 
-from dp_middleware.sampling.entropy import Entropy
+from dp_middleware.sampling.entropy import Entropy, below
 
 OTHER = 1 << 64
 """Weight of every answer but the best one."""
@@ -35,11 +35,7 @@ class Response:
     @classmethod
     def of(cls, epsilon: Fraction, size: int) -> Response:
         """The largest weight whose loss is at most epsilon nats."""
-        context = Context(prec=40 + int(epsilon), rounding=ROUND_FLOOR)
-        exponent = context.divide(Decimal(epsilon.numerator), Decimal(epsilon.denominator))
-        weight = context.multiply(context.exp(exponent), Decimal(OTHER))
-        # exp is rounded to nearest: one unit less is below the true value at this precision
-        return cls(size=size, best=max(OTHER, math.floor(context.next_minus(weight))))
+        return cls(size=size, best=max(OTHER, math.floor(exp_below(epsilon) * OTHER)))
 
     @property
     def total(self) -> int:
@@ -56,11 +52,7 @@ class Response:
         """ln(best / OTHER), nats, rounded up; 0 if there is no other answer."""
         if self.size == 1 or self.best == OTHER:
             return 0.0
-        digits = 30 + len(str(self.best))  # what the weight was rounded off is seen in them
-        up = Context(prec=digits, rounding=ROUND_CEILING)
-        exact = up.next_plus(up.ln(up.divide(Decimal(self.best), Decimal(OTHER))))
-        near = float(exact)
-        return near if Decimal(near) >= exact else math.nextafter(near, math.inf)
+        return log_above(Fraction(self.best, OTHER))
 
     def draw(self, best: int, entropy: Entropy) -> int:
         """An answer in 0 .. M - 1, by one uniform integer below the total of the weights.
@@ -70,17 +62,71 @@ class Response:
             entropy: Source of random bytes.
         """
         assert 0 <= best < self.size  # else another answer would be impossible
-        place = _below(self.total, entropy) - self.best
+        place = below(self.total, entropy) - self.best
         if place < 0:
             return best
         other = place // OTHER
         return other if other < best else other + 1
 
 
-def _below(total: int, entropy: Entropy) -> int:
-    """A uniform integer in 0 .. total - 1: bits are drawn until they are below it."""
-    bits = total.bit_length()
-    size = (bits + 7) // 8
-    while (number := int.from_bytes(entropy(size), "little") >> (8 * size - bits)) >= total:
-        pass
-    return number
+@dataclass(frozen=True)
+class Coin:
+    """Falls on heads with a probability of k / 2^64: then a text's own answer is released.
+
+    Guarantee:
+        Else an answer comes from public masses. If a text's own has a mass of at least ``least``,
+        no answer is likelier for one text than for another by more than the factor
+        1 + k / ((2^64 - k) least).
+
+    Attributes:
+        heads: The integer k, below 2^64.
+        least: Smallest mass of a text's own answer, in (0, 1].
+    """
+
+    heads: int
+    least: Fraction
+
+    @classmethod
+    def of(cls, epsilon: Fraction, least: Fraction) -> Coin:
+        """The one with the most heads whose loss is at most epsilon nats."""
+        odds = (exp_below(epsilon) - 1) * least
+        return cls(heads=math.floor(OTHER * odds / (1 + odds)), least=least)
+
+    @property
+    def share(self) -> Fraction:
+        """Probability of heads."""
+        return Fraction(self.heads, OTHER)
+
+    @property
+    def ratio(self) -> Fraction:
+        """The factor of the guarantee, exactly."""
+        return 1 + self.heads / ((OTHER - self.heads) * self.least)
+
+    @property
+    def loss(self) -> float:
+        """ln of the factor, nats, rounded up."""
+        return log_above(self.ratio)
+
+    def toss(self, entropy: Entropy) -> bool:
+        """Whether it is heads."""
+        return int.from_bytes(entropy(8), "little") < self.heads
+
+
+def exp_below(exponent: Fraction) -> Fraction:
+    """e^exponent, for a positive one, rounded down in its fortieth digit behind the point."""
+    context = Context(prec=60 + int(exponent), rounding=ROUND_FLOOR)
+    power = context.exp(context.divide(Decimal(exponent.numerator), Decimal(exponent.denominator)))
+    # exp is rounded to nearest: one unit less is below the true value at this precision
+    return Fraction(context.next_minus(power))
+
+
+def log_above(ratio: Fraction) -> float:
+    """ln of a number of at least 1, rounded up to a float; 0 for 1."""
+    if ratio == 1:
+        return 0.0
+    digits = 30 + len(str(ratio.numerator))  # what the ratio was rounded off is seen in them
+    up = Context(prec=digits, rounding=ROUND_CEILING)
+    quotient = up.divide(Decimal(ratio.numerator), Decimal(ratio.denominator))
+    exact = up.next_plus(up.ln(quotient))
+    near = float(exact)
+    return near if Decimal(near) >= exact else math.nextafter(near, math.inf)

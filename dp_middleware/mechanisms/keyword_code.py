@@ -1,0 +1,217 @@
+"""KeywordCode: bags of a text's own words, as likely as the words are in public text."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cache, cached_property
+from itertools import accumulate
+from typing import ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_middleware import _validate
+from dp_middleware.errors import ParameterError
+from dp_middleware.mechanisms.codes import PublicCode
+from dp_middleware.mechanisms.text_mechanisms import Encoder
+from dp_middleware.sampling.entropy import Entropy, below
+from dp_middleware.vocabulary import frequencies
+
+Encode = Callable[[list[str]], NDArray[np.float32]]
+
+_WORD = re.compile(r"[a-z]+")
+_NATS_A_WORD = 6.0
+_PRICE = 0.0006  # in cosine, of a nat where there are so many:
+_LIMIT = 45.5
+_MOST_READ = 64  # words of a text
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeywordCode(PublicCode):
+    """Holds bags of up to T words, drawn by public counts: common words are cheap, order free.
+
+    mu of a bag of t words is 1/T t! / (product of m! over its words' multiplicities m) times the
+    product of the words' shares. The search goes through the text's own words, greedily by the
+    encoder's cosine with the text less a price of each nat; words that are not counted are left
+    out. At 50 nats that is five to seven words, at 25 two or three. Without an encoder the rarest
+    words are taken.
+
+    Attributes:
+        counts: Public words of the letters a to z and how often they occur; ``None``: 160,000
+            words of English.
+        most: Number T; default one word for 6 nats.
+        shortlist: Words that the encoder sees for a step.
+    """
+
+    name: ClassVar[str] = "keywords"
+
+    counts: tuple[tuple[str, int], ...] | None = None
+    most: int | None = None
+    shortlist: int = 16
+
+    def __post_init__(self) -> None:
+        _validate.at_least(1, shortlist=self.shortlist)
+        if self.most is not None:
+            _validate.at_least(1, most=self.most)
+        if self.counts is not None:
+            counts = tuple(sorted((str(word), count) for word, count in self.counts))
+            for word, count in counts:
+                _validate.at_least(1, count=count)
+                if not _WORD.fullmatch(word):
+                    raise ParameterError("expected words of the letters a to z")
+            if not counts or len(dict(counts)) < len(counts):
+                raise ParameterError("expected counts of distinct words, at least one")
+            object.__setattr__(self, "counts", counts)
+
+    @classmethod
+    def tuned(cls, texts: Iterable[str], *, most: int | None = None) -> Self:
+        """With the words of public texts, which get half of all counts; English has the rest.
+
+        Args:
+            texts: Public, of the user's domain: what is in them may be released, so never
+                private ones.
+            most: As for the class.
+
+        Raises:
+            ParameterError: One str, or no words at all.
+        """
+        if isinstance(texts, str):
+            raise ParameterError("expected a collection of public texts, got one str")
+        own = Counter(word for text in texts for word in _WORD.findall(text.lower()))
+        for word in frequencies.stop_words() | {word for word in own if len(word) < 2}:
+            own.pop(word, None)
+        if not own:
+            raise ParameterError("expected public texts with words, got none")
+        english = frequencies.keywords()
+        scale = -(-sum(english.values()) // own.total())
+        every = Counter(english) + Counter({word: scale * n for word, n in own.items()})
+        return cls(counts=tuple(every.items()), most=most)
+
+    def fitted(self, epsilon: float) -> Self:
+        """Returns the same with the number of words for this epsilon."""
+        return replace(self, most=self.most or math.ceil(epsilon / _NATS_A_WORD))
+
+    @property
+    def needs_encoder(self) -> bool:
+        """Not: rare words do without."""
+        return False
+
+    @property
+    def fingerprint(self) -> str:
+        """Identifies counts, number, and search."""
+        counts = frequencies.keywords_fingerprint() if self.counts is None else self.counts
+        text = f"{self.version}/{self.most}/{self.shortlist}/{counts}"
+        return f"{self.name}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+
+    @cached_property
+    def _table(self) -> _Table:
+        return _english() if self.counts is None else _Table(dict(self.counts))
+
+    def draw(self, entropy: Entropy) -> str:
+        """Draws how many words, then each of them; written with the rarest first."""
+        table = self._table
+        number = 1 + below(self.most or 1, entropy)
+        places = [bisect_right(table.ends, below(table.total, entropy)) for _ in range(number)]
+        return self.written(table.words[place] for place in places)
+
+    def weight(self, release: str) -> Fraction:
+        """Returns the mass of a bag; 0 for what is no bag in its order."""
+        bag, counts = release.split(" "), self._table.counts
+        listed = len(bag) <= (self.most or 1) and all(word in counts for word in bag)
+        if not listed or self.written(bag) != release:
+            return Fraction(0)
+        orders = math.factorial(len(bag)) // math.prod(map(math.factorial, Counter(bag).values()))
+        ways = orders * math.prod(counts[word] for word in bag)
+        return Fraction(ways, (self.most or 1) * self._table.total ** len(bag))
+
+    def search(self, text: str, least: Fraction, encoder: Encoder | None) -> Iterator[str]:
+        """Yields the bag that a greedy search ends with, then those on its way."""
+        own = _OwnWords(self, text, least)
+        bags = own.rarest() if encoder is None else own.nearest(text, encoder.encode)
+        yield from reversed([self.written(bag) for bag in bags])
+
+    def written(self, bag: Iterable[str]) -> str:
+        """Returns the text of a bag, its rarest words first."""
+        counts = self._table.counts
+        return " ".join(sorted(bag, key=lambda word: (counts[word], word)))
+
+
+class _Table:
+    """Counts with their words in a fixed order, and their running sums."""
+
+    def __init__(self, counts: dict[str, int]) -> None:
+        self.counts = counts
+        self.words = tuple(counts)
+        self.ends = tuple(accumulate(counts.values()))
+        self.total = self.ends[-1]
+
+
+@cache
+def _english() -> _Table:
+    return _Table(frequencies.keywords())
+
+
+class _OwnWords:
+    """Bags of a text's words, each a word longer than the one before it."""
+
+    def __init__(self, code: KeywordCode, text: str, least: Fraction) -> None:
+        counts = code._table.counts
+        own = (word for word in dict.fromkeys(_WORD.findall(text.lower())) if word in counts)
+        nats = {word: math.log(code._table.total / counts[word]) for word in own}
+        read = sorted(nats, key=lambda word: -nats[word])[:_MOST_READ]
+        self._code, self._nats = code, {word: nats[word] for word in nats if word in read}
+        self._limit = math.log(least.denominator) - math.log(least.numerator)
+        self._price = _PRICE * (_LIMIT / self._limit) ** 2 if self._limit else 0.0
+
+    def _cost(self, bag: Sequence[str]) -> float:
+        """Nats of a bag of distinct words."""
+        together = math.log(self._code.most or 1) - math.lgamma(len(bag) + 1)
+        return together + sum(self._nats[word] for word in bag)
+
+    def _longer(self, bag: Sequence[str]) -> list[list[str]]:
+        """Bags of a word more, as far as they can be paid for."""
+        if len(bag) >= (self._code.most or 1):
+            return []
+        bags = ([*bag, word] for word in self._nats if word not in bag)
+        return [longer for longer in bags if self._cost(longer) <= self._limit]
+
+    def rarest(self) -> Iterator[list[str]]:
+        """Bags of the rarest words."""
+        bag: list[str] = []
+        while longer := self._longer(bag):
+            bag = max(longer, key=self._cost)
+            yield bag
+
+    def nearest(self, text: str, encode: Encode) -> Iterator[list[str]]:
+        """Bags that come nearest to the text for their price, as long as they come nearer."""
+
+        def rows(texts: list[str]) -> NDArray[np.float32]:
+            return np.nan_to_num(encode(texts), posinf=0.0, neginf=0.0)
+
+        if not (longer := self._longer([])):
+            return
+        words = list(self._nats)
+        (target,) = rows([text.encode("utf-8", "replace").decode()])
+        alone = dict(zip(words, rows(words), strict=True))
+        bag, head, best = list[str](), np.zeros_like(target), -math.inf
+        while longer:
+            # the vector of a bag is near the mean of its words' vectors
+            sums = len(bag) * head + np.array([alone[one[-1]] for one in longer])
+            prices = self._price * np.array([self._cost(one) for one in longer])
+            cosines = sums @ target / np.maximum(np.linalg.norm(sums, axis=1), 1e-6)
+            listed = np.argsort(prices - cosines, kind="stable")[: self._code.shortlist]
+            heads = rows([self._code.written(longer[k]) for k in listed]) if bag else sums[listed]
+            scores = heads @ target - prices[listed]
+            first = int(np.argmax(scores))
+            if scores[first] <= best:
+                return
+            bag, head, best = longer[listed[first]], heads[first], float(scores[first])
+            yield bag
+            longer = self._longer(bag)

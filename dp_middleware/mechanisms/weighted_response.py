@@ -1,0 +1,112 @@
+"""WeightedResponse: a text's own answer in a public distribution over texts, or any answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, ClassVar
+
+from dp_middleware.embedding.space import EmbeddingSpace
+from dp_middleware.errors import ParameterError
+from dp_middleware.mechanisms.codes import PublicCode, UnitCode
+from dp_middleware.mechanisms.keyword_code import KeywordCode
+from dp_middleware.mechanisms.text_mechanisms import Encoder, TextMechanism
+from dp_middleware.sampling.entropy import Entropy
+from dp_middleware.sampling.response import Coin
+
+_KEYWORDS_FROM = 40.0  # nats
+
+
+def default_code(epsilon: float) -> PublicCode:
+    """Returns the code that serves if none is asked for: by epsilon alone."""
+    return KeywordCode() if epsilon >= _KEYWORDS_FROM else UnitCode()
+
+
+@dataclass(frozen=True, kw_only=True)
+class WeightedResponse(TextMechanism):
+    """Releases the text that a search finds in a public code, or a draw from the code.
+
+    mu is the code's public distribution over texts, y*(x) what its search finds for the text x,
+    of mass mu(y*) >= W. With a probability of lambda y* is released, else a draw from mu; where
+    the search finds nothing, always a draw from mu.
+
+    Reference:
+        This library: generalised randomised response (Kairouz, Oh and Viswanath, 2014) with
+        weights; see docs/guarantees.md.
+
+    Guarantee:
+        epsilon-DP for any text and any other, exactly. P(y|x) is at least (1 - lambda) mu(y), and
+        at most lambda more if y = y*(x), of which mu(y) >= W: so no ratio exceeds
+        1 + lambda / ((1 - lambda) W), which is at most e^epsilon for the lambda used, the largest
+        multiple of 2^-64. What the search does with the private text, its order, ties and floats,
+        moves what is likely and never the guarantee. Time is not covered.
+
+    Attributes:
+        epsilon: Nats for the whole text. Positive.
+        code: The public distribution and its search; ``None``: from 40 nats on keywords, below
+            them units.
+    """
+
+    name: ClassVar[str] = "weighted-response"
+    claim: ClassVar[str] = "epsilon-DP for any text and any other"
+    truth: ClassVar[str] = "epsilon-DP for the whole text, exactly"
+    largest: ClassVar[float] = 1e3
+    references: ClassVar[tuple[str, ...]] = ("kairouz2014",)
+
+    epsilon: float
+    code: PublicCode | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.code is not None and not isinstance(self.code, PublicCode):
+            raise ParameterError(f"expected a dp.PublicCode, got {type(self.code).__name__}")
+        self.coin  # noqa: B018 - refuses a code that does not fit epsilon
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The public parameters by name; of the code its fingerprint."""
+        return {"epsilon": self.epsilon, "code": self.fitted.fingerprint}
+
+    @cached_property
+    def fitted(self) -> PublicCode:
+        """The code as it serves for this epsilon."""
+        chosen = self.code if self.code is not None else default_code(self.epsilon)
+        return chosen.fitted(self.epsilon)
+
+    @cached_property
+    def coin(self) -> Coin:
+        """What decides between a text's own answer and a draw from the code."""
+        return Coin.of(Fraction(self.epsilon), self.fitted.least(self.epsilon))
+
+    @property
+    def loss(self) -> float:
+        """From the integers that are drawn from; attained where an answer has the least mass."""
+        return min(self.epsilon, self.coin.loss)
+
+    @property
+    def needs_encoder(self) -> bool:
+        """Whether the code's search finds nothing without one."""
+        return self.fitted.needs_encoder
+
+    def assumptions(self, space: EmbeddingSpace) -> tuple[str, ...]:
+        """Which code it is, and how likely a text's own answer is released."""
+        return (
+            f"the code {self.fitted.fingerprint} is public and chosen without the text; what its "
+            f"search finds is released with a probability of {float(self.coin.share):.3f}",
+        )
+
+    def respond(self, texts: Sequence[str], encoder: Encoder | None, entropy: Entropy) -> list[str]:
+        """A release for each text; no text of the list changes that of another."""
+        releases = []
+        for text in texts:
+            own, any_of_all = self.answer(text, encoder), self.fitted.draw(entropy)
+            heads = self.coin.toss(entropy)
+            releases.append(own if heads and own is not None else any_of_all)
+        return releases
+
+    def answer(self, text: str, encoder: Encoder | None) -> str | None:
+        """The text's own answer, if its mass is enough. As private as the text."""
+        found = self.fitted.search(text, self.coin.least, encoder)
+        return next((own for own in found if self.fitted.weight(own) >= self.coin.least), None)

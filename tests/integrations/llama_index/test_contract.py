@@ -156,7 +156,7 @@ class TestDPQueryEngine(Contract):
 def with_remote_part(engine, probe):
     """A retriever that holds a remote model is refused when an engine is made with it."""
     remote = probe.llama_openai(SimpleNamespace(url="https://models.example/v1"))
-    retriever = QueryFusionRetriever([engine._search.retriever], llm=remote)
+    retriever = QueryFusionRetriever([engine._retriever], llm=remote)
     return DPQueryEngine(probe.session(), engine._inner, retriever=retriever)
 
 

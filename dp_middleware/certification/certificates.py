@@ -115,12 +115,12 @@ def check(
     if isinstance(mechanism, TextMechanism):
         if not adjacency.whole:
             raise ParameterError(
-                f"expected dp.Adjacency.texts() for {mechanism.name}, which releases whole texts; "
-                "its guarantee covers any change of tokens"
+                f"expected dp.Adjacency.texts() or sentences() for {mechanism.name}, which "
+                "releases whole texts; its guarantee covers any change of tokens"
             )
     elif adjacency.whole:
         raise ParameterError(
-            f"expected an adjacency of tokens for {mechanism.name}, got dp.Adjacency.texts(): its "
+            f"expected an adjacency of tokens for {mechanism.name}, got that of whole texts: its "
             "release shows the number of tokens; mechanisms of whole texts hide it"
         )
     labels = adjacency.classes

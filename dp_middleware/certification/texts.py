@@ -15,6 +15,10 @@ _TEXTS = (
     wording.TEXT_TIME,
     wording.ENCODER,
 )
+_SENTENCES = (
+    "the number of sentences is public, which end at a line's end or at . ! ? before a blank; all "
+    "of a text cost as many times epsilon together, and so does what several of them tell"
+)
 _VECTORS = (
     wording.NOISE_ENTROPY,
     wording.TEXT_TIME,
@@ -33,13 +37,17 @@ def certify_text(
     Args:
         mechanism: A mechanism of whole texts.
         space: Of the sanitizer; the guarantee does not depend on it.
-        adjacency: :meth:`Adjacency.texts`.
+        adjacency: :meth:`Adjacency.texts`, or :meth:`Adjacency.sentences`.
     """
     return Certificate(
         guarantee=PureDP(epsilon=mechanism.loss),
         adjacency=adjacency,
         method="exact",
-        assumptions=(*_TEXTS, *mechanism.assumptions(space)),
+        assumptions=(
+            *_TEXTS,
+            *((_SENTENCES,) * adjacency.by_sentence),
+            *mechanism.assumptions(space),
+        ),
         claimed=mechanism.claimed_on(space),
         epsilon=mechanism.loss,
         mechanism=mechanism.fingerprint,
@@ -54,7 +62,7 @@ def certify_vectors(mechanism: VectorResponse, adjacency: Adjacency | None) -> C
         ParameterError: An adjacency of tokens.
     """
     relation = Adjacency.texts() if adjacency is None else adjacency
-    if not getattr(relation, "whole", False):
+    if getattr(relation, "fingerprint", None) != "texts":
         raise ParameterError(
             f"expected adjacency=dp.Adjacency.texts() for {mechanism.name}, got {relation!r}: it "
             "releases one vector for a whole text"

@@ -32,10 +32,12 @@ def mechanism_of(
         from dp_middleware.mechanisms.text_mechanisms import TextMechanism
         from dp_middleware.sanitizers.calibrated import DEFAULT_MECHANISM
     if name is None:
-        name = DEFAULT_MECHANISM if unit is UnitName.occurrence else dp.DocumentResponse.name
+        name = DEFAULT_MECHANISM if unit is UnitName.occurrence else dp.WeightedResponse.name
     require("a mechanism", [name], dp.MECHANISMS)
-    if unit is UnitName.text and not issubclass(dp.MECHANISMS[name], TextMechanism):
-        raise ParameterError("expected a mechanism of whole texts for --unit text: none of tokens")
+    if unit is not UnitName.occurrence and not issubclass(dp.MECHANISMS[name], TextMechanism):
+        raise ParameterError(
+            f"expected a mechanism of whole texts for --unit {unit}: none of tokens"
+        )
     for epsilon in epsilons:
         _validate.positive(epsilon=epsilon)
     return dp.MECHANISMS[name]

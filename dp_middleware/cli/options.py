@@ -26,6 +26,7 @@ class UnitName(StrEnum):
 
     occurrence = "occurrence"
     text = "text"
+    sentence = "sentence"
 
 
 class Keep(StrEnum):
@@ -75,13 +76,15 @@ Words = Annotated[
 ]
 File = Annotated[Path | None, typer.Option("--file", "-f", help="Read the text from a file.")]
 Epsilon = Annotated[
-    float, typer.Option("--epsilon", "-e", help="Nats per token or text, certified exactly.")
+    float,
+    typer.Option("--epsilon", "-e", help="Nats per token, sentence or text, certified exactly."),
 ]
 UnitOption = Annotated[
     UnitName,
     typer.Option(
         "--unit",
-        help="What epsilon protects: a token, or the whole text (key words of it are released).",
+        help="What epsilon protects: a token, or the whole text, or a sentence (key words are "
+        "released).",
     ),
 ]
 Nominal = Annotated[

@@ -63,7 +63,7 @@ class PrivacyOptions:
 
         check_context(kind, context)
         space, policy = choices.space_of(self.space), choices.policy_of(self.keep)
-        adjacency = None
+        adjacency = dp.Adjacency.sentences() if self.unit is UnitName.sentence else None
         if self.within_classes:
             adjacency = choices.classes_of(kind.with_defaults(self.epsilon, space), space)
         terms: dict[str, Any] = {"context": context, "policy": policy, "adjacency": adjacency}

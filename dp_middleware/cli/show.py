@@ -131,6 +131,7 @@ def summary(
         ("guarantee", f"{statement}; {certificate.adjacency}"),
         ("mechanism", f"{description(sanitizer.mechanism)}; claimed {claim(certificate)}"),
         *([("tokens", f"{release.tokens_total}, {kept}")] if unit == "token" else []),
+        *([("sentences", str(release.tokens_total))] if unit == "sentence" else []),
         ("cost", f"{nats(release.spent)} nats spent on this text, {nats(release.charged)} charged"),
         ("attack", attack),
     ]
@@ -164,6 +165,8 @@ def release_data(
         "text": release.text,
         "tokens_total": release.tokens_total,
         "tokens_verbatim": release.tokens_verbatim,
+        "spent": json_number(release.spent),
+        "charged": json_number(release.charged),
         **own,
         "certificate": release.certificate.to_dict(),
         **charged,

@@ -197,7 +197,7 @@ class Events(Twins):
             return Released(_public(*message.public, self.sanitizer))
         scope = self._scopes.get(role)
         if PART in text and scope is None and not self.restores:
-            if self.sanitizer.certificate.unit == "text":
+            if self.sanitizer.certificate.unit in ("text", "sentence"):
                 text = text.replace(PART, "\n")
             else:
                 scope = parts_of_message

@@ -53,6 +53,9 @@ _TASKS: dict[Unit, str] = {
     "occurrence": "Words of the text below were replaced at random. Write one fluent text in its "
     "place: keep the topic, the sentence structure and about the length, correct what makes no "
     "sense, and add no facts. Answer with the text only.",
+    "sentence": "Each line below has key words and phrases of a sentence, some of them drawn at "
+    "random. Write one fluent text that they may be from, a sentence for a line, and leave out "
+    "what does not fit. Answer with the text only.",
     "text": "Below are key words and phrases of a text, one or two of them drawn at random. Write "
     "one fluent text that they may be from, in two or three sentences, and leave out what does not "
     "fit. Answer with the text only.",

@@ -19,6 +19,8 @@ Messages = list[dict[str, str]]
 
 PERTURBED: dict[Unit, str] = {
     "occurrence": "Words of the text were replaced at random; go by its overall sense.",
+    "sentence": "Each line has key words and phrases of a sentence, some of them drawn at random; "
+    "go by what they have in common.",
     "text": "These are key words and phrases of a text, one or two of them drawn at random; go by "
     "what they have in common.",
     "value": "Its names, dates and numbers are stand-ins for others; write them as they are here.",

@@ -31,7 +31,8 @@ def releases_of(policy: Policy, ledger: Ledger | None, subject: str) -> Any:
     terms: dict[str, Any] = {"ledger": ledger, "subject": subject}
     sanitizer = None
     if policy.mode != "pseudonyms":
-        sanitizer = dp.sanitizer(policy.epsilon, policy.mechanism, **terms)
+        by_sentence = dp.Adjacency.sentences() if policy.unit == "sentence" else None
+        sanitizer = dp.sanitizer(policy.epsilon, policy.mechanism, adjacency=by_sentence, **terms)
     if policy.mode == "sanitizer":
         return sanitizer
     terms |= {"kinds": policy.kinds or None, "rest": policy.rest, "on_empty": policy.on_empty}

@@ -56,8 +56,9 @@ class Policy(_Section):
 
     Attributes:
         mode: ``"sanitizer"``, ``"pseudonyms"`` or ``"both"``: pseudonyms with the rest perturbed.
-        epsilon: Nats per token, or per text for a mechanism of whole texts; certified.
+        epsilon: Nats per token, or for a mechanism of whole texts per ``unit``; certified.
         mechanism: A name of ``dp.MECHANISMS``.
+        unit: What epsilon of a mechanism of whole texts is for: a ``"text"``, or ``"sentence"``.
         kinds: Which kinds get pseudonyms; empty: all that the detector knows.
         on_empty: What happens to a text in which no entity is found, in mode ``"pseudonyms"``:
             ``"raise"`` refuses it, ``"pass"`` sends it as it is.
@@ -82,6 +83,7 @@ class Policy(_Section):
     mode: Literal["sanitizer", "pseudonyms", "both"] = "sanitizer"
     epsilon: Positive = 10.0
     mechanism: str = "nearest-response"
+    unit: Literal["text", "sentence"] = "text"
     kinds: tuple[str, ...] = ()
     on_empty: Literal["raise", "pass"] = "raise"
     rest: Literal["common"] | None = None

@@ -130,6 +130,7 @@ def headers_of(call: Call, exchange: Exchange, seconds: float) -> dict[str, str]
     private = [r for r in exchange.releases if r.certificate.mechanism not in _PUBLIC]
     draws = len(exchange.receipt.charged)
     nats = math.fsum(certificate.epsilon for certificate in exchange.receipt.charged)
+    spent = math.fsum(release.spent for release in private)  # on these texts, all of each
     count_releases(call.gateway, draws, nats, seconds)
     account = {
         "policy": call.policy_name,
@@ -149,6 +150,7 @@ def headers_of(call: Call, exchange: Exchange, seconds: float) -> dict[str, str]
         "x-dp-tokens-verbatim": str(account["verbatim"]),
         "x-dp-draws": str(draws),
         "x-dp-charged-nats": f"{nats:.6g}",
+        "x-dp-spent-nats": f"{spent:.6g}",
     }
     if call.gateway.ledger is not None:
         remaining = exchange.receipt.remaining  # after the charge; if there was none, ask

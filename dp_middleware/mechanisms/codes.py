@@ -50,12 +50,15 @@ class PublicCode(ABC):
     Attributes:
         name: In certificates.
         version: Part of the fingerprint; raised when masses change.
-        needs_encoder: Whether a search finds nothing without one.
     """
 
     name: ClassVar[str]
     version: ClassVar[int] = 1
-    needs_encoder: ClassVar[bool] = True
+
+    @property
+    def needs_encoder(self) -> bool:
+        """Whether a search finds nothing without one."""
+        return True
 
     def fitted(self, epsilon: float) -> PublicCode:
         """Returns the same with all that depends on epsilon, by a public rule."""
@@ -222,6 +225,11 @@ class MixtureCode(PublicCode):
             raise ParameterError("expected pairs of a positive share and a code")
         total = sum(share for share, _ in listed)
         object.__setattr__(self, "parts", tuple((share / total, code) for share, code in listed))
+
+    @property
+    def needs_encoder(self) -> bool:
+        """Whether any of the codes needs one."""
+        return any(code.needs_encoder for _, code in self.parts)
 
     def _left(self, epsilon: float) -> Iterator[tuple[Fraction, PublicCode, float]]:
         """Each share and code with the nats that are left for it."""

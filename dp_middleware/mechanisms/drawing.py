@@ -12,6 +12,7 @@ import numpy as np
 
 from dp_middleware.contexts import Context
 from dp_middleware.embedding.arrays import Floats, Ids
+from dp_middleware.embedding.plain import searcher
 from dp_middleware.embedding.service import EmbeddingService
 from dp_middleware.embedding.space import BLOCK, EmbeddingSpace
 from dp_middleware.errors import ParameterError
@@ -73,15 +74,17 @@ def drawer(
         mechanism: Of any shape.
         space: V tokens with vectors.
         context: Where a contextual mechanism has its logits from; for others none.
-        encoder: What a text mechanism scores texts with, default an :class:`EmbeddingService`;
-            for others none.
+        encoder: What a text mechanism scores texts with, default an :class:`EmbeddingService`,
+            or :func:`~dp_middleware.embedding.plain.searcher` where it needs none; for others none.
 
     Raises:
         ParameterError: A context or encoder is missing, or given where none is used.
     """
     check_context(type(mechanism), context)
     if isinstance(mechanism, TextMechanism):
-        return _FromTexts(mechanism, encoder if encoder is not None else EmbeddingService())
+        if encoder is None:
+            encoder = EmbeddingService() if mechanism.needs_encoder else searcher()
+        return _FromTexts(mechanism, encoder)
     if encoder is not None:
         raise ParameterError(f"expected no encoder=: {mechanism.name} has no use for one")
     if isinstance(mechanism, ContextualMechanism) and context is not None:
@@ -242,7 +245,7 @@ def _whole(ids: Ids, public: Ids) -> Ids:
 class _FromTexts(Drawer):
     """A mechanism's answers to whole texts."""
 
-    def __init__(self, mechanism: TextMechanism, encoder: Encoder) -> None:
+    def __init__(self, mechanism: TextMechanism, encoder: Encoder | None) -> None:
         self._mechanism, self._encoder = mechanism, encoder
 
     def draw(

@@ -52,7 +52,6 @@ class KeywordCode(PublicCode):
     """
 
     name: ClassVar[str] = "keywords"
-    needs_encoder: ClassVar[bool] = False
 
     counts: tuple[tuple[str, int], ...] | None = None
     most: int | None = None
@@ -99,6 +98,11 @@ class KeywordCode(PublicCode):
     def fitted(self, epsilon: float) -> Self:
         """Returns the same with the number of words for this epsilon."""
         return replace(self, most=self.most or math.ceil(epsilon / _NATS_A_WORD))
+
+    @property
+    def needs_encoder(self) -> bool:
+        """Not: rare words do without."""
+        return False
 
     @property
     def fingerprint(self) -> str:

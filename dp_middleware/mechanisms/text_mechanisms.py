@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -162,17 +162,23 @@ class TextMechanism(Mechanism):
     epsilon: float
 
     @property
+    def needs_encoder(self) -> bool:
+        """Whether :meth:`respond` takes no ``None`` for the encoder."""
+        return True
+
+    @property
     @abstractmethod
     def loss(self) -> float:
         """Largest ln P(y | x) - ln P(y | x') over all texts x, x' and releases y; nats."""
 
     @abstractmethod
-    def respond(self, texts: Sequence[str], encoder: Encoder, entropy: Entropy) -> list[str]:
+    def respond(self, texts: Sequence[str], encoder: Any, entropy: Entropy) -> list[str]:
         """A release for each text, drawn independently.
 
         Args:
             texts: Private; of any kind, also empty.
-            encoder: Sees them; what it answers moves what is likely, never the guarantee.
+            encoder: An :class:`Encoder`, or ``None``. Sees them; what it answers moves what is
+                likely, never the guarantee.
             entropy: Source of random bytes.
 
         Raises:

@@ -85,6 +85,11 @@ class WeightedResponse(TextMechanism):
         """From the integers that are drawn from; attained where an answer has the least mass."""
         return min(self.epsilon, self.coin.loss)
 
+    @property
+    def needs_encoder(self) -> bool:
+        """Whether the code's search finds nothing without one."""
+        return self.fitted.needs_encoder
+
     def assumptions(self, space: EmbeddingSpace) -> tuple[str, ...]:
         """Which code it is, and how likely a text's own answer is released."""
         return (

@@ -19,8 +19,8 @@ from dp_middleware.privacy.guarantee import (
 )
 
 Method = Literal["exact", "proof", "none"]
-Unit = Literal["occurrence", "text", "value"]
-"""What a guarantee protects: a token occurrence, a whole text, or all mentions of a value."""
+Unit = Literal["occurrence", "sentence", "text", "value"]
+"""What a guarantee protects: a token occurrence, a sentence, a text, or all mentions of a value."""
 
 _GUARANTEES: dict[str, type[Guarantee]] = {
     kind.__name__: kind for kind in (PureDP, ApproxDP, MetricDP, NoGuarantee)
@@ -92,9 +92,11 @@ class Certificate:
 
     @cached_property
     def unit(self) -> Unit:
-        """What :attr:`epsilon` is paid for: a token occurrence, a whole text, or a value."""
+        """What :attr:`epsilon` is paid for: a token occurrence, a sentence, a text, or a value."""
         if self.adjacency.kinds and not self.adjacency.tokens:
             return "value"
+        if self.adjacency.by_sentence:
+            return "sentence"
         return "text" if self.adjacency.whole else "occurrence"
 
     @property

@@ -72,10 +72,11 @@ class Adjacency:
     """Which two inputs a guarantee compares: two tokens of one occurrence, or two whole texts.
 
     Build one with :meth:`substitution` or :meth:`within`, where the number of tokens is public,
-    with :meth:`texts`, where it is not, or with :meth:`entities`.
+    with :meth:`texts`, where it is not, with :meth:`sentences`, or with :meth:`entities`.
 
     Attributes:
-        whole: Whether any text may replace any other; there are no classes then.
+        whole: Whether any text, or sentence, may replace any other; there are no classes then.
+        by_sentence: Whether a sentence does, and the number of sentences is public.
         classes: ``None``: any token may replace any other. Else a label per vocabulary token,
             length V, or V + 1 with the unknown symbol's last: only tokens with equal labels are
             neighbours, so the label is revealed.
@@ -86,6 +87,7 @@ class Adjacency:
 
     classes: tuple[Hashable, ...] | None = field(default=None, repr=False)
     whole: bool = field(default=False, kw_only=True)
+    by_sentence: bool = field(default=False, kw_only=True)
     kinds: tuple[str, ...] = field(default=(), kw_only=True)
     tokens: bool = field(default=True, kw_only=True)
 
@@ -101,6 +103,15 @@ class Adjacency:
     def texts(cls) -> Adjacency:
         """Any text replaced by any other, whatever their lengths."""
         return cls(whole=True)
+
+    @classmethod
+    def sentences(cls) -> Adjacency:
+        """One sentence replaced by any other, whatever their lengths; how many are there is public.
+
+        A text of n sentences in which all are replaced costs n times as much, and so does a fact
+        that n sentences tell.
+        """
+        return cls(whole=True, by_sentence=True)
 
     @classmethod
     def within(cls, classes: Iterable[Hashable]) -> Adjacency:
@@ -140,7 +151,7 @@ class Adjacency:
     def fingerprint(self) -> str:
         """Identifies the relation; equal partitions have equal fingerprints."""
         if self.whole:
-            return "texts"
+            return "sentences" if self.by_sentence else "texts"
         if self.kinds:
             beside = replace(self, kinds=()).fingerprint if self.tokens else "public"
             return f"entities({','.join(self.kinds)})+{beside}"
@@ -151,6 +162,8 @@ class Adjacency:
         return "within-" + hashlib.sha256(repr(numbers).encode()).hexdigest()[:16]
 
     def __str__(self) -> str:
+        if self.by_sentence:
+            return "one sentence replaced by any other, the number of sentences public"
         if self.whole:
             return "any text replaced by any other"
         if self.kinds:

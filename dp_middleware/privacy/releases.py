@@ -32,8 +32,9 @@ class Release:
 
     Attributes:
         text: The released text.
-        certificate: The guarantee per token occurrence, or for the whole text.
-        tokens_total: Number of tokens of the input; public. 1 where the whole text is protected.
+        certificate: The guarantee per token occurrence or sentence, or for the whole text.
+        tokens_total: Number of tokens of the input, or of its sentences where one of them is
+            protected; public. 1 where the whole text is.
         tokens_verbatim: Tokens passed through unchanged by policy or outside the scope. A
             perturbed token that happens to be drawn as itself is not counted: that is private.
         tokens_free: Tokens of pseudonyms beside perturbed words: drawn, and of no price here.
@@ -49,21 +50,21 @@ class Release:
 
     @property
     def spent(self) -> float:
-        """Nats on this text: what its protected tokens cost together, by basic composition.
+        """Nats on this text: what its protected tokens or sentences cost together.
 
-        Of two texts of one length that differ in every token, no release is more than
-        e^spent times as likely for the one as for the other.
+        By basic composition. Of two texts of one length that differ in every token, no release is
+        more than e^spent times as likely for the one as for the other.
         """
         return self.for_values + (self._drawn * self._epsilon if self._drawn else 0.0)
 
     @property
     def charged(self) -> float:
-        """Nats of the subject: what a ledger adds for this release, per token occurrence."""
+        """Nats of the subject: what a ledger adds for this release, per token or sentence."""
         return self.for_values + (self._epsilon if self._drawn else 0.0)
 
     @property
     def _drawn(self) -> int:
-        """Tokens, or texts, that the certificate's epsilon is paid for."""
+        """Tokens, sentences or texts, that the certificate's epsilon is paid for."""
         return self.tokens_total - self.tokens_verbatim - self.tokens_free
 
     @property

@@ -7,10 +7,15 @@ import math
 from dp_middleware.privacy.certificate import Certificate
 from dp_middleware.privacy.guarantee import ApproxDP, MetricDP, NoGuarantee
 
-UNITS = {"occurrence": "token", "text": "text", "value": "value"}
+UNITS = {"occurrence": "token", "sentence": "sentence", "text": "text", "value": "value"}
 """What a unit is called."""
 
-_NEIGHBOURS = {"occurrence": "tokens at a place", "text": "texts", "value": "values of a kind"}
+_NEIGHBOURS = {
+    "occurrence": "tokens at a place",
+    "sentence": "sentences at a place",
+    "text": "texts",
+    "value": "values of a kind",
+}
 _KNOWN = {"exact": "exact", "proof": "by proof", "none": "not proved"}
 
 

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Sequence
+from typing import Any, Literal
 
 from dp_middleware import _validate, embedding
 from dp_middleware.certification import calibrate
 from dp_middleware.contexts import Context
 from dp_middleware.embedding import EmbeddingSpace
 from dp_middleware.errors import ParameterError
-from dp_middleware.mechanisms import MECHANISMS, DocumentResponse, TokenExponential, WithinClasses
+from dp_middleware.mechanisms import (
+    MECHANISMS,
+    PublicCode,
+    TokenExponential,
+    WeightedResponse,
+    WithinClasses,
+)
 from dp_middleware.mechanisms.drawing import check_context
 from dp_middleware.mechanisms.text_mechanisms import Encoder
 from dp_middleware.privacy import Adjacency
@@ -82,26 +89,39 @@ def document_sanitizer(
     space: EmbeddingSpace | None = None,
     *,
     encoder: Encoder | None = None,
+    unit: Literal["text", "sentence"] = "text",
+    code: PublicCode | None = None,
     ledger: Ledger | None = None,
     subject: str | None = None,
 ) -> Sanitizer:
-    """A sanitizer that releases words and phrases for a whole text, of which nothing is public.
+    """A sanitizer that releases words for a whole text, of which nothing is public.
 
-    epsilon is for any text against any other, however long: nothing composes over tokens. With a
-    codebook of your own: ``dp.Sanitizer(dp.DocumentResponse.tuned(texts, epsilon=25), space)``.
+    epsilon is for any text against any other, however long: nothing composes over tokens. From 40
+    nats on a release is mostly some rare words of the text itself, below them public words and
+    phrases that come near it, which say less. The number means what it always does: who holds a
+    list of a thousand texts with yours in it most likely finds yours, at 25 nats as at 50.
 
     Args:
-        epsilon: Nats for a text; a word or phrase costs about 12.5.
+        epsilon: Nats for a text or a sentence; a word costs 6 to 12.
         space: For what works on releases, as :class:`PrivRewrite`; default :func:`default_space`.
-        encoder: What scores the private text, where raw text may go; default an
-            :class:`EmbeddingService`. At first use it encodes the codebook, which takes two
-            minutes on two cores, and keeps that on disk.
+        encoder: What scores the private text, where raw text may go. Default for keywords the
+            model of the default space on NumPy, or without one the rarest words are taken; for
+            units an :class:`EmbeddingService`, which at first use encodes the codebook, takes two
+            minutes on two cores for it, and keeps that on disk.
+        unit: What epsilon is for. For a ``"sentence"`` the number of sentences is public, each has
+            a release of its own, a line, and a text of n costs n epsilon as a whole.
+        code: A public distribution of your own, as ``dp.KeywordCode.tuned(texts)``.
         ledger: Charged before any draw.
         subject: Whose budget is charged.
     """
-    return sanitizer(
-        epsilon, DocumentResponse.name, space, encoder=encoder, ledger=ledger, subject=subject
-    )
+    _validate.one_of(("text", "sentence"), unit=unit)
+    relation = Adjacency.sentences() if unit == "sentence" else Adjacency.texts()
+    terms: dict[str, Any] = {"encoder": encoder, "adjacency": relation}
+    terms |= {"ledger": ledger, "subject": subject}
+    if code is None:
+        return sanitizer(epsilon, WeightedResponse.name, space, **terms)
+    where = space if space is not None else embedding.default_space()
+    return Sanitizer(WeightedResponse(epsilon=epsilon, code=code), where, **terms)
 
 
 def class_preserving(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, NamedTuple, TypeVar
@@ -14,12 +15,14 @@ from dp_middleware.embedding import EmbeddingSpace
 from dp_middleware.embedding.arrays import Ids
 from dp_middleware.errors import DPMiddlewareError, ParameterError
 from dp_middleware.mechanisms.lockstep import FRESH
+from dp_middleware.privacy import Adjacency
 from dp_middleware.sanitizers.policies import KeepPolicy
 from dp_middleware.sanitizers.spans import Scope, encode_with, private_parts
 from dp_middleware.vocabulary.vocabulary import UNKNOWN, Vocabulary
 
 T = TypeVar("T")
 
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|[\n\r\u2028\u2029]+")
 _SCOPE_NOTE = "text outside the given spans is public, and so are their places and token counts"
 _VERSION_NOTE = "that a text replaces an earlier version is public; each is a release of its own"
 
@@ -144,21 +147,27 @@ class Draft(StaysHere):
 
 @dataclass(frozen=True, kw_only=True)
 class TextDraft(StaysHere):
-    """A text for which a text is released as a whole; it has no public part.
+    """A text for which a text is released as a whole, or one for each sentence.
 
     Attributes:
         text: Private.
-        released: What was released for it; ``None`` before the draw.
+        parts: The text, or its sentences, of which the number is public.
+        released: What was released for each; ``None`` before the draw.
         edited: Whether the text replaces an earlier version, of which something was released.
     """
 
     text: str = field(repr=False)
-    released: str | None = None
+    parts: tuple[str, ...] = field(repr=False)
+    released: tuple[str, ...] | None = None
     edited: bool = False
 
-    tokens_total: ClassVar[int] = 1
     tokens_verbatim: ClassVar[int] = 0
     used: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def tokens_total(self) -> int:
+        """Number of parts."""
+        return len(self.parts)
 
     @property
     def assumptions(self) -> tuple[str, ...]:
@@ -167,24 +176,33 @@ class TextDraft(StaysHere):
 
     @property
     def fresh(self) -> tuple[str, ...]:
-        """What is to be drawn for: the text, also an empty one."""
-        return (self.text,) if self.released is None else ()
+        """What is to be drawn for: the parts, also an empty one."""
+        return self.parts if self.released is None else ()
 
     def fill(self, drawn: Sequence[str]) -> TextDraft:
         """The same with what was released."""
-        return replace(self, released=drawn[0]) if drawn else self
+        return replace(self, released=tuple(drawn)) if drawn else self
 
     def write(self, vocabulary: Vocabulary) -> str:
-        """The text that goes out, once it is drawn."""
+        """The text that goes out, once it is drawn; a line for each sentence."""
         assert self.released is not None  # a draft is filled first
-        return self.released
+        return "\n".join(self.released)
 
 
 D = TypeVar("D", Draft, TextDraft, Draft | TextDraft)
 
 
-def read_whole(text: str, scope: Scope | None) -> TextDraft:
-    """A text that is released as a whole, of which nothing is public.
+def sentences(text: str) -> tuple[str, ...]:
+    """Returns the sentences of a text, by a public rule: at least one, which may be empty.
+
+    One ends at a line's end, or at signs of ``.!?`` before a blank; so an abbreviation ends one.
+    """
+    parts = (part.strip() for part in _SENTENCE_END.split(text))
+    return tuple(part for part in parts if part) or ("",)
+
+
+def read_whole(text: str, scope: Scope | None, relation: Adjacency) -> TextDraft:
+    """A text that is released as a whole, or by its sentences if these are what is replaced.
 
     Raises:
         ParameterError: Not a text, or a scope.
@@ -195,7 +213,7 @@ def read_whole(text: str, scope: Scope | None) -> TextDraft:
         raise ParameterError(
             "expected no scope= with a mechanism of whole texts: it releases a text for all of it"
         )
-    return TextDraft(text=text)
+    return TextDraft(text=text, parts=sentences(text) if relation.by_sentence else (text,))
 
 
 def read(text: str, scope: Scope | None, space: EmbeddingSpace, policy: KeepPolicy) -> Draft:

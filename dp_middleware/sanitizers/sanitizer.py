@@ -225,7 +225,7 @@ class Sanitizer(Payer):
                 texts.
         """
         if isinstance(self.mechanism, TextMechanism):
-            return read_whole(text, scope)
+            return read_whole(text, scope, self._certifier.relation)
         return read(text, scope, self.space, self.policy)
 
     def explain(self, text: str, *, scope: Scope | None = None) -> Explanation:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -38,14 +39,20 @@ def from_encoder(name: str, size: int | None) -> tuple[list[str], WordPieceToken
         ParameterError: The encoder does not use WordPieces, or has fewer tokens than ``size``.
     """
     if name == _files.DEFAULT_ENCODER:
-        listed = (Path(__file__).parent / "data" / "wordpieces.txt").read_text(encoding="utf-8")
-        source: Any = Bert(listed.removesuffix("\n").split("\n"))
+        source: Any = default_bert()
     else:
         source = _files.encoder_tokenizer(name)
         if type(source.model).__name__ != "WordPiece":
             raise ParameterError(f"expected a WordPiece encoder, got {name!r}; pass a word list")
     tokenizer = WordPieceTokenizer(name, source)
     return first([*tokenizer.texts.values()], size, name), tokenizer
+
+
+@cache
+def default_bert() -> Bert:
+    """Reads the WordPieces of the default encoder, which come with the package."""
+    listed = (Path(__file__).parent / "data" / "wordpieces.txt").read_text(encoding="utf-8")
+    return Bert(listed.removesuffix("\n").split("\n"))
 
 
 def first(tokens: list[T], size: int | None, source: str) -> list[T]:

@@ -187,7 +187,7 @@ def _texts(
 ) -> dict[str, Any]:
     """Both texts in pieces, and how many there are of which."""
     sanitizer = _perturbing(releaser)
-    whole = release.certificate.unit == "text"
+    whole = release.certificate.unit in ("text", "sentence")
     if sanitizer is None:
         original = marks.of_names(text, mapping.values())
         released = marks.of_names(release.text, mapping)

@@ -134,11 +134,11 @@ class PrivacyLedger:
 
         Args:
             subject: Whose budget.
-            certificate: Of one occurrence, of one text, or of one value.
-            n: Number of tokens, public; of texts or values, for a certificate of these.
+            certificate: Of one occurrence, sentence, text or value.
+            n: Number of tokens, public; of sentences, texts or values, for a certificate of these.
             unit: ``"occurrence"`` adds the certificate's epsilon once, ``"document"`` ``n`` times.
-                A certificate of whole texts, or of values, is recorded as ``"text"`` or
-                ``"value"`` and added ``n`` times.
+                A certificate of a sentence is recorded as ``"sentence"`` and added once, one of
+                whole texts, or of values, as ``"text"`` or ``"value"`` and added ``n`` times.
 
         Raises:
             BudgetExhausted: It does not fit; nothing is recorded.
@@ -149,15 +149,15 @@ class PrivacyLedger:
         subject = subject_name(subject)
         _validate.at_least(1, n=n)
         _validate.one_of(get_args(Unit), unit=unit)
-        if certificate.unit != "occurrence":
+        if certificate.unit != "occurrence" and unit != "document":
             unit = certificate.unit
-        elif unit in ("text", "value"):
+        elif unit not in ("occurrence", "document"):
             raise ParameterError(
                 f"expected a certificate of this unit, got unit={unit!r} of tokens"
             )
         return self._append(
             subject,
-            Cost.of(certificate, 1 if unit == "occurrence" else int(n)),
+            Cost.of(certificate, 1 if unit in ("occurrence", "sentence") else int(n)),
             event="charge",
             unit=unit,
             tokens=int(n),

@@ -23,7 +23,7 @@ UNLIMITED = 2**62  # also where counting ends, 4.6 million nats; the sum of two 
 PURE, NOTHING, OVERRIDE = "nats", "infinite", "budget"
 
 Event = Literal["charge", "replay", "budget"]
-Unit = Literal["occurrence", "document", "text", "value"]
+Unit = Literal["occurrence", "sentence", "document", "text", "value"]
 Kind = Literal["pure", "metric", "infinite"]
 
 
@@ -86,8 +86,8 @@ class LedgerRow:
         event: A charge, or a budget of the subject's own; earlier versions also wrote replays of a
             charge, at no cost.
         replay_of: The release that was replayed, else empty.
-        unit: ``"occurrence"``, ``"document"``, ``"text"`` or ``"value"``.
-        tokens: Number of tokens released; public.
+        unit: ``"occurrence"``, ``"sentence"``, ``"document"``, ``"text"`` or ``"value"``.
+        tokens: Number of tokens or sentences released; public.
         mechanism: Fingerprint.
         certificate: Fingerprint.
         kind: See :class:`Cost`, as ``scale``, ``epsilon``, ``metric`` and ``slack``.

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import pytest
 from support.letters import Letters
 from support.spaces import random_space
+from support.weighted import LEAKS, Leaky
 
 import dp_middleware as dp
 from dp_middleware.errors import ParameterError
@@ -79,3 +80,16 @@ def test_two_strings_are_needed():
     for texts in (None, ([1], [2]), ("one", "two", "three"), ("one", 2)):
         with pytest.raises(ParameterError, match="two strings"):
             dp.audit(mechanism, SPACE, texts=texts, encoder=Letters())
+
+
+@pytest.mark.parametrize("texts", [("bee bee bee", "dog"), ("", "cat elk ant"), ("dog", "dog elk")])
+def test_weighted_response_keeps_its_claim(texts):
+    mechanism = dp.WeightedResponse(epsilon=2.0, code=Leaky(epsilon=2.0).code)
+    assert dp.audit(mechanism, SPACE, texts=texts, **FEW) <= 2.0
+
+
+@pytest.mark.parametrize("kind", LEAKS)
+def test_what_breaks_a_weighted_response_is_caught(kind):
+    texts = ("bee", "elk dog elk")
+    bound = dp.audit(kind(epsilon=2.0), SPACE, texts=texts, **FEW)
+    assert bound > bound.claim == 2.0

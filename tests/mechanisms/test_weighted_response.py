@@ -1,0 +1,199 @@
+"""WeightedResponse: exactly epsilon, in rationals, for any code, search and text."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import ClassVar
+
+import pytest
+from hypothesis import given, settings, strategies as st
+from scipy.stats import chisquare
+from support.letters import Letters
+from support.spaces import random_space
+from support.texts import CANARY, TORTURE
+from support.weighted import TEXTS, Listed, law
+
+import dp_middleware as dp
+from dp_middleware.errors import ParameterError
+from dp_middleware.sampling.response import OTHER, Coin, exp_below, log_above
+from dp_middleware.sampling.sampler import insecure_entropy
+
+SPACE = random_space(tokens=6, seed=1)
+WORDS = (("ant", 5), ("bee", 40), ("cat", 20), ("dog", 1), ("elk", 9))
+KEYWORDS = dp.KeywordCode(counts=WORDS, most=3)
+UNITS = dp.UnitCode(codebook=("aab", "bbc", "cd", "dde", "zy"), rounds=2, shortlist=3)
+BAGS = [" ".join(bag) for n in (1, 2, 3) for bag in itertools.product(dict(WORDS), repeat=n)]
+PAIRS = [", ".join(pair) for pair in itertools.product(UNITS.codebook, repeat=2)]
+MIXED = dp.MixtureCode([(1, KEYWORDS), (Fraction(2), UNITS), (1, Listed())])
+CODES = {
+    "keywords": (KEYWORDS, BAGS),
+    "units": (UNITS, PAIRS),
+    "listed": (Listed(), list(Listed.masses)),
+    "mixture": (MIXED, BAGS + PAIRS + list(Listed.masses)),
+}
+
+
+@pytest.mark.parametrize("name", CODES)
+@pytest.mark.parametrize("epsilon", [2.0, 6.0, 8.5])
+def test_no_answer_is_likelier_by_more_than_epsilon_and_one_attains_it(name, epsilon):
+    code, releases = CODES[name]
+    mechanism = dp.WeightedResponse(epsilon=epsilon, code=code)
+    laws = [law(mechanism, text, releases, Letters()) for text in TEXTS]
+    assert all(sum(own.values()) == 1 for own in laws)
+    most = exp_below(Fraction(epsilon)) * (1 + Fraction(1, 10**40))
+    worst = max(max(own[y] for own in laws) / min(own[y] for own in laws) for y in laws[0])
+    assert worst <= mechanism.coin.ratio <= most
+    certificate = dp.certify(mechanism, SPACE)
+    assert log_above(worst) <= certificate.epsilon <= epsilon
+    assert (certificate.method, certificate.unit) == ("exact", "text")
+    # a code in which an answer of the least mass is some text's own loses all of it
+    answers = {mechanism.answer(text, Letters()) for text in TEXTS} - {None}
+    weights = [mechanism.fitted.weight(own) for own in answers]
+    assert all(weight >= mechanism.coin.least for weight in weights)
+    if name == "units" or mechanism.coin.least in weights:
+        assert worst == mechanism.coin.ratio
+
+
+@pytest.mark.parametrize("name", ["keywords", "units", "listed", "mixture"])
+def test_draws_of_a_code_follow_its_masses(name):
+    code, releases = CODES[name]
+    fitted, entropy, count = code.fitted(8.0), insecure_entropy(4), 4000
+    masses = {y: fitted.weight(y) for y in dict.fromkeys(releases)}
+    masses = {y: float(mass) for y, mass in masses.items() if mass}
+    drawn = [fitted.draw(entropy) for _ in range(count)]
+    assert set(drawn) <= set(masses)
+    often = [y for y in masses if masses[y] * count > 5]
+    rest = 1 - sum(masses[y] for y in often)
+    observed = [*map(drawn.count, often), count - sum(map(drawn.count, often))]
+    expected = [*(masses[y] * count for y in often), rest * count]
+    assert (
+        chisquare(
+            observed[: -1 if rest < 1e-9 else None], expected[: -1 if rest < 1e-9 else None]
+        ).pvalue
+        > 1e-9
+    )
+
+
+@settings(max_examples=60)
+@given(st.fractions(Fraction(1, 100), 200), st.integers(1, 10**30))
+def test_lambda_is_the_largest_multiple_of_two_to_the_minus_64(epsilon, weight):
+    coin = Coin.of(epsilon, Fraction(1, weight))
+    more = Coin(heads=min(coin.heads + 1, OTHER - 1), least=coin.least)
+    above = exp_below(epsilon) * (1 + Fraction(1, 10**40))
+    assert coin.ratio <= exp_below(epsilon)
+    assert more.ratio > above or coin.heads == OTHER - 1
+    assert coin.loss <= float(epsilon) * (1 + 2**-50)
+    assert exp_below(Fraction(coin.loss)) * (1 + Fraction(1, 10**40)) >= coin.ratio
+
+
+@pytest.mark.parametrize("text", TORTURE.values(), ids=TORTURE.keys())
+@pytest.mark.parametrize("encoder", [Letters(), None], ids=["encoder", "none"])
+def test_any_text_gets_a_release_of_the_code(text, encoder):
+    mechanism = dp.WeightedResponse(epsilon=9.0, code=KEYWORDS)
+    (release,) = mechanism.respond([text], encoder, insecure_entropy(1))
+    assert mechanism.fitted.weight(release) > 0
+
+
+def test_the_texts_beside_it_change_no_release():
+    mechanism = dp.WeightedResponse(epsilon=9.0, code=KEYWORDS)
+    texts = ["a cat and a dog", "bee", "elk elk ant", "nothing"]
+    alone = [mechanism.answer(text, Letters()) for text in texts]
+    calls = []
+
+    class Noting(Letters):
+        def encode(self, some):
+            calls.append(set(some))
+            return super().encode(some)
+
+    for order in itertools.permutations(range(4)):
+        shuffled = [texts[k] for k in order]
+        releases = mechanism.respond(shuffled, Noting(), insecure_entropy(2))
+        own = [alone[k] for k in order]
+        assert sum(map(str.__eq__, releases, own)) >= 2  # lambda is .9
+    assert calls
+    assert not any(len(call & set(texts)) > 1 for call in calls)
+
+
+def test_an_encoder_that_answers_nonsense_moves_no_mass():
+    class Broken(Letters):
+        def encode(self, texts):
+            return super().encode(texts) * float("nan")
+
+    mechanism = dp.WeightedResponse(epsilon=9.0, code=KEYWORDS)
+    answer = mechanism.answer("a cat and a dog", Broken())
+    assert answer is None or mechanism.fitted.weight(answer) >= mechanism.coin.least
+
+
+def test_keywords_are_the_texts_own_and_paid_for():
+    for epsilon in (25.0, 50.0, 80.0):
+        mechanism = dp.WeightedResponse(epsilon=epsilon, code=dp.KeywordCode())
+        text = "Coffin-Lowry syndrome is a rare disorder with facial abnormalities"
+        for encoder in (Letters(), None):
+            answer = mechanism.answer(text, encoder)
+            assert set(answer.split()) <= set(text.lower().replace("-", " ").split())
+            assert mechanism.fitted.weight(answer) >= mechanism.coin.least
+        assert 0.98 < float(mechanism.coin.share) < 0.99
+
+
+def test_a_bag_has_one_spelling():
+    code = KEYWORDS.fitted(9.0)
+    assert code.weight("dog ant bee") == Fraction(6 * 5 * 40, 3 * 75**3)
+    assert code.weight("ant ant bee") == Fraction(3 * 25 * 40, 3 * 75**3)
+    for other in ("bee ant dog", "", "dog  ant", "dog fox", "ant " * 3, "dog ant bee cat"):
+        assert code.weight(other) == 0
+
+
+def test_counts_of_public_texts_have_half_of_the_mass():
+    code = dp.KeywordCode.tuned(["The gadolinium was given.", "Gadolinium and zyxqw"]).fitted(50.0)
+    counts = dict(code.counts)
+    assert counts["zyxqw"] > counts["house"]
+    own = counts["gadolinium"] + counts["given"] + counts["zyxqw"]
+    assert own / sum(counts.values()) == pytest.approx(0.5, abs=0.01)
+    assert "the" not in counts
+    for texts in (["12 34", ""], "a text"):
+        with pytest.raises(ParameterError):
+            dp.KeywordCode.tuned(texts)
+
+
+def test_the_code_is_chosen_by_epsilon_alone():
+    names = {e: dp.WeightedResponse(epsilon=e).fitted.name for e in (5.0, 39.9, 40.0, 90.0)}
+    assert names == {5.0: "units", 39.9: "units", 40.0: "keywords", 90.0: "keywords"}
+    sanitizer = dp.document_sanitizer(45.0, SPACE, encoder=Letters())
+    assert "keywords" in str(sanitizer.certificate.assumptions)
+    assert sanitizer.at(30.0).mechanism.fitted.name == "units"
+    own = dp.document_sanitizer(9.0, SPACE, encoder=Letters(), code=KEYWORDS)
+    assert own.at(7.0).mechanism == dp.WeightedResponse(epsilon=7.0, code=KEYWORDS)
+    assert own.mechanism.fingerprint != own.at(7.0).mechanism.fingerprint
+
+
+@dataclass(frozen=True)
+class Other(Listed):
+    masses: ClassVar = {"one": Fraction(1)}
+    more: tuple = field(default=())
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda: dp.WeightedResponse(epsilon=5.0, code="keywords"),
+        lambda: dp.WeightedResponse(epsilon=0.0),
+        lambda: dp.KeywordCode(counts=()),
+        lambda: dp.KeywordCode(counts=(("a", 1), ("a", 2))),
+        lambda: dp.KeywordCode(counts=(("a b", 1),)),
+        lambda: dp.KeywordCode(counts=(("a", 0),)),
+        lambda: dp.KeywordCode(most=0),
+        lambda: dp.MixtureCode([]),
+        lambda: dp.MixtureCode([(0, KEYWORDS)]),
+        lambda: dp.WeightedResponse(epsilon=5.0, code=dp.UnitCode(codebook=("a",))),
+    ],
+)
+def test_wrong_parameters_are_refused(wrong):
+    with pytest.raises(ParameterError):
+        wrong()
+
+
+def test_an_only_answer_costs_nothing():
+    mechanism = dp.WeightedResponse(epsilon=5.0, code=Other())
+    assert mechanism.respond([CANARY], None, insecure_entropy(0)) == ["one"]

@@ -99,6 +99,14 @@ class LanguageModelCode(PublicCode):
         return replace(self, most=self.most or max(8, math.ceil(epsilon / _NATS_A_TOKEN)))
 
     @property
+    def assumptions(self) -> tuple[str, ...]:
+        """That the model computes alike for the text's own line and for a draw."""
+        return (
+            "the prompt and the model are public, and a pass of one token behind the same tokens "
+            "gives the same floats again within a process",
+        )
+
+    @property
     def fingerprint(self) -> str:
         """Identifies the model by its name, and the prompt and numbers."""
         text = f"{self.version}/{self._context.parameters}/{self.hazard}/{self.most}"

@@ -108,10 +108,9 @@ def test_the_texts_beside_it_change_no_release():
             return super().encode(some)
 
     for order in itertools.permutations(range(4)):
-        shuffled = [texts[k] for k in order]
-        releases = mechanism.respond(shuffled, Noting(), insecure_entropy(2))
-        own = [alone[k] for k in order]
-        assert sum(map(str.__eq__, releases, own)) >= 2  # lambda is .9
+        encoder = Noting()
+        mechanism.respond([texts[k] for k in order], encoder, insecure_entropy(2))
+        assert [mechanism.answer(texts[k], encoder) for k in order] == [alone[k] for k in order]
     assert calls
     assert not any(len(call & set(texts)) > 1 for call in calls)
 

@@ -75,6 +75,61 @@ def test_a_session_answers_an_event_once_and_an_edited_one_anew(tmp_path):
     assert other.certificate.epsilon == pytest.approx(4.0)
 
 
+SENTENCES = {
+    "": 1,
+    " \n ": 1,
+    "one": 1,
+    "One. Two!  Three?\nFour": 4,
+    "At 3.5 mg. Dr. Who...  ok": 4,
+    "a\r\nb\u2028c": 3,
+}
+
+
+@pytest.mark.parametrize(("text", "count"), SENTENCES.items())
+def test_sentences_are_released_one_by_one(text, count, tmp_path):
+    ledger = dp.PrivacyLedger(f"sqlite:///{tmp_path}/ledger.db", budget=100.0)
+    terms = {"ledger": ledger, "subject": "ann", "adjacency": dp.Adjacency.sentences()}
+    release = made(**terms).release(text)
+    lines = release.text.split("\n")
+    assert [len(line.split(", ")) for line in lines] == [2] * count
+    assert (release.tokens_total, release.certificate.unit) == (count, "sentence")
+    assert release.charged == pytest.approx(8.0)
+    assert release.spent == pytest.approx(8.0 * count)
+    assert ledger.spent("ann") == pytest.approx(8.0)
+    (row,) = ledger.rows("ann")
+    assert (row.unit, row.tokens) == ("sentence", count)
+    assert any("number of sentences is public" in n for n in release.certificate.assumptions)
+
+
+def test_the_order_of_sentences_is_kept_and_each_is_encoded_alone():
+    encoder = Letters()
+    texts = ["aab aab.", "zy zy.", "cd cd."]
+    encoder.asked.clear()
+    sanitizer = dp.Sanitizer(
+        dp.DocumentResponse(epsilon=200.0, rounds=1, codebook=("aab", "zy", "cd")),
+        SPACE,
+        encoder=encoder,
+        adjacency=dp.Adjacency.sentences(),
+    )
+    assert sanitizer.release(" ".join(texts)).text == "aab\nzy\ncd"  # else at odds of e^-198
+    assert " ".join(texts) not in encoder.asked
+
+
+def test_the_two_numbers_of_a_text_of_sentences(tmp_path):
+    sanitizer = made(adjacency=dp.Adjacency.sentences())
+    assert "one sentence replaced" in str(sanitizer.certificate.adjacency)
+    assert sanitizer.certificate.to_dict()["adjacency"] == "sentences"
+    ledger = dp.PrivacyLedger(f"sqlite:///{tmp_path}/ledger.db", budget=100.0)
+    ledger.charge("ann", sanitizer.certificate, 3, unit="document")
+    assert ledger.spent("ann") == pytest.approx(24.0)
+    with pytest.raises(ParameterError, match="unit"):
+        dp.document_sanitizer(8.0, SPACE, unit="paragraph")
+    with pytest.raises(ParameterError, match="texts"):
+        dp.certify(dp.VectorResponse(epsilon=10.0), adjacency=dp.Adjacency.sentences())
+    with pytest.raises(ParameterError, match="whole texts"):
+        dp.certify(dp.TokenExponential(epsilon=1.0), SPACE, adjacency=dp.Adjacency.sentences())
+
+
 def test_a_ledger_knows_texts_from_occurrences(tmp_path):
     ledger = dp.PrivacyLedger(f"sqlite:///{tmp_path}/ledger.db", budget=100.0)
     ledger.charge("ann", made().certificate, 3)

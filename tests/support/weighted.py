@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import ClassVar
 
@@ -58,7 +58,7 @@ WORDS = (("ant", 5), ("bee", 40), ("cat", 20), ("dog", 1), ("elk", 9))
 class Leaky(dp.WeightedResponse):
     """A weighted response with one mistake; the code is of :data:`WORDS`."""
 
-    code: dp.PublicCode = dp.KeywordCode(counts=WORDS, most=2)
+    code: dp.PublicCode = field(default_factory=lambda: dp.KeywordCode(counts=WORDS, most=2))
 
     def respond(self, texts, encoder, entropy):
         return [self.leak(text, texts, encoder, entropy) for text in texts]
@@ -80,7 +80,7 @@ class LambdaByTheText(Leaky):
     """Releases the answers of long texts always, of short ones hardly ever."""
 
     def leak(self, text, texts, encoder, entropy):
-        own = self.answer(text, encoder)
+        own = next(self.fitted.search(text, Fraction(1, 10**9), encoder), None)
         return own if own and len(text) > 8 else self.fitted.draw(entropy)
 
 

@@ -28,7 +28,7 @@ class Writer:
     """
 
     def __init__(self, context: CausalContext, hazard: float) -> None:
-        self.context, self.hazard = context, hazard
+        self.context, self.hazard, self.capacity = context, hazard, context.capacity
         loaded = context.ready()
         with loaded.lock:
             vocabulary, numbers = vocabulary_of(context.model, loaded.tokenizer)

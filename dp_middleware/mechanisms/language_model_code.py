@@ -39,6 +39,30 @@ PROMPT = """Keywords of texts, a few words each:
 - slasher movie terrible script
 - FDA recalls contaminated spinach
 - autosomal recessive muscular dystrophy
+- Tarantino thriller gripping finale
+- Crohn's disease symptoms
+- senator Menendez bribery trial
+- wooden romcom acting
+- Usher syndrome hearing loss gene
+- Kathmandu earthquake survivors
+- charming film animation
+- nephrolithiasis diet prevention
+- Ronaldo hamstring injury
+- unfunny movie slasher sequel
+- spinach recall contaminated
+- Duchenne muscular dystrophy
+- Zika microcephaly newborns
+- melancholy drama Binoche
+- glioblastoma prognosis chemotherapy
+- Ferguson police shooting protests
+- dystonia autosomal dominant mutation
+- movie Streep overrated
+- Boko Haram kidnapped schoolgirls
+- hypothyroidism diagnosis thyroxine
+- clever witty film Almodovar
+- Ebola quarantine Liberia
+- Hodgkin lymphoma radiation
+- zombie film gore laughable
 -"""
 """What the model reads first by default: lines of which the next one is the release."""
 
@@ -47,6 +71,7 @@ _NATS_A_TOKEN = 2.5
 _PRICE = 0.003  # in cosine, of a nat where there are so many:
 _LIMIT = 45.5
 _PIECE = 1.5  # nats that a further token of a word is taken to cost, before the model is asked
+_SURE = Fraction(1023, 1024)  # of a mass, whatever passes of the same tokens are rounded to
 _MOST_READ = 64  # words of a text
 _TRIES = 3  # of a step: words that the model is asked about
 
@@ -62,7 +87,8 @@ class LanguageModelCode(PublicCode):
     words before them, and terms of a field, are cheap.
 
     Each line is evaluated alone and token by token, as lines are drawn, so masses are those of
-    the program that draws; only the search makes longer passes.
+    the program that draws, less a 1024th for what another number of threads rounds otherwise;
+    only the search makes longer passes.
 
     Args:
         model: Name or folder of a causal language model, or a loaded (model, tokenizer) pair, as
@@ -102,8 +128,8 @@ class LanguageModelCode(PublicCode):
     def assumptions(self) -> tuple[str, ...]:
         """That the model computes alike for the text's own line and for a draw."""
         return (
-            "the prompt and the model are public, and a pass of one token behind the same tokens "
-            "gives the same floats again within a process",
+            "the prompt and the model are public, and passes of the model, token by token over the "
+            "same line, give it masses that differ by less than 2^-10 of them",
         )
 
     @property
@@ -123,7 +149,7 @@ class LanguageModelCode(PublicCode):
     @property
     def _longest(self) -> int:
         """Tokens of a line, as many as the model's window has room for."""
-        return min(self.most or 1, self._writer.context.capacity)
+        return min(self.most or 1, self._writer.capacity)
 
     def draw(self, entropy: Entropy) -> str:
         """Draws a line, token by token."""
@@ -138,9 +164,10 @@ class LanguageModelCode(PublicCode):
         return writer.text(tokens)
 
     def weight(self, release: str) -> Fraction:
-        """Returns the mass of a line as its words are usually split into tokens.
+        """Returns nearly the mass of a line as its words are usually split into tokens.
 
-        Others that read alike can only add to it. 0 for what is no line.
+        A 1024th is left for rounding, which moves with the number of threads. What else reads alike
+        can only add to the mass. 0 for what is no line.
         """
         writer, line, mass = self._writer, self._writer.line(), Fraction(1)
         tokens = [place for word in release.split(" ") for place in writer.places(word)]
@@ -151,7 +178,7 @@ class LanguageModelCode(PublicCode):
             mass *= Fraction(int(integers[place]), int(integers.sum()))
             if place != writer.end:
                 line.append(place)
-        return mass
+        return mass * _SURE
 
     def search(self, text: str, least: Fraction, encoder: Encoder | None) -> Iterator[str]:
         """Yields the line that a greedy search ends with, then those on its way."""

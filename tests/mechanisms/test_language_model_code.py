@@ -104,18 +104,19 @@ def test_a_mass_is_the_same_whatever_else_was_computed(code):
     alone = [code.weight(line) for line in lines]
     threads = torch.get_num_threads()
     try:
-        for number in (1, 2):
+        for number in (threads, 1, 2):
             torch.set_num_threads(number)
             for line in reversed(lines):
                 list(code.search("d c b", Fraction(1, 10**6), Letters()))
-                assert code.weight(line) == alone[lines.index(line)]
+                ratio = code.weight(line) / alone[lines.index(line)]
+                assert ratio == 1 if number == threads else abs(ratio - 1) < Fraction(1, 1024)
     finally:
         torch.set_num_threads(threads)
     writer = code._writer
     for line, mass in zip(lines, alone, strict=True):  # the search's pass comes near
         tokens = [place for word in line.split() for place in writer.places(word)]
         if len(tokens) < 3:
-            assert writer.nats(tokens)[1] == pytest.approx(-math.log(mass), abs=1e-4)
+            assert writer.nats(tokens)[1] == pytest.approx(-math.log(mass), abs=2e-3)
 
 
 def test_a_release_does_not_depend_on_the_texts_beside_it(code):
@@ -150,7 +151,7 @@ def test_a_fingerprint_names_model_prompt_and_numbers_and_loads_nothing():
     assert pickle.loads(pickle.dumps(base)).fingerprint == base.fingerprint
     certificate = dp.certify(dp.WeightedResponse(epsilon=50, code=base), random_space(5, seed=1))
     assert (certificate.method, certificate.epsilon <= 50) == ("exact", True)
-    assert any("same floats" in note for note in certificate.assumptions)
+    assert any("passes of the model" in note for note in certificate.assumptions)
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,8 @@ class PlainEncoder:
         for layer in range(self._layers):
             rows = self._layer(rows, spans, f"encoder.layer.{layer}")
         means = np.array([rows[span].mean(axis=0) for span in spans])
-        return means / np.maximum(np.linalg.norm(means, axis=1, keepdims=True), _FLOOR)
+        unit: Rows = means / np.maximum(np.linalg.norm(means, axis=1, keepdims=True), _FLOOR)
+        return unit
 
     def _layer(self, rows: Rows, spans: Sequence[slice], name: str) -> Rows:
         """A layer over the tokens of all texts, of which each attends to those of its text."""

@@ -156,7 +156,7 @@ class UnitCode(PublicCode):
     @property
     def size(self) -> int:
         """Number M^T of sequences."""
-        return len(self.units) ** (self.rounds or 1)
+        return int(len(self.units) ** (self.rounds or 1))
 
     def least(self, epsilon: float) -> Fraction:
         """Returns the mass of each."""
@@ -167,11 +167,15 @@ class UnitCode(PublicCode):
         return self.sequence(below(self.size, entropy))
 
     def weight(self, release: str) -> Fraction:
-        """Returns the mass of a sequence, which may be the same text as another one."""
+        """Returns the mass of all sequences that are written so; units may have commas."""
         parts = release.split(", ")
-        if len(parts) == (self.rounds or 1) and self._listed.issuperset(parts):
-            return Fraction(1, self.size)
-        return Fraction(0)
+        ways = [1] + [0] * len(parts)  # of writing the first parts as so many units
+        for _ in range(self.rounds or 1):
+            ways = [
+                sum(ways[k] for k in range(end) if ", ".join(parts[k:end]) in self._listed)
+                for end in range(len(ways))
+            ]
+        return Fraction(ways[-1], self.size)
 
     def search(self, text: str, least: Fraction, encoder: Encoder | None) -> Iterator[str]:
         """Yields the sequence that :meth:`best` names."""

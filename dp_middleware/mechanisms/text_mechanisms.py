@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
@@ -160,6 +160,10 @@ class TextMechanism(Mechanism):
     """
 
     epsilon: float
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The fields alone: lists that are made of them are long."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @property
     def needs_encoder(self) -> bool:

@@ -134,6 +134,20 @@ def test_a_whole_text_is_released_as_public_units(monkeypatch):
     assert "any text replaced by any other" in flat(result.stderr)
 
 
+def test_a_release_of_sentences_says_both_numbers():
+    text = "The liver is inflamed. Morphine was given."
+    options = ("sanitize", text, "--unit", "sentence", "--epsilon", "50")
+    result = run(*options)
+    assert result.exit_code == 0
+    assert len(result.stdout.splitlines()) == 2
+    words = flat(result.stderr)
+    assert "50 per sentence (exact)" in words
+    assert "100 nats spent on this text, 50 charged" in words
+    document = json.loads(run(*options, "--json").stdout)
+    assert (document["spent"], document["charged"], document["tokens_total"]) == (100, 50, 2)
+    assert document["certificate"]["adjacency"] == "sentences"
+
+
 def test_a_mechanism_of_tokens_does_not_protect_whole_texts():
     result = run("sanitize", "the patient", "--unit", "text", "--mechanism", "santext")
     assert result.exit_code == 2

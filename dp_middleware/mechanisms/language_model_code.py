@@ -196,8 +196,10 @@ class _Search:
         self._price = _PRICE * (_LIMIT / limit) ** 2 if limit else 0.0
         self._shortlist, self._longest = code.shortlist, code._longest
         self._text = text.encode("utf-8", "replace").decode()
-        own = {word.lower(): word for word in reversed(_WORD.findall(self._text))}
-        listed = [own[key] for key in reversed(own) if key not in frequencies.stop_words()]
+        own: dict[str, str] = {}
+        for word in _WORD.findall(self._text):
+            own.setdefault(word.lower(), word)
+        listed = [word for key, word in own.items() if key not in frequencies.stop_words()]
         self._words = [word for word in listed if self._writer.places(word)][:_MOST_READ]
         self._tokens = [self._writer.places(word) for word in self._words]
 

@@ -134,7 +134,7 @@ def test_any_text_gets_a_line(code, masses, text):
 
 
 def test_words_of_the_text_are_kept_in_their_order(code):
-    (best, *_) = code.search("d then c, and c", Fraction(1, 10**12), Letters())
+    (best, *_) = code.search("d then c, D and c; d", Fraction(1, 10**12), Letters())
     assert best == "d c"
     assert list(code.search("d c", Fraction(1, 10**12), None)) == []
 

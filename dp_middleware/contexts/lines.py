@@ -100,7 +100,7 @@ class Line:
     def integers(self) -> NDArray[np.int64]:
         """Of each token and the end; a line is not empty."""
         shares = self._writer.shares(self._last)[0]
-        integers = np.rint(shares * _UNITS).astype(np.int64) + 1
+        integers: NDArray[np.int64] = np.rint(shares * _UNITS).astype(np.int64) + 1
         if not self._length:
             integers[self._writer.end] = 0
         return integers

@@ -72,8 +72,9 @@ _PRICE = 0.003  # in cosine, of a nat where there are so many:
 _LIMIT = 45.5
 _PIECE = 1.5  # nats that a further token of a word is taken to cost, before the model is asked
 _SURE = Fraction(1023, 1024)  # of a mass, whatever passes of the same tokens are rounded to
+_HOPE = 0.8  # of that guess: what a word costs in the end is often less
 _MOST_READ = 64  # words of a text
-_TRIES = 3  # of a step: words that the model is asked about
+_MISSES = 6  # words that the model finds too dear, before a search ends
 
 
 @dataclass(frozen=True)
@@ -209,11 +210,14 @@ class _Search:
             return
         target, *alone = self._rows([self._text, *self._words])
         chosen, head, near = list[int](), np.zeros_like(target), -math.inf
-        nats, _ = self._writer.nats([])
+        nats, spent, misses = self._writer.nats([])[0], 0.0, 0
         free = set(range(len(self._words)))
-        while free:
-            longer = sorted(free)
-            prices = self._price * np.array([self._estimate(chosen, word, nats) for word in longer])
+        while True:
+            guesses = {word: self._estimate(chosen, word, nats) for word in sorted(free)}
+            longer = [k for k, guess in guesses.items() if spent + _HOPE * guess <= self._limit]
+            if not longer:
+                return
+            prices = self._price * np.array([guesses[word] for word in longer])
             sums = len(chosen) * head + np.array([alone[word] for word in longer])
             cosines = sums @ target / np.maximum(np.linalg.norm(sums, axis=1), 1e-6)
             listed = np.argsort(prices - cosines, kind="stable")[: self._shortlist]
@@ -222,20 +226,18 @@ class _Search:
             if chosen:
                 heads = self._rows([" ".join(self._words[k] for k in line) for line in lines])
             scores = heads @ target
-            for first in np.argsort(prices[listed] - scores, kind="stable")[:_TRIES]:
-                if scores[first] <= near:
+            for first in np.argsort(prices[listed] - scores, kind="stable"):
+                if scores[first] <= near or misses == _MISSES:
                     return
                 free.discard(longer[listed[first]])
                 tokens = self._of(lines[first])
-                if len(tokens) > self._longest:
-                    continue
-                found, paid = self._writer.nats(tokens)
-                if paid <= self._limit:
-                    chosen, head, near, nats = lines[first], heads[first], scores[first], found
+                found, paid = self._writer.nats(tokens[: self._longest])
+                if len(tokens) <= self._longest and paid <= self._limit:
+                    chosen, head, near = lines[first], heads[first], scores[first]
+                    nats, spent = found, paid
                     yield [self._words[k] for k in chosen]
                     break
-            else:
-                return
+                misses += 1
 
     def _rows(self, texts: list[str]) -> NDArray[np.float32]:
         return np.nan_to_num(self._encode(texts), posinf=0.0, neginf=0.0)

@@ -165,7 +165,9 @@ def guarded(work: Callable[..., T], *args: Any, what: str = "the release") -> T:
     raise textless.with_traceback(None)
 
 
-def without_text(error: Exception, what: str, then: str = "nothing was sent") -> DPMiddlewareError:
+def without_text(
+    error: Exception, what: str = "the release", then: str = "nothing was sent"
+) -> DPMiddlewareError:
     """Returns what stands for an exception: what others raise may quote the text."""
     if not isinstance(error, DPMiddlewareError):
         return DPMiddlewareError(f"{what} failed with {type(error).__name__}; {then}")

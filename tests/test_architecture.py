@@ -1,7 +1,5 @@
 """Imports go down the layers only, and ``import dp_middleware`` is light."""
 
-from __future__ import annotations
-
 import ast
 import json
 import subprocess
@@ -11,6 +9,7 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
+from support.cases import over
 
 import dp_middleware as dp
 
@@ -81,7 +80,7 @@ def home(name):
     return rest.partition(".")[0] if first == "dp_middleware" else first
 
 
-@pytest.mark.parametrize("name", [name for name in MODULES if home(name)])
+@over("name", [name for name in MODULES if home(name)])
 def test_imports_go_down(name):
     level = LEVEL[home(name)]
     below = {each for each in LEVEL if LEVEL[each] < level} | {home(name)}

@@ -157,4 +157,39 @@ Subject = Annotated[
         help=f"Whose budget is charged, a pseudonym; default: '{DEFAULT_SUBJECT}'.",
     ),
 ]
+Payer = Annotated[
+    str | None,
+    typer.Option(
+        "--payer",
+        metavar="NAME",
+        help="Without --subject, whose budget all rows are charged to, and whose pseudonyms they "
+        f"are; default: '{DEFAULT_SUBJECT}'.",
+    ),
+]
+Mapping = Annotated[
+    Path | None,
+    typer.Option(
+        "--mapping",
+        help="File that keeps the originals, encrypted; default: that with pseudonyms and "
+        "'.mapping'.",
+    ),
+]
+Key = Annotated[
+    Path | None,
+    typer.Option("--key", help="File with its key; default: one in your data folder."),
+]
+Column = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--column",
+        "-c",
+        metavar="NAME",
+        help="Release this column; repeatable. With --pseudonyms also NAME=KIND, such as "
+        "mail=email: each cell is one value.",
+    ),
+]
+Columns = Annotated[
+    str | None,
+    typer.Option("--columns", metavar="NAMES", help="Several, as name=person,mail=email,notes."),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="For machines.")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import secrets
 import sqlite3
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from dp_middleware.pseudonyms import PseudonymSession
 
 _KEY_BYTES = 32
-_UNREADABLE = (
+UNREADABLE = (
     "expected a file with --mapping that this command wrote, or a place for a new one, got {}"
 )
 
@@ -38,10 +39,7 @@ def pseudonymize(
         Path | None,
         typer.Option("--mapping", help="File that keeps the originals, encrypted; for --restore."),
     ] = None,
-    key: Annotated[
-        Path | None,
-        typer.Option("--key", help="File with its key; default: one in your data folder."),
-    ] = None,
+    key: options.Key = None,
     conversation: Annotated[
         str,
         typer.Option("--conversation", metavar="NAME", help="Each has pseudonyms of its own."),
@@ -92,7 +90,7 @@ def pseudonymize(
             terms["ledger"] = show.open_ledger(ledger, limit)
         pseudonyms = dp.Pseudonyms(on_empty="pass" if pass_empty else "raise", **terms)
         session = opened(pseudonyms, mapping, key)
-    with working("finding and drawing"), withheld(_UNREADABLE, OSError, sqlite3.Error):
+    with working("finding and drawing"), withheld(UNREADABLE, OSError, sqlite3.Error):
         release = session.release_once("user", given, conversation=conversation)
     if as_json:
         show.data(show.release_data(release, pseudonyms))
@@ -107,7 +105,7 @@ def _restore(
     """Detects and charges nothing."""
     if not mapping.exists():
         raise ParameterError("expected a file with --mapping that --restore can read, got none")
-    with working("reading the mapping"), withheld(_UNREADABLE, OSError, sqlite3.Error):
+    with working("reading the mapping"), withheld(UNREADABLE, OSError, sqlite3.Error):
         session = opened(dp.Pseudonyms(lambda _: [], subject=subject), mapping, key)
         restored = session.restore(answer, conversation=conversation)
         empty = not session.mapping(conversation)
@@ -132,14 +130,17 @@ def _known(kinds: list[str] | None) -> list[str] | None:
 
 
 def opened(pseudonyms: dp.Pseudonyms, mapping: Path | None, key: Path | None) -> PseudonymSession:
-    """Opens a session with a mapping that is there, or a new one and, if need be, a new key."""
+    """Opens a session with a mapping that is there, or a new one and, if need be, a new key.
+
+    It never expires.
+    """
     if mapping is None:
         return pseudonyms.session()
     path = key or show.data_folder(create=not mapping.exists()) / "pseudonyms.key"
     if not mapping.exists():
         _make_key(path)
-    with withheld(_UNREADABLE, OSError, sqlite3.Error):
-        return pseudonyms.session(key=_read_key(path), memo=mapping)
+    with withheld(UNREADABLE, OSError, sqlite3.Error):
+        return pseudonyms.session(key=_read_key(path), memo=mapping, expires=math.inf)
 
 
 def _make_key(path: Path) -> None:

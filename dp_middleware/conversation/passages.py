@@ -44,7 +44,7 @@ class Passages(_forks.StaysHere):
         self._capacity = capacity
         self._documents: OrderedDict[tuple[str | None, str, str], None] = OrderedDict()
         self.after_fork()
-        _forks.renew(self)
+        _forks.renewed[id(self)] = self
 
     def after_fork(self) -> None:
         """A forked child begins with a lock that no thread holds."""

@@ -12,6 +12,7 @@ from dp_middleware.corpora.columns import Columns
 from dp_middleware.corpora.files import sanitize_file
 from dp_middleware.corpora.jobs import Report
 from dp_middleware.corpora.numbered import NumberedRows
+from dp_middleware.corpora.restoring import restore_file
 from dp_middleware.corpora.series import release_series
 
 __all__ = [
@@ -22,5 +23,6 @@ __all__ = [
     "chunk_key",
     "release_chunk",
     "release_series",
+    "restore_file",
     "sanitize_file",
 ]

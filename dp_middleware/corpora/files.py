@@ -9,21 +9,30 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 import pyarrow as pa
 
 from dp_middleware import _files, _validate
 from dp_middleware.corpora.chunks import ChunkFolder, chunk_key, sync_folder
-from dp_middleware.corpora.columns import EPSILON, TOKENS, Columns, column_names
+from dp_middleware.corpora.columns import (
+    EPSILON,
+    TOKENS,
+    Columns,
+    Named,
+    column_kinds,
+    column_names,
+)
 from dp_middleware.corpora.failures import on_disk
 from dp_middleware.corpora.jobs import Report, open_job, refuse_done, state
 from dp_middleware.corpora.lines import JsonLines, TextLines
+from dp_middleware.corpora.pseudonymized import Tally, mark_of
 from dp_middleware.corpora.rows import Chunk, Format
 from dp_middleware.corpora.tables import Csv, Parquet, Tsv
 from dp_middleware.corpora.workers import Task, release_all
 from dp_middleware.errors import ParameterError
 from dp_middleware.pseudonyms.pseudonyms import Pseudonyms
+from dp_middleware.pseudonyms.session import PseudonymSession
 from dp_middleware.sanitizers.sanitizer import Sanitizer
 from dp_middleware.sanitizers.spans import Detector
 
@@ -47,8 +56,8 @@ _CHANGED = "The source file changed while it was read; run again on a copy."
 def sanitize_file(
     source: Path_,
     target: Path_,
-    columns: str | Sequence[str],
-    sanitizer: Sanitizer | Pseudonyms,
+    columns: Named,
+    sanitizer: Sanitizer | Pseudonyms | PseudonymSession,
     *,
     workers: int = 1,
     id: str | None = None,
@@ -75,8 +84,11 @@ def sanitize_file(
     Args:
         source: Ends in .csv, .tsv, .jsonl, .ndjson, .parquet or .txt; a text a line there.
         target: Of the same kind; replaced if it is there.
-        columns: A name, or several; ``"text"`` for lines of plain text.
-        sanitizer: Or pseudonyms; with a ledger, or nothing is charged.
+        columns: A name, or several; ``"text"`` for lines of plain text. Of pseudonyms also a dict
+            to kinds: each cell of ``{"name": "person"}`` is one value, and nothing is detected.
+        sanitizer: Or pseudonyms; with a ledger, or nothing is charged. Pseudonyms are of a row
+            alone, and nobody can turn them back; those of a session are of the whole file, and
+            :func:`restore_file` can.
         workers: Processes. Prepare the sanitizer before (:meth:`Sanitizer.prepare`), so that they
             share what tokens are drawn by.
         id: A public column that names each row, within its chunk once; default: its number.
@@ -95,15 +107,19 @@ def sanitize_file(
         BudgetExhausted: From the ledger; what was released is kept.
     """
     path, out, aside = Path(source), Path(target), None if rejects is None else Path(rejects)
-    kind, other = FORMATS.get(path.suffix.lower()), FORMATS.get(out.suffix.lower())
-    if kind is None or kind is not other:
-        raise ParameterError(f"expected two files of one kind, {', '.join(FORMATS)}")
+    kind, drawing = format_of(path, out), cast(Any, sanitizer)
+    session = sanitizer if isinstance(sanitizer, PseudonymSession) else None
     places = [place.resolve() for place in (path, out, aside) if place is not None]
     if len({*places}) < len(places):
         raise ParameterError("expected a source, a target and a file of rejects that are different")
     _validate.at_least(1, workers=workers, chunk_rows=chunk_rows)
     releaser = Columns(
-        releaser=sanitizer, names=column_names(columns), subject=subject, scope=scope
+        releaser=drawing if session is None else session.sanitizer,
+        names=column_names(columns),
+        subject=subject,
+        scope=scope,
+        kinds=column_kinds(columns),
+        session=session,
     )
     public = tuple(dict.fromkeys(name for name in (subject, id) if name is not None))
     if {*public} & {*releaser.names}:
@@ -119,14 +135,45 @@ def sanitize_file(
     plan, keys = _checked(file, releaser, told["parameters"], id, may_break=aside is not None)
     if dry_run:
         return plan
+    if session is not None:
+        told["mapping"] = mark_of(session)
     with open_job(folder, told) as store:
-        resumed = sum(key in store for key in keys)
-        with closing(_released(file, store, keys, releaser, workers)) as pairs:
-            sums = _write(
-                file, out, pairs, releaser, aside, before, lambda n: progress(n, plan.rows)
-            )
+        resumed, tally = sum(key in store for key in keys), Tally()
+        tell: Callable[[int], None] = lambda done: progress(done, plan.rows)  # noqa: E731
+        pairs = _released(file, store, keys, releaser, workers)
+        if session is not None:
+            if resumed < len(keys):
+                _draw(file, releaser, pairs, tell)
+            pairs = tally.compared(file, session, _released(file, store, keys, releaser, 1))
+            tell = lambda _: None  # noqa: E731
+        with closing(pairs):
+            sums = _write(file, out, pairs, releaser, aside, before, tell)
         again = store.attempts - len(keys)
-    return replace(plan, resumed=resumed, charged_again=again, **sums)
+    return replace(plan, resumed=resumed, charged_again=again, **tally.counts, **sums)
+
+
+def format_of(source: Path, target: Path) -> type[Format]:
+    """By the endings of both names; raises ``ParameterError`` where they differ."""
+    kind = FORMATS.get(source.suffix.lower())
+    if kind is None or kind is not FORMATS.get(target.suffix.lower()):
+        raise ParameterError(f"expected two files of one kind, {', '.join(FORMATS)}")
+    return kind
+
+
+def _draw(
+    file: Format, columns: Columns, pairs: Generator[Pair], tell: Callable[[int], None]
+) -> None:
+    """Draws all pseudonyms of a file: first of the columns with kinds, so that texts know them."""
+    names = tuple(name for name in columns.names if name in columns.kinds)
+    if names and names != columns.names:
+        first = replace(columns, names=names)
+        for chunk in file.chunks():
+            first.release(chunk.cells)
+    done = 0
+    with closing(pairs):
+        for _, table in pairs:
+            done += len(table)
+            tell(done)
 
 
 def _checked(

@@ -7,7 +7,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from stat import S_ISDIR
 from typing import Any
@@ -39,6 +39,8 @@ class Report:
         subjects: That paid; 0 without a ledger.
         epsilon: Nats of all texts; of a dry run, an upper bound.
         epsilon_per_subject: Of the subject that paid most.
+        replaced: Places with a pseudonym of a session, by kind.
+        unchanged: Of its texts that are not blank those without one, by column.
     """
 
     rows: int
@@ -51,6 +53,8 @@ class Report:
     subjects: int
     epsilon: float
     epsilon_per_subject: float
+    replaced: dict[str, int] = field(default_factory=dict, hash=False)
+    unchanged: dict[str, int] = field(default_factory=dict, hash=False)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready; an infinite number is the string ``"inf"``."""

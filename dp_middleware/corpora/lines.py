@@ -76,12 +76,16 @@ class TextLines(Lines):
         body = raw.removeprefix(mark).removesuffix(b"\n").removesuffix(b"\r")
         return {"text": body.decode()}, (mark, raw[len(mark) + len(body) :])
 
-    def write(self, file: IO[bytes], released: Iterable[tuple[Chunk, pa.Table]]) -> None:
+    def as_read(self, released: str) -> str:
         """See :class:`Format`; a line feed in a release becomes a blank."""
+        return " ".join(released.splitlines())
+
+    def write(self, file: IO[bytes], released: Iterable[tuple[Chunk, pa.Table]]) -> None:
+        """See :class:`Format`."""
         for chunk, table in released:
             texts = table["text"].to_pylist()
             for (mark, end), text in zip(chunk.rows, texts, strict=True):
-                file.write(mark + " ".join(text.splitlines()).encode() + end)
+                file.write(mark + self.as_read(text).encode() + end)
 
 
 class JsonLines(Lines):

@@ -13,7 +13,8 @@ import pyarrow as pa
 from dp_middleware.errors import ParameterError
 
 _USUAL = frozenset([
-    "id", "name", "who", "user", "user_id", "subject", "author", "role", "text", "texts", "title",
+    "id", "name", "first_name", "last_name", "mail", "email", "phone", "address", "city",
+    "who", "user", "user_id", "subject", "author", "role", "text", "texts", "title",
     "body", "content", "note", "notes", "comment", "message", "messages", "document", "summary",
     "prompt", "question", "answer", "response", "review", "report", "description", "label", "score",
     "rating", "category", "language", "source", "target", "split", "date", "time", "timestamp",
@@ -92,6 +93,10 @@ class Format(ABC):
     @abstractmethod
     def write(self, file: IO[bytes], released: Iterable[tuple[Chunk, pa.Table]]) -> None:
         """All rows with what was released for their private cells."""
+
+    def as_read(self, released: str) -> str:
+        """A released text as it is read back from the file."""
+        return released
 
     def refuse_columns(self, names: list[str]) -> None:
         """Refuse a column that is missing or there twice, or that would be.

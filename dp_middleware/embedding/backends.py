@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dp_middleware import _files, _validate
 from dp_middleware._torch import torch
+from dp_middleware._waits import told
 from dp_middleware.embedding.grid import unit_rows
 from dp_middleware.errors import DPMiddlewareError, EmbeddingError, needs
 
@@ -115,7 +116,8 @@ class SentenceModel:
 
         device = None if self.device == "auto" else self.device
         _files.encoder_file(self.model, "config.json")  # says what to do if there is none
-        encoder = SentenceTransformer(_files.encoder_source(self.model), device=device)
+        with told("loading the encoder"):
+            encoder = SentenceTransformer(_files.encoder_source(self.model), device=device)
         encoder = encoder.to(dtype=getattr(torch, self.precision))
         at_once = _ON_CPU if encoder.device.type == "cpu" else self.batch
 

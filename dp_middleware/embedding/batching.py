@@ -89,7 +89,7 @@ class Batcher:
         self._computing = False
         self._start_anew()
         _all.add(self)
-        _forks.renew(self)
+        _forks.renewed[id(self)] = self
 
     def submit(self, texts: list[str], *, apart: bool = False) -> Future[Rows]:
         """Queue 1 to ``backend.batch`` texts; the future will hold their unit rows.

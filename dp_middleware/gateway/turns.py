@@ -18,7 +18,7 @@ from starlette.types import Receive, Scope, Send
 from dp_middleware.conversation.exchange import Exchange
 from dp_middleware.conversation.messages import Message, is_structured
 from dp_middleware.conversation.notebook import Unknown
-from dp_middleware.errors import DPMiddlewareError, guarded
+from dp_middleware.errors import DPMiddlewareError, without_text
 from dp_middleware.gateway.failures import Failure, failure_of
 from dp_middleware.gateway.service import Call, Gateway
 from dp_middleware.gateway.upstream import sse
@@ -190,7 +190,15 @@ async def in_thread(work: Callable[[], T], threads: Executor | None = None) -> T
     Raises:
         DPMiddlewareError: The library's as it is, of others the type only.
     """
-    return await asyncio.get_running_loop().run_in_executor(threads, guarded, work)
+
+    def textless() -> T:
+        try:
+            return work()
+        except Exception as error:
+            failure = without_text(error)
+        raise failure.with_traceback(None)
+
+    return await asyncio.get_running_loop().run_in_executor(threads, textless)
 
 
 class EventWriter(Protocol):
@@ -237,8 +245,8 @@ class EventStream(Response):
         Raises:
             Failure: The upstream did not begin; nothing was sent.
         """
-        writing = asyncio.create_task(self._write(send))
         leaving = asyncio.create_task(_until_gone(receive))
+        writing = asyncio.create_task(self._write(send))
         try:
             await asyncio.wait({writing, leaving}, return_when=asyncio.FIRST_COMPLETED)
         finally:

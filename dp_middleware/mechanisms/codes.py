@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_middleware import _validate
+from dp_middleware._waits import told
 from dp_middleware.embedding.service import apart
 from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms.kernels import pursuit, units
@@ -288,4 +289,5 @@ class MixtureCode(PublicCode):
 @lru_cache(maxsize=4)
 def _vectors(encoder: Encoder, units: tuple[str, ...]) -> NDArray[np.float32]:
     """Of the units, (M, d); the encoder keeps them on disk."""
-    return encoder.space(Vocabulary(units), "encoded").vectors.astype(np.float32)
+    with told(f"encoding the codebook of {len(units):,} units, once for this computer"):
+        return encoder.space(Vocabulary(units), "encoded").vectors.astype(np.float32)

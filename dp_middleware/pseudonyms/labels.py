@@ -100,6 +100,10 @@ def kind_of(label: Hashable) -> str:
     return known or ("date" if _BIRTH.search(name) else name.lower())
 
 
+KNOWN = tuple(_LABELS)
+"""All kinds that have a name of their own."""
+
+
 def is_known(kind: str) -> bool:
     """Whether a kind is one that the table has, and so surely no other kind under another name."""
     return kind in _LABELS

@@ -23,7 +23,8 @@ from langchain_core.runnables.utils import ConfigurableFieldSpec
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import Field, field_validator
 
-from dp_middleware.conversation.exchange import Exchange, Tools, checked_tools
+from dp_middleware.conversation.events import checked_tools
+from dp_middleware.conversation.exchange import Exchange, Tools
 from dp_middleware.conversation.templates import Template
 from dp_middleware.errors import BudgetExhausted, ParameterError
 from langchain_dp_middleware._boundary import (

@@ -1,13 +1,12 @@
 """The pass over all rows: on any device, in little memory, and from lists as from rows in full."""
 
-from __future__ import annotations
-
 import math
 import tracemalloc
 
 import numpy as np
 import pytest
 import torch
+from support.cases import over
 from support.pretend_device import DEVICES, device_named
 from support.spaces import random_space
 from torch.overrides import TorchFunctionMode
@@ -75,7 +74,7 @@ class _Largest(TorchFunctionMode):
         return found
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS[:-3] + MECHANISMS[-2:], ids=lambda m: m.name)
+@over("mechanism", MECHANISMS[:-3] + MECHANISMS[-2:])
 def test_memory_is_a_block_of_rows(mechanism, monkeypatch):
     """All rows would be 12 blocks. RanText has a table of its radius besides, whatever V is."""
     space = random_space(tokens=768, dimensions=2, seed=1)

@@ -1,7 +1,5 @@
 """``--ledger``, ``--budget`` and ``--subject``: whose budget, where it is, and when it is spent."""
 
-from __future__ import annotations
-
 import json
 import stat
 
@@ -128,17 +126,6 @@ def test_a_metric_budget_of_its_own_or_none():
         sanitize(*terms, *NOISE)
     assert "metric_budget=inf; got" in flat(sanitize("--budget", "5", code=2).stderr)
     assert json.loads(run("ledger", "show", "--json").stdout)["metric_budget"] == "inf"
-
-
-def test_nothing_guaranteed_needs_an_infinite_budget():
-    options = ("--mechanism", "custext-aggressive", "--nominal", "--accept-infinite")
-    sanitize(*options, "--budget", "5", "--subject", "anna", code=3)
-    assert accounts() == {}
-
-
-def test_a_dry_run_charges_nothing(data):
-    run("sanitize", "w1", "--explain", "--budget", "5")
-    assert not data.exists()
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "nan", "much"])

@@ -1,7 +1,5 @@
 """``dp-middleware ledger`` shows, exports and verifies, and changes nothing."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -5,13 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
-from support.chat_models import save_llama
 from support.commands import flat, run
 from support.contract import OpenAIServer
 from support.texts import CANARY
-
-import dp_middleware as dp
-from dp_middleware.frameworks import _candidates
 
 
 @pytest.fixture
@@ -47,30 +43,6 @@ def test_as_json_and_with_one_call_for_all(writer):
     assert document["candidates"] == {"asked": 4, "answered": 4, "failed": 0}
     assert document["asked"] == {"epsilon": 2.0, "kind": "exact"}
     assert document["tokens_total"] == 3
-
-
-@pytest.mark.parametrize("sensitivity", ["candidates", "paper", "naive"])
-def test_the_options_reach_the_framework(sensitivity, writer, monkeypatch):
-    built, real = [], dp.PrivRewrite
-
-    def remember(*arguments, **options):
-        built.append(real(*arguments, **options))
-        return built[-1]
-
-    monkeypatch.setattr(dp, "PrivRewrite", remember)
-    options = ("--k", "2", "--sensitivity", sensitivity, "--fallback", "sanitized")
-    assert rewrite(writer, "w1", *options).exit_code == 0
-    made = built[0]
-    assert (made.k, made.sensitivity, made.fallback) == (2, sensitivity, "sanitized")
-    assert (made.prune_above, made.selection.sensitivity) == (1.0, sensitivity)
-
-
-def test_each_candidate_is_asked_for_in_other_words(writer):
-    writer.choices = ["w1", "w2", "w3"]
-    told = rewrite(writer, "the patient", CANARY, "--k", "3", "--varied-prompts")
-    assert told.exit_code == 0
-    assert len(writer.prompts) == len(set(writer.prompts)) == 3
-    assert not writer.saw(CANARY)
 
 
 def test_no_candidate_left(writer):
@@ -130,16 +102,3 @@ def test_a_generator_is_needed_and_checked_first():
     assert "ollama:MODEL" in flat(wrong.stderr)
     none = run("ledger", "show")
     assert "existing ledger" in none.stderr  # nothing was created
-
-
-def test_a_local_generator_writes_different_candidates(tmp_path, monkeypatch):
-    save_llama(tmp_path, length=80)
-    seen = []
-    real = _candidates.distinct
-    monkeypatch.setattr(
-        _candidates, "distinct", lambda texts, usable: seen.extend(texts) or real(texts, usable)
-    )
-    options = ("--generator", f"hf:{tmp_path}", "--prune-above", "1", "--k", "3")
-    result = run("rewrite", "w1 w2", *options)
-    assert result.exit_code == 0, result.output
-    assert len(set(seen)) == len(seen) == 3

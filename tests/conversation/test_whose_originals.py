@@ -8,6 +8,7 @@ import re
 
 import httpx
 import pytest
+from support.cases import over
 from support.chat_models import langchain_model, llama_index_llm
 from support.contract import OpenAIServer, ToolCall
 from support.entities import detector, private
@@ -394,8 +395,8 @@ def assert_nobody_is_shown_another(setup, server, begun):
 
 
 @pytest.mark.filterwarnings("ignore::pydantic.warnings.PydanticDeprecationWarning")  # LlamaIndex's
-@pytest.mark.parametrize("begun", [[], BEGUN], ids=["alone", "alike"])
-@pytest.mark.parametrize("setup", ADAPTERS)
+@over("begun", [[], BEGUN])
+@over("setup", ADAPTERS)
 def test_no_caller_of_an_adapter_is_shown_the_originals_of_another(setup, begun):
     if begun and setup in ONE_TEXT:
         pytest.skip("asks with one text")
@@ -403,8 +404,8 @@ def test_no_caller_of_an_adapter_is_shown_the_originals_of_another(setup, begun)
         assert_nobody_is_shown_another(setup, remote, begun)
 
 
-@pytest.mark.parametrize("begun", [[], BEGUN], ids=["alone", "alike"])
-@pytest.mark.parametrize("path", GATEWAY)
+@over("begun", [[], BEGUN])
+@over("path", GATEWAY)
 def test_no_user_of_a_key_is_shown_the_originals_of_another(path, begun, shared):
     if begun and path.startswith("completions"):
         pytest.skip("asks with one text")

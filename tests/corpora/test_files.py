@@ -288,12 +288,6 @@ def test_what_cannot_be_done_is_refused_without_a_quote(tmp_path, suffix, data, 
     assert error.value.__cause__ is error.value.__context__ is None
 
 
-def test_a_cell_of_ten_megabytes_beside_the_text(tmp_path):
-    long = "x\0" * 5_000_000
-    _, out = run(tmp_path, ".csv", f'id,text\n"{long}",w1\n2,w2\n'.encode())
-    assert out.startswith(f"id,text\n{long},".encode())
-
-
 @pytest.mark.parametrize("name", [".out.csv.parts", ".out.csv.parts.done"])
 @pytest.mark.parametrize("kind", ["folder", "link", "open", "file"])
 def test_what_is_no_folder_of_a_run_is_neither_read_nor_removed(kind, name, tmp_path):

@@ -6,6 +6,7 @@ import re
 from functools import partial
 
 import pytest
+from support.cases import over
 from support.ledgers import Charges
 from support.spaces import random_space
 from support.texts import CANARY
@@ -71,9 +72,7 @@ def test_a_column_of_polars_keeps_name_and_nulls():
     assert lengths(released.to_list()) == [3, None, 0, 1]
 
 
-@pytest.mark.parametrize(
-    "cells", [[CANARY, 7], [CANARY, b"x"], CANARY, (CANARY,), [[CANARY]], [{CANARY: 1}]]
-)
+@over("cells", [[CANARY, 7], [CANARY, b"x"], CANARY, (CANARY,), [[CANARY]], [{CANARY: 1}]])
 def test_other_cells_are_refused_without_a_word_of_them(cells):
     with pytest.raises(dp.ParameterError) as error:
         release_series(cells, sanitizer())

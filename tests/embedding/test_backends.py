@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+from support.cases import over
 from support.embedding_server import LIMIT, WIDTH, running, vector
 from support.texts import CANARY
 
@@ -46,12 +47,6 @@ def test_rows_of_a_server_in_the_order_of_the_texts(server):
 
 def service_of(server, model="bge"):
     return dp.EmbeddingService.of(EmbeddingServer(server.url, model))
-
-
-def test_equal_servers_share_a_worker(server):
-    first = service_of(server)
-    assert service_of(server)._batcher is first._batcher
-    assert service_of(server, "other")._batcher is not first._batcher
 
 
 @pytest.mark.parametrize(
@@ -116,7 +111,7 @@ def test_servers_outside_the_trust_boundary_are_refused(url):
     )
 
 
-@pytest.mark.parametrize(
+@over(
     "url",
     [
         "ftp://localhost/",
@@ -173,12 +168,6 @@ def test_an_object_of_ones_own_that_calls_a_host_elsewhere_is_refused():
         with pytest.raises(dp.UntrustedHost, match=r"evil\.example"):
             embedding_service(model)
         assert embedding_service(model, trusted_hosts=["evil.example"]).encode(["x"]).size
-
-
-def test_a_server_that_was_checked_is_not_refused_again():
-    server = EmbeddingServer("https://gpu.example/v1", "bge", trusted_hosts=["gpu.example"])
-    service = embedding_service(server)
-    assert embedding_service(service) is service
 
 
 @pytest.mark.parametrize("nothing", [3, object(), None])

@@ -1,9 +1,6 @@
 """The shared worker: same rows, fewer calls, and nobody waits for ever."""
 
-from __future__ import annotations
-
 import asyncio
-import gc
 import os
 import subprocess
 import sys
@@ -13,6 +10,7 @@ from threading import Event, Thread
 
 import numpy as np
 import pytest
+from support.cases import over
 from support.texts import CANARY
 
 import dp_middleware as dp
@@ -123,17 +121,6 @@ def test_a_request_apart_is_with_the_model_alone():
         np.testing.assert_allclose(answer.result(), [row(str(k))], atol=1e-7)
 
 
-def test_requests_are_answered_in_order_in_full_batches():
-    pairs = ([f"{k} a", f"{k} b"] for k in range(10))
-    model, _, answers = busy_worker(pairs, Model(batch=4))
-    model.go.set()
-    wait(answers, 20)
-    assert [text for texts in model.seen[1:] for text in texts] == [
-        f"{k} {x}" for k in range(10) for x in "ab"
-    ]
-    assert max(map(len, model.seen)) <= 4
-
-
 def test_a_long_list_is_cut_and_lets_others_in():
     model = Model(batch=4)
     service = dp.EmbeddingService.of(model)
@@ -192,31 +179,6 @@ def test_a_text_that_the_model_refuses_fails_its_own_caller_only():
     assert len(model.seen) == 1 + 1 + 5
 
 
-class Odd(str):
-    """Equal to everything and without a hash."""
-
-    __slots__ = ()
-    __hash__ = None
-
-    def __eq__(self, other):
-        return True
-
-    def __len__(self):
-        raise ValueError(CANARY)
-
-    def __str__(self):
-        return "another text"
-
-
-def test_a_subclass_of_str_is_the_text_that_it_holds():
-    model = Model()
-    service = dp.EmbeddingService.of(model)
-    np.testing.assert_allclose(
-        service.encode([Odd("odd"), "plain"]), [row("odd"), row("plain")], atol=1e-7
-    )
-    assert {type(text) for texts in model.seen for text in texts} == {str}
-
-
 @pytest.mark.parametrize(
     ("dead", "batch", "calls"),
     [(SystemExit, 1, 1), (KeyboardInterrupt, 1, 1), (TimeoutError, 64, 2)],  # not one by one
@@ -245,9 +207,7 @@ def test_a_model_that_cannot_be_loaded_fails_all_and_is_tried_again():
     assert model.opened == 3
 
 
-@pytest.mark.parametrize(
-    "wrong", [[[1.0, 2.0]], [1.0, 2.0], [[1.0, np.nan]] * 2, [[1.0], [1.0, 2.0]], None, "x"]
-)
+@over("wrong", [[[1.0, 2.0]], [1.0, 2.0], [[1.0, np.nan]] * 2, [[1.0], [1.0, 2.0]], None, "x"])
 def test_wrong_answers_are_refused(wrong):
     model = Model()
     service = dp.EmbeddingService.of(model)
@@ -285,24 +245,6 @@ async def test_a_cancelled_aencode_takes_its_pieces_back():
     model.go.set()
     assert (await service.aencode(["next"])).shape == (1, 2)
     assert sum(CANARY in text for texts in model.seen for text in texts) == 2
-
-
-@pytest.mark.asyncio
-async def test_what_a_collected_call_waits_for_is_not_computed():
-    model = Model(batch=2)
-    service = dp.EmbeddingService.of(model)
-    first = held(service._batcher, model)
-    call = service.aencode([f"{CANARY} 1", f"{CANARY} 2"])
-    call.send(None)  # it waits for its rows
-    garbage = [call]
-    garbage.append(garbage)
-    del call, garbage
-    gc.collect()
-    later = service._batcher.submit(["later"])
-    model.go.set()
-    assert np.allclose(later.result(20), row("later"))
-    assert first.exception(20) is None
-    assert model.seen == [["first"], ["later"]]
 
 
 @pytest.mark.parametrize("bad", ["a text", [b"bytes"], ["a", None], [["nested"]]])

@@ -1,7 +1,5 @@
 """The embedding service on the bundled encoder, and the default space."""
 
-from __future__ import annotations
-
 import os
 import pickle
 from threading import Thread

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import stats
+from support.cases import over
 from support.chat_models import KINDS, WORDS, Make
 from support.contract import OpenAIServer
 from support.known_bad import LINE, Renormalised
@@ -160,8 +161,8 @@ def test_what_is_released_follows_the_enumerated_law() -> None:
     assert p_values[1] < 1e-9
 
 
-@pytest.mark.parametrize("count", [1, 2, 7])
-@pytest.mark.parametrize("alpha", [0.0, 0.3, 1.0])
+@over("count", [1, 2, 7])
+@over("alpha", [0.0, 0.3, 1.0])
 def test_no_replacement_moves_a_utility_by_more_than_its_sensitivity(
     count: int, alpha: float
 ) -> None:
@@ -346,32 +347,6 @@ def test_no_candidate_left(make: Make, remote: OpenAIServer, space: dp.Embedding
     assert release.certificate.epsilon == books.rows[1][1]
 
 
-class Utf8:
-    """Sentence vectors of a service that, as real ones do, encodes texts as UTF-8."""
-
-    def encode(self, texts: Any) -> Any:
-        assert all(text.encode() for text in texts)
-        return np.eye(len(texts))
-
-
-@pytest.mark.parametrize("together", [True, False])
-def test_a_lone_surrogate_spoils_no_rewrite(
-    together: bool, make: Make, remote: OpenAIServer, space: dp.EmbeddingSpace
-) -> None:
-    said = ["word1 \ud800", "word2 \udfff word3"]
-    if together:
-        remote.choices = list(said)
-    else:
-        remote.n_status = 400
-        remote.script.extend(said)
-    books = Charges()
-    options = {"k": 2, "prune_above": 0.9, "service": Utf8(), "at_once": 1}
-    rewrite = over_http(make("openai", remote.url), space, books, **options)
-    assert rewrite.rewrite(TEXT).text in {"word1 ?", "word2 ? word3"}
-    assert requested(remote) == ([2] if together else [2, 1, 1])
-    assert len(books.rows) == 1
-
-
 class Quoting:
     """A sentence encoder that fails and quotes what it was given."""
 
@@ -453,19 +428,6 @@ def test_a_server_that_refuses_many_is_asked_singly(
     assert (stages["answered"], stages["failed"]) == (3, 0)
     rewrite.rewrite(TEXT)  # a refusal is remembered, a failure is not
     assert requested(remote)[4:] == ([3, 1, 1, 1] if status == 500 else [1, 1, 1])
-
-
-@pytest.mark.parametrize("kind", MANY)
-def test_a_text_that_is_refused_alone_too_says_nothing_of_calls_for_many(
-    kind: str, make: Make, remote: OpenAIServer, space: dp.EmbeddingSpace
-) -> None:
-    rewrite = over_http(make(kind, remote.url), space, k=3)
-    remote.n_status, remote.mode = 400, "malformed"
-    with pytest.raises(dp.RemoteError):
-        rewrite.rewrite(TEXT)
-    remote.n_status, remote.mode = 200, "ok"
-    rewrite.rewrite(TEXT)
-    assert requested(remote)[:5] == [3, 1, 1, 1, 3]
 
 
 @pytest.mark.parametrize("kind", MANY)

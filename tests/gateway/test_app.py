@@ -1,8 +1,5 @@
 """The door: keys before bodies, limits, paths that are not repeated, metrics, logs, budgets."""
 
-from __future__ import annotations
-
-import gc
 import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -32,15 +29,6 @@ def test_health(gateway):
     assert gateway.get(f"/models/{CANARY}").status_code == 404
 
 
-def test_collections_of_garbage_leave_alone_what_was_loaded():
-    gc.unfreeze()
-    loaded = len(gc.get_objects())
-    with running() as alone:
-        assert alone.chat("w1").status_code == 200
-        assert len(gc.get_objects()) < loaded / 2
-    assert len(gc.get_objects()) > loaded / 2
-
-
 @pytest.mark.parametrize(
     "path", [f"/{CANARY}", f"/v1/{CANARY}", f"/v1/chat/completions/?q={CANARY}"]
 )
@@ -49,11 +37,6 @@ def test_unknown_paths_are_not_repeated(gateway, path):
     assert answer.status_code in (404, 405)
     assert CANARY not in answer.text + str(answer.headers)
     assert answer.json()["error"]["code"] == "not_found"
-
-
-def test_a_query_is_refused(gateway):
-    answer = gateway.post(f"/chat/completions?x={CANARY}", {"model": MODEL, "messages": []})
-    assert (answer.status_code, CANARY in answer.text) == (400, False)
 
 
 def test_the_header_host_decides_nothing(monkeypatch):
@@ -177,17 +160,6 @@ def test_a_head_that_never_ends_is_not_waited_for(gateway, monkeypatch, head):
         assert ended
         assert time.monotonic() - started > 0.4
     assert gateway.chat("w1").status_code == 200
-
-
-def test_an_answer_may_take_longer_than_a_head(monkeypatch):
-    monkeypatch.setattr(TimedHeads, "seconds", 1.0)
-
-    def reply(_):
-        time.sleep(1.2)
-        return "late"
-
-    with running(reply=reply) as slow:
-        assert [slow.chat(text).status_code for text in ("w1", "w2")] == [200, 200]
 
 
 @pytest.mark.parametrize(

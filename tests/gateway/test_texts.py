@@ -1,12 +1,11 @@
 """``/v1/completions`` and ``/v1/embeddings``."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 from contextlib import closing
 
 import pytest
+from support.cases import over
 from support.gateway import MODEL, WORDS, running
 from support.texts import CANARY
 
@@ -45,17 +44,6 @@ def test_every_request_is_a_new_one_unless_it_is_named(gateway, path, field):
     assert draws == ["1", "1", "1", "0"]
 
 
-def test_requests_share_pseudonyms_in_a_named_conversation_alone(names):
-    prompt, named = "Mirela Tamburi of Acme Trading Ltd", {"x_dp_conversation": "letters"}
-    sent = []
-    for path, field in (("/completions", "prompt"), ("/embeddings", "input")):
-        for headers in ({}, named):
-            ask(names, path, **{field: prompt}, headers=headers)
-            sent.append(names.upstream.requests[-1][field])
-    assert sent[1] == sent[3]
-    assert len({*sent}) == 3  # equal by chance: 10^-12
-
-
 def test_what_belongs_to_no_conversation_is_kept_nowhere(tmp_path):
     """Each has pseudonyms of its own, as long as its request; a named one keeps them."""
     policies = {"default": {"mode": "pseudonyms", "on_empty": "pass"}}
@@ -89,7 +77,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("path", "body"), REFUSED, ids=range(len(REFUSED)))
+@over("path, body", REFUSED)
 def test_others_are_refused(gateway, path, body):
     answer = ask(gateway, path, **body)
     assert answer.status_code == 400

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy.special import logsumexp
+from support.cases import over
 from support.spaces import CASES, random_space, space_of, spaces
 
 import dp_middleware as dp
@@ -68,7 +69,7 @@ def brute_force(rows, epsilon):
     return largest
 
 
-@pytest.mark.parametrize("name", CASES)
+@over("name", CASES)
 @settings(max_examples=10)
 @given(space=spaces(max_tokens=7), epsilon=st.sampled_from([0.5, 3.0, 20.0]))
 def test_the_exact_curve_is_the_brute_force_one(name, space, epsilon):
@@ -81,7 +82,7 @@ def test_the_exact_curve_is_the_brute_force_one(name, space, epsilon):
         assert expected - 1e-15 * len(space) <= delta <= expected + SLACK
 
 
-@pytest.mark.parametrize("name", CASES)
+@over("name", CASES)
 def test_the_bound_is_above_the_exact_curve_and_both_fall_to_zero(name):
     space, mechanism = random_space(tokens=70, dimensions=3, seed=4), CASES[name](3.0)
     loss = dp.certify(mechanism, space).epsilon
@@ -116,8 +117,8 @@ def test_delta_at_the_certified_loss_is_zero_and_positive_below(drawn):
     assert loss < 1e-6 or below > 1e-9
 
 
-@pytest.mark.parametrize(("epsilon", "size"), [(0.5, 2), (2.0, 3), (8.0, 40)])
-@pytest.mark.parametrize("method", ["exact", "bound"])
+@over("epsilon, size", [(0.5, 2), (2.0, 3), (8.0, 40)])
+@over("method", ["exact", "bound"])
 def test_randomised_response_has_its_closed_form(epsilon, size, method):
     """delta(e) = (e^epsilon - e^e) / (e^epsilon + V - 1), also where the bound is used."""
     mechanism = NearestResponse(epsilon=epsilon, candidates=1, codebook=None)
@@ -197,14 +198,6 @@ def test_a_dropped_token_reveals_itself():
     known = dp.Adjacency.within([0] * 6)  # whether a token is known is public
     assert delta_curve(mechanism, space, [9.0], adjacency=known).deltas[0] == 0
     assert zcdp(mechanism, space, adjacency=known) <= 1 / 8
-
-
-def test_one_token_and_no_epsilon():
-    mechanism, space = dp.TokenExponential(epsilon=1.0), random_space(tokens=1, unknown="raise")
-    assert delta_curve(mechanism, space, [0.0, 1.0]).deltas == (0.0, 0.0)
-    assert delta_curve(mechanism, space, []).deltas == ()
-    assert bounded_range(mechanism, space) == 0.0
-    assert zcdp(mechanism, space) == pytest.approx(0.0, abs=1e-9)
 
 
 def test_the_size_decides_and_the_sparse_tail_is_kept():

@@ -1,7 +1,5 @@
 """Public tokens beside private ones: contexts and windows see them, at no cost."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,9 +1,7 @@
 """Texts that go on together are released as they would be one token at a time."""
 
-from __future__ import annotations
-
 import numpy as np
-import pytest
+from support.cases import over
 from support.replay import replayed, with_kept
 from support.spaces import random_space
 
@@ -55,9 +53,9 @@ def texts_of(lengths, seed=1):
     return [rng.integers(-1, SIZE, length) for length in lengths]
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda mechanism: mechanism.name)
-@pytest.mark.parametrize("lengths", [[], [0], [1], [7], [0, 1, 5, 5, 2, 0, 9], [3, 1] * 20])
-@pytest.mark.parametrize("kept", [False, True])
+@over("mechanism", MECHANISMS)
+@over("lengths", [[], [0], [1], [7], [0, 1, 5, 5, 2, 0, 9], [3, 1] * 20])
+@over("kept", [False, True])
 def test_releases_are_those_of_one_token_at_a_time(mechanism, lengths, kept):
     """Unknown tokens, empty texts and more texts than go on together are among them."""
     texts, context = texts_of(lengths), Sums()

@@ -172,18 +172,6 @@ def test_bound_arguments_reach_the_model_in_both_modes(local: OpenAIServer) -> N
     assert [(r["temperature"], r["seed"]) for r in local.requests] == [(0.25, 7)] * 4
 
 
-class OfAnIterator(MockLLM):
-    """LlamaIndex asks for generators, and uses no more of them than an iterator has."""
-
-    def stream_chat(self, messages: Any, **kwargs: Any) -> Any:
-        said = ChatMessage("HELLO", role="assistant")
-        return iter([ChatResponse(message=said, delta="HELLO")])
-
-
-def test_a_llama_index_stream_may_be_any_iterator() -> None:
-    assert list(chat_model(OfAnIterator()).stream(QUESTION)) == ["HELLO"]
-
-
 class FailsToClose(MockLLM):
     def stream_chat(self, messages: Any, **kwargs: Any) -> Any:
         said = ChatMessage("HELLO", role="assistant")
@@ -202,13 +190,6 @@ def test_what_closing_a_stream_raises_quotes_nothing(private: bool) -> None:
     with pytest.raises(dp.ChatError, match="ValueError") as caught:
         stream.close()
     assert PRIVATE[0]["content"] not in "".join(traceback.format_exception(caught.value))
-
-
-def test_a_streaming_langchain_model_answers_private_calls(local: OpenAIServer) -> None:
-    model = chat_model(langchain_model(local.url, streaming=True)).private()
-    assert model(QUESTION) == "extracted answer"
-    off = chat_model(langchain_model(local.url, disable_streaming=True)).private()
-    assert list(off.stream(QUESTION)) == ["extracted answer"]
 
 
 def test_what_is_no_chat_model_is_refused(remote: OpenAIServer, make: Make) -> None:
@@ -310,21 +291,3 @@ def test_what_is_bound_to_a_langchain_model_holds_for_several_answers(local: Ope
     sent = [(r["temperature"], r["seed"], r["stop"], r["n"]) for r in local.requests]
     assert sent == [(0.25, 7, ["x"], 2)] * 2
     assert listener.heard == [["mine"]]
-
-
-def test_a_listener_to_tokens_does_not_mix_several_answers(local: OpenAIServer) -> None:
-    """Under ``astream_events`` LangChain streams by itself; streamed choices would be joined."""
-    from langchain_core.runnables import RunnableLambda
-
-    local.choices = ["one", "two"]
-    model = chat_model(langchain_model(local.url))
-
-    async def answers(_: Any) -> Any:
-        return await model.amany(QUESTION, 2)
-
-    async def last() -> Any:
-        events = RunnableLambda(answers).astream_events(0, version="v2")
-        return [each async for each in events][-1]["data"]["output"]
-
-    assert asyncio.run(last()) == ["one", "two"]
-    assert not local.requests[0].get("stream")

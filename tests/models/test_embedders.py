@@ -16,10 +16,7 @@ from dp_middleware.models.trust import Location, locate
 pytest.importorskip("langchain_core")
 pytest.importorskip("llama_index.core")
 
-from langchain_core.documents import Document
-from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_dp_middleware import ServiceEmbeddings
-from llama_index.core import VectorStoreIndex
 from llama_index.core.schema import TextNode
 from llama_index.core.storage.kvstore import SimpleKVStore
 from llama_index_dp_middleware import ServiceEmbedding
@@ -79,12 +76,6 @@ LLAMA_INDEX = {
     "aget_query_embedding": lambda e, t: asyncio.run(e.aget_query_embedding(t)),
     "aagg": lambda e, t: asyncio.run(e.aget_agg_embedding_from_queries([t])),
     "abatch": lambda e, t: asyncio.run(e.aget_text_embedding_batch(["x", t]))[1],
-    "_text": lambda e, t: e._get_text_embedding(t),
-    "_texts": lambda e, t: e._get_text_embeddings(["x", t])[1],
-    "_query": lambda e, t: e._get_query_embedding(t),
-    "_atext": lambda e, t: asyncio.run(e._aget_text_embedding(t)),
-    "_atexts": lambda e, t: asyncio.run(e._aget_text_embeddings(["x", t]))[1],
-    "_aquery": lambda e, t: asyncio.run(e._aget_query_embedding(t)),
 }
 CALLS = [(ServiceEmbeddings, call) for call in LANGCHAIN.values()]
 CALLS += [(ServiceEmbedding, call) for call in LLAMA_INDEX.values()]
@@ -107,16 +98,6 @@ def test_errors_hold_no_text(adapter, call, service, model, probe):
     assert raised.value.__cause__ is None
     assert raised.value.__context__ is None
     assert not probe.leaks(error=str(raised.value))
-
-
-def test_one_worker_for_both_frameworks(service):
-    store = InMemoryVectorStore(ServiceEmbeddings(service))
-    store.add_documents([Document("red"), Document("blue")])
-    assert store.similarity_search("red", k=1)[0].page_content == "red"
-    nodes = [TextNode(text="red"), TextNode(text="blue")]
-    index = VectorStoreIndex(nodes, embed_model=ServiceEmbedding(service))
-    [best] = index.as_retriever(similarity_top_k=1).retrieve("blue")
-    assert best.text == "blue"
 
 
 def test_adapters_say_where_the_model_runs(service):

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.cases import over
 from support.chat_models import save_llama
 from support.contract import OpenAIServer
 
@@ -80,15 +81,6 @@ def test_a_private_client_uses_no_environment_proxy(
         require_trusted(open_model(spec, private=False))
 
 
-def test_a_private_client_follows_no_redirect(remote: OpenAIServer, local: OpenAIServer) -> None:
-    local.mode, local.redirect_to = "redirect", remote.url
-    spec = f"openai:gpt@{local.url}"
-    with pytest.raises(dp.ChatError, match="HTTP 307"):
-        open_model(spec, private=True)(QUESTION)
-    assert not remote.requests
-    assert open_model(spec, private=False)(QUESTION) == "remote text"
-
-
 @pytest.mark.parametrize(
     ("host", "url"),
     [
@@ -143,7 +135,7 @@ def test_no_host_of_ollama(host: str) -> None:
         dp.ollama("", "localhost")
 
 
-@pytest.mark.parametrize(
+@over(
     "spec",
     [
         "",
@@ -194,9 +186,3 @@ def test_a_model_that_is_asked_again_for_other_answers(saved_model: Path) -> Non
     assert len({varied(QUESTION) for _ in range(4)}) == 4  # of 21 ** 18 and more
     greedy = open_model(f"hf:{saved_model}", private=False)
     assert len({greedy(QUESTION) for _ in range(4)}) == 1
-
-
-def test_nothing_is_loaded_before_the_first_call(tmp_path: Path) -> None:
-    model = open_model(f"hf:{tmp_path / 'nowhere'}", private=True)
-    with pytest.raises(dp.ChatError, match=r"failed: \w+Error$"):
-        model(QUESTION)

@@ -1,7 +1,5 @@
 """Conversions between kinds of privacy hold for all pairs and cannot be improved."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -10,6 +8,7 @@ from hypothesis import given, strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy.special import logsumexp
 from scipy.stats import norm
+from support.cases import over
 
 from dp_middleware.errors import ParameterError
 from dp_middleware.privacy.conversions import (
@@ -38,7 +37,7 @@ def binary_pairs(high, low):
     return log_q + np.stack([high, low], axis=-1), log_q
 
 
-@pytest.mark.parametrize("epsilon", EPSILONS)
+@over("epsilon", EPSILONS)
 def test_pure_privacy_concentrates_as_stated_and_no_more(epsilon):
     """Over all pairs on two outputs, which are the worst, and to the last 0.1 %."""
     grid = np.linspace(0, epsilon, 41)[1:]
@@ -48,7 +47,7 @@ def test_pure_privacy_concentrates_as_stated_and_no_more(epsilon):
     assert zcdp_of_pure(epsilon) <= epsilon**2 / 2 + 1e-15
 
 
-@pytest.mark.parametrize("width", EPSILONS)
+@over("width", EPSILONS)
 def test_a_bounded_range_concentrates_as_stated_and_no_more(width):
     high = width * np.linspace(0, 1, 2001)[1:-1]
     worst = concentration(*binary_pairs(high, high - width)).max()
@@ -148,7 +147,7 @@ def test_gaussian_noise_has_the_delta_promised(rho, delta):
         assert exact(epsilon / 2) > delta
 
 
-@pytest.mark.parametrize("value", [-1.0, math.nan, "3", None, True])
+@over("value", [-1.0, math.nan, "3", None, True])
 def test_bad_parameters_are_refused(value):
     for convert in (zcdp_of_pure, zcdp_of_bounded_range, lambda x: approx_of_zcdp(x, 0.1)):
         with pytest.raises(ParameterError, match=r"expected .* >= 0, got"):

@@ -1,7 +1,5 @@
 """A receipt: what one block released and charged, and nothing of other blocks and threads."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from threading import Thread

@@ -1,7 +1,5 @@
 """What is released of a text depends on no text beside it, bit for bit."""
 
-from __future__ import annotations
-
 from threading import Event, Thread
 
 import numpy as np
@@ -84,8 +82,17 @@ def test_a_vector_beside_other_texts_and_those_of_others(monkeypatch):
     assert sanitizer.release([]) == []
 
 
+SHARE = np.full(128, 1 / 128)
+ROTATED = Components(  # of no text: the default ones take half a minute to find
+    np.full(384, 0.01),
+    np.linalg.qr(np.random.default_rng(3).normal(size=(384, 384)))[0][:128],
+    np.sqrt(np.cumsum(SHARE)),
+    SHARE,
+)
+
+
 def test_directions_do_not_round_by_the_rows_beside_them():
-    mechanism = dp.VectorResponse(epsilon=30.0)
+    mechanism = dp.VectorResponse(epsilon=30.0, components=ROTATED)
     rows = np.random.default_rng(2).normal(size=(33, 384))
     alone = np.concatenate([mechanism.directions(row[None]) for row in rows])
     assert (mechanism.directions(rows) == alone).all()
@@ -94,7 +101,8 @@ def test_directions_do_not_round_by_the_rows_beside_them():
 def test_the_default_encoder_gives_a_text_the_same_bits_beside_others(monkeypatch):
     pytest.importorskip("sentence_transformers")
     service = dp.EmbeddingService(device="cpu")
-    sanitizer = VectorSanitizer(dp.VectorResponse(epsilon=30.0), service)
+    mechanism = dp.VectorResponse(epsilon=30.0, components=ROTATED)
+    sanitizer = VectorSanitizer(mechanism, service)
 
     def release(*texts):
         monkeypatch.setattr(vectors, "bulk_entropy", insecure_entropy(1))

@@ -1,7 +1,5 @@
 """What a contextual mechanism releases for texts, one token at a time, by its definition."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from dp_middleware.sampling import sampler

@@ -156,7 +156,7 @@ releases = Table(
         for column in fields(LedgerRow)
     ),
     # of a chain that earlier versions kept; now empty
-    Column("digest", Text, nullable=False, default=""),
+    Column("digest", Text, nullable=False),
     Index("dp_releases_by_scale", "subject", "scale", "time", "number"),
 )
 SHOWN = tuple(releases.c[name] for name in COLUMNS)

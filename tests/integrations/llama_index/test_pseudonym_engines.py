@@ -18,7 +18,6 @@ from llama_index_dp_middleware import (
     DPChatEngine,
     DPQueryEngine,
     DPTransform,
-    subject,
 )
 from pydantic import BaseModel
 from support.contract._llama_index import LlamaIndexRecorder
@@ -172,39 +171,3 @@ def test_no_span_event_or_callback_holds_an_original(desk, remote):
         held = "".join(recorder.read().values())
     assert "live?" in held
     assert "Mirela Tamburi" not in held
-
-
-# subjects and receipts -----------------------------------------------------------------------
-
-
-@pytest.mark.asyncio
-@pytest.mark.parametrize("extracts", [False, True])
-async def test_subjects_of_one_query_engine_have_names_of_their_own(extracts, desk, remote):
-    read = []
-
-    def local(messages):
-        read.append(str(messages))
-        return "extracted"
-
-    inner = index_of("public").as_query_engine(llm=desk.llama_openai(), streaming=True)
-    options = {"extractor": dp.chat_model(local, local=True)} if extracts else {}
-    engine = DPQueryEngine(pseudonyms(), inner, **options)
-    sent = []
-    for name in ("ann", "bob"):
-        with subject(name):
-            whole, apart = engine.query(ASKED), await engine.aquery(ASKED)
-        if not extracts:
-            read += [str(whole), "".join([x async for x in apart.async_response_gen()])]
-        for response in (whole, apart):
-            [released] = response.metadata["dp"]["released"]
-            sent.append(released)
-    assert len(set(sent)) == 2
-    assert all("Mirela Tamburi" in text for text in read)
-    assert len(read) == 4
-    assert not any(text in shown for text in sent for shown in read)
-
-
-def test_answers_of_a_chat_engine_have_the_receipt(desk, remote):
-    engine = DPChatEngine(pseudonyms(), simple_chat(desk.llama_openai()))
-    metadata = engine.chat(ASKED).metadata
-    assert metadata["dp"]["released"] == [metadata["remote_text"]]

@@ -9,7 +9,6 @@ from support.ledgers import Charges
 
 import dp_middleware as dp
 from dp_middleware.lab.evaluation import Texts
-from dp_middleware.lab.evaluation.measures import MEASURES
 from dp_middleware.lab.evaluation.report import report
 
 pytest.importorskip("rouge_score", reason="needs the eval extra")
@@ -149,14 +148,6 @@ def test_names_tell_pipelines_apart(run, rewrite):
         run(object())
 
 
-@pytest.mark.slow
-def test_finished_parts_of_pipelines_are_not_kept(run, rewrite, tmp_path):
-    pytest.importorskip("pandas", reason="needs the eval extra")
-    run(rewrite(), "custext", epsilons=(1.0,), metrics=("diversity",), out=tmp_path)
-    (cell,) = (tmp_path / "cells").iterdir()
-    assert "custext" in cell.name
-
-
 def test_a_pipeline_is_at_no_budget_of_a_text(run, rewrite, reviews):
     options = {"metrics": ("diversity",), "attacks": ()}
     pipeline = rewrite()
@@ -166,15 +157,3 @@ def test_a_pipeline_is_at_no_budget_of_a_text(run, rewrite, reviews):
     exact = run(pipeline, exact=True, **options).equal("diversity", reviews.name)
     ((epsilon, row),) = exact["privrewrite"].items()
     assert row["exact_epsilon"] == epsilon == pipeline.certificate.epsilon
-
-
-def test_every_measure_of_tokens_refuses_a_pipeline(run, rewrite):
-    names = {
-        kind: [n for n, m in MEASURES.items() if m.kind == kind] for kind in ("attack", "metric")
-    }
-    asked = {"attacks": names["attack"], "metrics": ("retention", "mapping-set-size")}
-    table = run(rewrite(), chat=Chat(), **asked)
-    refused = {row["name"] for row in table if row["reason"] == NOT_ALIGNED}
-    models = {"bayes-language-model", "masked-token"}  # no model is there
-    of_tokens = {name for name, m in MEASURES.items() if m.aligned or m.channel}
-    assert refused == of_tokens - models

@@ -34,18 +34,6 @@ def test_times_and_memory_are_those_of_the_program():
     assert not tracemalloc.is_tracing()
 
 
-def test_a_trace_that_was_on_stays_on():
-    tracemalloc.start()
-    try:
-        metrics.cost(lambda: None, lambda nothing: None, tokens=1, runs=2)
-        assert tracemalloc.is_tracing()
-    finally:
-        tracemalloc.stop()
-    with pytest.raises(ZeroDivisionError):
-        metrics.cost(lambda: None, lambda nothing: 1 / 0, tokens=1)
-    assert not tracemalloc.is_tracing()
-
-
 def test_refusals():
     for wrong in ({"tokens": 0}, {"tokens": 1, "runs": 1}):
         with pytest.raises(dp.ParameterError, match="expected an integer"):

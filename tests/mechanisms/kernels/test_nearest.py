@@ -7,6 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
+from support.cases import over
 from support.pretend_device import pretend_cuda
 from support.spaces import space_of, spaces
 
@@ -99,8 +100,8 @@ def test_huge_and_tiny_vectors():
 
 
 @both_ways
-@pytest.mark.parametrize("scale", [1e-140, 1e-40, 1e-12])
-@pytest.mark.parametrize("eta", [1e-6, 1.0, 1e6])
+@over("scale", [1e-140, 1e-40, 1e-12])
+@over("eta", [1e-6, 1.0, 1e6])
 def test_vectors_far_shorter_than_the_noise(scale, eta):
     space = space_of(scale * np.random.default_rng(0).normal(size=(30, 4)))
     ids = np.arange(300) % 30
@@ -142,8 +143,8 @@ def test_rounding_to_eight_bits_does_not_decide():
 
 
 @both_ways
-@pytest.mark.parametrize("dimensions", [2, 16, 256])
-@pytest.mark.parametrize("common", [0.0625, 0.125, 0.25])
+@over("dimensions", [2, 16, 256])
+@over("common", [0.0625, 0.125, 0.25])
 def test_errors_that_all_point_to_another_token_do_not_decide(dimensions, common):
     """Every other coordinate is rounded up by all of 2^-8, the others down, the tokens exactly."""
     signs = np.where(np.arange(dimensions) % 2 == 0, 1.0, -1.0)
@@ -157,8 +158,8 @@ def test_errors_that_all_point_to_another_token_do_not_decide(dimensions, common
     assert _nearest.nearest(space, points).tolist() == [0, 0]
 
 
-@pytest.mark.parametrize("kind", [filter.Brief, filter.Single, filter.Double])
-@pytest.mark.parametrize("dimensions", [1, 5, 384])
+@over("kind", [filter.Brief, filter.Single, filter.Double])
+@over("dimensions", [1, 5, 384])
 def test_a_filter_keeps_the_nearest_of_each_row_that_it_answers_for(kind, dimensions):
     rng = np.random.default_rng(dimensions)
     vectors = rng.normal(size=(500, dimensions)) * np.geomspace(0.01, 5.0, 500)[:, None]
@@ -200,11 +201,6 @@ def test_without_a_token_its_duplicate_may_answer_and_ties_go_to_the_smallest_id
     points += space.points[2] + 1.0  # about the centre
     assert _nearest.nearest(space, points, left_out).tolist() == [2, 3, 0, 5]
     assert _nearest.nearest(space, points[:1]).tolist() == [0]
-
-
-def test_vectors_all_equal_release_the_first():
-    space = space_of(np.ones((5, 3)))
-    assert set(MetricNoise(eta=1.0).perturb([1, 4], space, os_entropy)) == {0}
 
 
 @both_ways

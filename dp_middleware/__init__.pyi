@@ -64,6 +64,7 @@ from .mechanisms import (
     DynText as DynText,
     DynTextStrict as DynTextStrict,
     KeywordCode as KeywordCode,
+    LanguageModelCode as LanguageModelCode,
     MetricNoise as MetricNoise,
     MixtureCode as MixtureCode,
     NearestResponse as NearestResponse,

@@ -144,6 +144,14 @@ class CausalContext(ModelContext):
                 )
             return self.shifted(torch.nn.functional.linear(states, *self._outputs(space)))
 
+    def shares(self, states: Any, tokens: Ids) -> Floats:
+        """Probabilities of some of the model's tokens from k of the states, float64 (k, m)."""
+        with torch.inference_mode():
+            logits = states if self._head is None else self._head(states)
+            chosen = logits[:, torch.from_numpy(tokens).to(logits.device)]
+            shares: Floats = torch.softmax(chosen.double(), dim=1).cpu().numpy()
+            return shares
+
     def _outputs(self, space: EmbeddingSpace) -> tuple[Any, Any]:
         """Of the model's output layer what belongs to the space; copied once."""
         tokens, key = self.ids_of(space), space.vocabulary.fingerprint

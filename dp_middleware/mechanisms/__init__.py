@@ -14,6 +14,7 @@ from dp_middleware.mechanisms.custext import (
 from dp_middleware.mechanisms.document_response import DocumentResponse
 from dp_middleware.mechanisms.dyntext import DynText, DynTextStrict
 from dp_middleware.mechanisms.keyword_code import KeywordCode
+from dp_middleware.mechanisms.language_model_code import LanguageModelCode
 from dp_middleware.mechanisms.metric_noise import MetricNoise
 from dp_middleware.mechanisms.nearest_response import NearestResponse
 from dp_middleware.mechanisms.rantext import RanText, RanTextStrict
@@ -70,6 +71,7 @@ __all__ = [
     "DynText",
     "DynTextStrict",
     "KeywordCode",
+    "LanguageModelCode",
     "Mechanism",
     "MetricNoise",
     "MixtureCode",

@@ -94,6 +94,11 @@ class PublicCode(ABC):
         """
 
     @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What its masses rest on, for certificates; by default nothing."""
+        return ()
+
+    @property
     def fingerprint(self) -> str:
         """Identifies name, version and fields."""
         text = f"{self.name}/{self.version}/{self!r}"
@@ -245,6 +250,11 @@ class MixtureCode(PublicCode):
             self,
             parts=tuple((share, code.fitted(left)) for share, code, left in self._left(epsilon)),
         )
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """Those of its codes."""
+        return tuple(dict.fromkeys(note for _, code in self.parts for note in code.assumptions))
 
     def least(self, epsilon: float) -> Fraction:
         """Returns the smallest mass that any of the codes may answer with."""

@@ -95,6 +95,7 @@ class WeightedResponse(TextMechanism):
         return (
             f"the code {self.fitted.fingerprint} is public and chosen without the text; what its "
             f"search finds is released with a probability of {float(self.coin.share):.3f}",
+            *self.fitted.assumptions,
         )
 
     def respond(self, texts: Sequence[str], encoder: Encoder | None, entropy: Entropy) -> list[str]:

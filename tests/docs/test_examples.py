@@ -189,6 +189,16 @@ def test_pseudonyms(probe, sanitizer, capsys):
 # scopes -------------------------------------------------------------------------------------------
 
 
+def test_a_question_is_asked_with_its_release():
+    names = {}
+    run("questions.md", names)
+    assert names["asked"].text != names["question"]
+    assert len(names["found"]) == 5
+    assert names["best"] in ", ".join(names["found"])
+    assert names["with_model"].certificate.epsilon <= 50
+    dp.certify(dp.WeightedResponse(epsilon=50, code=names["mixed"]), names["with_model"].space)
+
+
 def test_scopes_and_classes(sanitizer):
     months = ("January", "March", "May", "June", "July")
     days = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday")

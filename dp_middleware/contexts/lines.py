@@ -1,0 +1,118 @@
+"""Lines that a causal language model writes behind a public prompt, with the mass of each."""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_middleware._torch import torch
+from dp_middleware.contexts.causal import CausalContext
+from dp_middleware.embedding.arrays import Floats
+from dp_middleware.errors import ParameterError
+from dp_middleware.vocabulary.model_tokens import vocabulary_of
+
+_TOKEN = re.compile(r" ?[\w'.&/-]+")
+_UNITS = 2.0**50  # what a probability of 1 is as an integer
+
+
+class Writer:
+    """A model behind its prompt, and the tokens of which lines are made.
+
+    Places are those among the tokens that are words or parts of words; behind them is the end.
+    """
+
+    def __init__(self, context: CausalContext, hazard: float) -> None:
+        self.context, self.hazard, self.capacity = context, hazard, context.capacity
+        loaded = context.ready()
+        with loaded.lock:
+            vocabulary, numbers = vocabulary_of(context.model, loaded.tokenizer)
+            new_line = loaded.tokenizer("\n", add_special_tokens=False)["input_ids"]
+        fit = [k for k, token in enumerate(vocabulary.tokens) if _TOKEN.fullmatch(token)]
+        stop = new_line[-1] if new_line else loaded.tokenizer.eos_token_id
+        before = np.array([context.before()], dtype=np.int64)
+        if not fit or stop is None or not before.size:
+            raise ParameterError(
+                "expected a prompt, and a tokenizer with words and with an end of a line"
+            )
+        self.end = len(fit)
+        self.numbers = np.array([*(numbers[k] for k in fit), stop], dtype=np.int64)
+        self._tokens = [vocabulary.tokens[k] for k in fit]
+        self._place = {numbers[k]: place for place, k in enumerate(fit)}
+        states, self.cache = context.passed(before, None)
+        self.last = states[:, -1]
+
+    def text(self, tokens: Sequence[int]) -> str:
+        """What a line reads."""
+        return "".join(self._tokens[place] for place in tokens).removeprefix(" ")
+
+    def places(self, word: str) -> tuple[int, ...]:
+        """Tokens of a word behind another one; none if it has others."""
+        loaded = self.context.ready()
+        for written in (f" {word}", word):
+            with loaded.lock:
+                ids = loaded.tokenizer(written, add_special_tokens=False)["input_ids"]
+            places = tuple(self._place.get(number, -1) for number in ids)
+            if -1 not in places and "".join(self._tokens[k] for k in places) == f" {word}":
+                return places
+        return ()
+
+    def shares(self, states: Any) -> Floats:
+        """Probabilities at k places, float64 (k, end + 1)."""
+        shares = self.context.shares(states, self.numbers)
+        shares *= 1 - self.hazard
+        shares[:, self.end] += self.hazard
+        return shares
+
+    def nats(self, tokens: Sequence[int]) -> tuple[Floats, float]:
+        """Nats of each token at each place of a line, (n + 1, end + 1), and of the whole line.
+
+        In one pass: near what :meth:`LanguageModelCode.weight` says.
+        """
+        states = self.last
+        if tokens:
+            fed = self.numbers[list(tokens)][None]
+            behind, _ = self.context.passed(fed, copy.deepcopy(self.cache))
+            states = torch.cat([states, behind[0]])
+        shares = self.shares(states)
+        shares[0] /= 1 - shares[0, self.end]
+        nats = -np.log(shares + 1 / _UNITS)
+        paid = nats[np.arange(len(tokens) + 1), [*tokens, self.end]].sum()
+        return nats, float(paid)
+
+    def line(self) -> Line:
+        """A line, of which nothing is there yet."""
+        return Line(self)
+
+
+class Line:
+    """What may follow in a line, token by token."""
+
+    def __init__(self, writer: Writer) -> None:
+        self._writer, self._last = writer, writer.last
+        self._cache, self._length = copy.deepcopy(writer.cache), 0
+
+    def integers(self) -> NDArray[np.int64]:
+        """Of each token and the end; a line is not empty."""
+        shares = self._writer.shares(self._last)[0]
+        integers: NDArray[np.int64] = np.rint(shares * _UNITS).astype(np.int64) + 1
+        if not self._length:
+            integers[self._writer.end] = 0
+        return integers
+
+    def append(self, place: int) -> None:
+        """The next token."""
+        fed = self._writer.numbers[[place]][None]
+        states, self._cache = self._writer.context.passed(fed, self._cache)
+        self._last, self._length = states[:, -1], self._length + 1
+
+
+@lru_cache(maxsize=2)
+def writer(model: Any, prompt: str, device: str, hazard: float) -> Writer:
+    """Returns the one of a model, a prompt and a hazard; the last two are kept."""
+    return Writer(CausalContext(model, prompt=prompt, device=device), hazard)

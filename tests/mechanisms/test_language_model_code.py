@@ -1,0 +1,169 @@
+"""Lines of a language model as a code: a tiny random GPT-2, whose lines can all be listed."""
+
+from __future__ import annotations
+
+import math
+import pickle
+from fractions import Fraction
+
+import pytest
+import torch
+from scipy.stats import chisquare
+from support.gpt2 import gpt2
+from support.letters import Letters
+from support.spaces import random_space
+from support.texts import TORTURE
+from support.weighted import law
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from transformers import PreTrainedTokenizerFast
+
+import dp_middleware as dp
+from dp_middleware.errors import ParameterError
+from dp_middleware.sampling.response import exp_below
+from dp_middleware.sampling.sampler import insecure_entropy
+
+TEXTS = ["", "b", "B", "d c", "c d", "bc d", "d d d", "b and c", "x", "\x00", "d" * 50, "bcd c b"]
+
+
+@pytest.fixture(scope="module")
+def pair():
+    pieces = ["<end>", "Ċ", "Ġ", "b", "c", "d", "Ġb", "Ġc", "Ġd", "bc"]
+    merges = [("Ġ", "b"), ("Ġ", "c"), ("Ġ", "d"), ("b", "c")]
+    own = Tokenizer(models.BPE({piece: k for k, piece in enumerate(pieces)}, merges))
+    own.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    own.decoder = decoders.ByteLevel()
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=own, eos_token="<end>")
+    return gpt2(tokenizer, positions=16, layers=2, spread=0.3), tokenizer
+
+
+@pytest.fixture(scope="module")
+def code(pair):
+    return dp.LanguageModelCode(pair, prompt="b c\nd\n", most=3).fitted(12.0)
+
+
+@pytest.fixture(scope="module")
+def masses(code):
+    """Mass of each text, from all sequences of tokens that read so."""
+    writer, found, words = code._writer, {}, [((), Fraction(1))]
+    for tokens, mass in words:
+        line = writer.line()
+        for place in tokens:
+            line.append(place)
+        integers = [int(weight) for weight in line.integers()]
+        for place, weight in enumerate(integers):
+            share = mass * Fraction(weight, sum(integers))
+            longer = (*tokens, place)
+            if place == writer.end or len(longer) == 3:
+                text = writer.text(longer[:3] if place != writer.end else tokens)
+                found[text] = found.get(text, 0) + share
+            else:
+                words.append((longer, share))
+    return {text: mass for text, mass in found.items() if mass}
+
+
+def test_lines_have_all_of_the_mass_and_none_is_given_too_much(code, masses):
+    assert sum(masses.values()) == 1
+    assert len(masses) > 200
+    assert all(0 <= code.weight(text) <= mass for text, mass in masses.items())
+    for text in ("b", "d c", "b c d"):  # split in the usual way
+        assert code.weight(text) > 0
+    for text in ("", " b", "b  c", "b ", "x", "b c d b", "\n"):
+        assert code.weight(text) == 0
+
+
+@pytest.mark.parametrize("epsilon", [10.0, 14.0])
+def test_no_release_is_likelier_by_more_than_epsilon(code, masses, epsilon):
+    mechanism = dp.WeightedResponse(epsilon=epsilon, code=code)
+    answers = {text: mechanism.answer(text, Letters()) for text in TEXTS}
+    assert len({*answers.values()} - {None}) >= 2
+    share, laws = mechanism.coin.share, []
+    for own in answers.values():
+        left = 1 if own is None else 1 - share
+        laws.append({y: left * m + (1 - left) * (y == own) for y, m in masses.items()})
+    assert all(sum(one.values()) == 1 for one in laws)
+    worst = max(max(one[y] for one in laws) / min(one[y] for one in laws) for y in masses)
+    assert worst <= exp_below(Fraction(epsilon)) * (1 + Fraction(1, 10**40))
+    # the law by the code's own masses, which are bounds, is no likelier anywhere else
+    by_weights = law(mechanism, "d c", masses, Letters())
+    assert all(mass <= laws[TEXTS.index("d c")][y] for y, mass in by_weights.items())
+
+
+def test_lines_are_drawn_by_their_masses(code, masses):
+    entropy, count = insecure_entropy(3), 1500
+    drawn = [code.draw(entropy) for _ in range(count)]
+    assert set(drawn) <= set(masses)
+    often = [text for text, mass in masses.items() if mass * count > 5]
+    observed = [drawn.count(text) for text in often]
+    expected = [float(masses[text] * count) for text in often]
+    rest = count - sum(observed), count - sum(expected)
+    assert chisquare([*observed, rest[0]], [*expected, rest[1]]).pvalue > 1e-9
+
+
+def test_a_mass_is_the_same_whatever_else_was_computed(code):
+    lines = ["b", "d c", "b c d", "bc d"]
+    alone = [code.weight(line) for line in lines]
+    threads = torch.get_num_threads()
+    try:
+        for number in (threads, 1, 2):
+            torch.set_num_threads(number)
+            for line in reversed(lines):
+                list(code.search("d c b", Fraction(1, 10**6), Letters()))
+                ratio = code.weight(line) / alone[lines.index(line)]
+                assert ratio == 1 if number == threads else abs(ratio - 1) < Fraction(1, 1024)
+    finally:
+        torch.set_num_threads(threads)
+    writer = code._writer
+    for line, mass in zip(lines, alone, strict=True):  # the search's pass comes near
+        tokens = [place for word in line.split() for place in writer.places(word)]
+        if len(tokens) < 3:
+            assert writer.nats(tokens)[1] == pytest.approx(-math.log(mass), abs=2e-3)
+
+
+def test_a_release_does_not_depend_on_the_texts_beside_it(code):
+    mechanism = dp.WeightedResponse(epsilon=12.0, code=code)
+    alone = [mechanism.answer(text, Letters()) for text in TEXTS]
+    mechanism.respond(TEXTS, Letters(), insecure_entropy(5))
+    assert [mechanism.answer(text, Letters()) for text in reversed(TEXTS)] == alone[::-1]
+
+
+@pytest.mark.parametrize("text", TORTURE.values(), ids=TORTURE.keys())
+def test_any_text_gets_a_line(code, masses, text):
+    mechanism = dp.WeightedResponse(epsilon=12.0, code=code)
+    (release,) = mechanism.respond([text], Letters(), insecure_entropy(1))
+    assert release in masses
+
+
+def test_words_of_the_text_are_kept_in_their_order(code):
+    (best, *_) = code.search("d then c, D and c; d", Fraction(1, 10**12), Letters())
+    assert best == "d c"
+    assert list(code.search("d c", Fraction(1, 10**12), None)) == []
+
+
+def test_a_fingerprint_names_model_prompt_and_numbers_and_loads_nothing():
+    base = dp.LanguageModelCode("no-such-model")
+    others = [
+        dp.LanguageModelCode("another"),
+        dp.LanguageModelCode("no-such-model", prompt="Notes:\n-"),
+        dp.LanguageModelCode("no-such-model", hazard=0.1),
+        base.fitted(50.0),
+    ]
+    assert len({code.fingerprint for code in [base, *others]}) == 5
+    assert pickle.loads(pickle.dumps(base)).fingerprint == base.fingerprint
+    certificate = dp.certify(dp.WeightedResponse(epsilon=50, code=base), random_space(5, seed=1))
+    assert (certificate.method, certificate.epsilon <= 50) == ("exact", True)
+    assert any("passes of the model" in note for note in certificate.assumptions)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"hazard": 0.0}, {"hazard": 1.0}, {"most": 0}, {"prompt": 3}, {"shortlist": 0}]
+)
+def test_wrong_numbers_are_refused(wrong):
+    with pytest.raises(ParameterError):
+        dp.LanguageModelCode("no-such-model", **wrong)
+
+
+def test_a_prompt_leaves_room_for_a_line(pair):
+    with pytest.raises(ParameterError, match="room"):
+        dp.LanguageModelCode(pair, prompt="b " * 40).fitted(9.0).draw(insecure_entropy(1))
+    short = dp.LanguageModelCode(pair, prompt="b " * 13).fitted(900.0)
+    assert all(len(short.draw(insecure_entropy(k))) < 8 for k in range(20))

@@ -15,12 +15,16 @@ from dp_middleware.pseudonyms.kinds.secrets import CREDENTIALS, PREFIX
 
 _PASSWORD = (
     r"pass(?:word|wort|wd|phrase|code)|kennwort|mot de passe|contrase[nñ]a|senha|wachtwoord|"
-    r"has[lł]o|parola d'ordine|pwd|psk|passw|credentials?"
+    r"has[lł]o|parola d'ordine|parola chiave|mdp|clave|pwd|psk|passw|credentials?|passkey"
 )
 _TOKEN = (
     r"secret|token|api[ _-]?key|(?:access|account|auth|private|encryption|signing|license|shared|"
     r"storage|service|secret|client|master|session|subscription|app)[ _-]?key|key[ _-]?id|"
     r"session[ _-]?id|client[ _-]?secret|appid|signature|sig|sid|jwt|auth|authorization|bearer"
+)
+_DOOR = (
+    r"(?:(?:gate|door|alarm|entry|access|safe|lock|unlock|garage|building|verification|2fa|security)[ -]?"
+    r"|t(?:ür|or)-?|zugangs-?|alarm-?)(?:code|pin|kod)|digicode|(?:code|código|codice|kod)\s(?:für|de|do|of|for|van|per|del|della|voor)"
 )
 _IS = r"(?:is|was|ist|war|lautet|lauten|(?:c['’])?est|es|é|è|jest|to|heißt)"
 _QUOTED = r"(?P<q>[\"'`])(?P<quoted>(?:(?!(?P=q)(?!\w))[^\n]){1,400})(?P=q)"
@@ -42,7 +46,7 @@ _ASSIGNED = re.compile(  # PASSWORD=..., "apiKey": "...", <add key=... value=...
     re.IGNORECASE,
 )
 _SAID = re.compile(  # my password for the portal is ..., user ann password ..., pw: ...
-    rf"\b(?P<name>(?P<word>{_PASSWORD}|pass|pw|pin|otp|tan)|{_TOKEN}|key)s?\b"
+    rf"\b(?P<name>(?P<word>{_PASSWORD}|pass|pw|pin|otp|tan|cv[vc]2?|puk|{_DOOR})|{_TOKEN}|key)s?\b"
     rf"(?:[^\n.!?;:=]{{0,60}}?(?:\s{_IS}\s|:\s?|\s->\s)|\s)[\"'`«„“]?(?P<bare>[^\s\"'`<>«»„“”]+)",
     re.IGNORECASE,
 )
@@ -86,6 +90,7 @@ _NONE = re.compile(  # no value, but what stands for one, or code that fetches o
     re.IGNORECASE | re.DOTALL,
 )
 _PLAIN = re.compile(r"[A-Za-z]?[^\W\d_A-Z]*(?:['’-][^\W\d_]+)*|[A-Z]+")
+_DIGITS = re.compile(rf"pin|otp|tan|cv[vc]2?|puk|{_DOOR}", re.IGNORECASE)
 _ENDS = ".,;:)]}\"'`"
 
 
@@ -143,15 +148,20 @@ def _opens(value: str, word: str | None, sure: bool, prose: bool) -> bool:
         sure: Whether nothing else can stand there.
         prose: Whether it stands in a sentence.
     """
-    if len(value) < 4 or _NONE.fullmatch(value):
+    if len(value) < 3 + (word is None or word[:2].lower() != "cv") or _NONE.fullmatch(value):
         return False
     if sure:
         return True
     if word is None:
         return _is_mixed(value) and len(value) >= 8
-    if word.lower() in ("pin", "otp", "tan"):
-        return value.isdecimal() and len(value) <= 8
+    if _DIGITS.fullmatch(word):
+        return len(value) <= 9 and value.strip("#*").isdecimal()
     return not _PLAIN.fullmatch(value) if prose else True
+
+
+def opens(value: str) -> bool:
+    """Whether the value of a field of passwords is one."""
+    return _opens(value, "password", sure=True, prose=False)
 
 
 def _is_mixed(value: str) -> bool:

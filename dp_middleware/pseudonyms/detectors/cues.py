@@ -29,7 +29,9 @@ CALLED = re.compile(rf"(?:{alternatives('callings')})[,:!.]?\s+\Z", re.IGNORECAS
 NOBODY = words("nobody")  # fmt: skip
 SAYING = re.compile(
     r"['’]s\b|\s+(?:said|says|called|calls|wrote|writes|was|has|had|asked|asks|told|tells|went|"
-    r"will|is|and I|sent|works|worked|lives|lived|thinks|wants|needs|died|here)\b"
+    r"will|is|and I|sent|works|worked|lives|lived|thinks|wants|needs|died|here|"
+    r"hat|sagte?|meinte?|fragte?|kommt|wohnt|arbeitet|schr[ei]+bt?|r[iu]ft?|dit|veut|demande|pense|"
+    r"dice|dijo|quiere|está|disse|vuole|quer|falou|zegt|zei|wil|heeft|mówi|powiedziała?|chce)\b"
 )
 ORGANISED = words("organised")  # fmt: skip
 GIVEN_WORDS = words("given_words")
@@ -43,8 +45,12 @@ NO_MONTH_BEFORE = re.compile(
 )
 RANK = re.compile(r"(?<!\w)(?:(?:Sir|Lt|Gen|Col|Capt|Maj|Rev)\.? )+\Z")
 SUFFIX = re.compile(r",? (?:Jr|Sr|II|III|IV)\b\.?")
-PERSON_BEFORE = re.compile(rf"\b(?:{alternatives('relations')}),?\s\Z", re.IGNORECASE)
+PERSON_BEFORE = re.compile(
+    rf"\b(?:{alternatives('relations')}|{alternatives('kin')}),?\s\Z", re.IGNORECASE
+)
+KIN_BEFORE = re.compile(rf"\b(?:{alternatives('kin')}),?\s\Z", re.IGNORECASE)
 PEOPLE_BEFORE = re.compile(
-    rf"\b(?:{alternatives('relations')}|{alternatives('before_people')}),?\s\Z", re.IGNORECASE
+    rf"\b(?:{alternatives('relations')}|{alternatives('kin')}|{alternatives('before_people')}),?\s\Z",
+    re.IGNORECASE,
 )
 MONTHS = words("dated")

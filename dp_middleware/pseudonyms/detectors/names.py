@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from dp_middleware.pseudonyms.detection import Entity
 from dp_middleware.pseudonyms.detectors.cues import (
     CALLED,
     GIVEN_WORDS,
+    KIN_BEFORE,
     MONTHS,
     NO_MONTH_BEFORE,
     NO_NAME_BEFORE,
@@ -30,7 +32,17 @@ from dp_middleware.pseudonyms.detectors.tokens import (
     runs_of,
     tokens_of,
 )
-from dp_middleware.pseudonyms.detectors.words import Class, is_family, is_given, is_name, towns
+from dp_middleware.pseudonyms.detectors.words import (
+    Class,
+    is_family,
+    is_frequent,
+    is_given,
+    is_name,
+    towns,
+)
+
+_VERB = re.compile(r"(?:te|ten|st|[lł][aio]?|ły|ou|ait)\Z")
+"""How verbs end that stand behind the word for a person: "mein Freund kündigte"."""
 
 
 class NameLists:
@@ -54,11 +66,10 @@ class NameLists:
         """People, organisations and places, which may overlap."""
         for run in runs_of(self.text, self.tokens):
             yield from self._of_run(run)
-        if self.is_casual or self.level == 2:
-            yield from self._small()
+        yield from self._small()
 
     def _of_run(self, run: list[Token]) -> Iterator[Entity]:
-        run = known_by_neighbours(run)
+        run = known_by_neighbours(run, self.language)
         while run and not run[-1].capital:
             run = run[:-1]
         if len(run) == 1 and TITLE.fullmatch(run[0].text + " "):
@@ -107,8 +118,11 @@ class NameLists:
         named = run[: last + 1]
         while named and named[0].first and named[0].kind is Class.WORD and len(named) > 2:
             named = named[1:]
-        if all(token.kind <= Class.COMMON for token in named) and self.level == 0:
-            return None
+        bare = named[1:] if named[0].first and named[0].kind <= Class.COMMON else named
+        if all(token.lower in ORGANISED for token in bare) or (
+            self.level == 0 and all(token.kind <= Class.COMMON for token in named)
+        ):
+            return None  # "The Bank"
         return self._entity(named, "organisation")
 
     def _split(self, run: list[Token]) -> Iterator[list[Token]]:
@@ -205,6 +219,9 @@ class NameLists:
         """Whether a word with a capital letter is one that only begins a sentence or a title."""
         return token.kind <= Class.COMMON and not token.initial and token.lower not in GIVEN_WORDS
 
+    def _is_frequent(self, word: str) -> bool:
+        return is_stop_word(word) if self.language == "en" else is_frequent(word, self.language)
+
     def _is_beside(self, token: Token, is_given_name: bool) -> bool:
         """Whether the word before tells of a person: "with", "my boss"."""
         before = self.text[max(0, token.start - 24) : token.start]
@@ -241,10 +258,21 @@ class NameLists:
                 continue
             start = self.text[max(0, token.start - 30) : token.start]
             is_titled = TITLE.search(start) is not None and len(token.text) > 3
-            lists = token.kind is Class.NAME and is_given(token.lower)
+            kin = self.level >= 1 and KIN_BEFORE.search(start) is not None
+            if kin and token.kind is Class.BOTH:
+                is_titled |= is_given(token.lower)
+            elif kin and token.kind is Class.UNKNOWN:
+                is_titled |= _VERB.search(token.lower) is None
+            if not (self.is_casual or self.level == 2 or is_titled or kin):
+                continue
+            lists = token.kind is Class.NAME and (kin or is_given(token.lower))
             lists = lists or (self.level == 2 and self.is_casual and token.kind is Class.UNKNOWN)
             behind = self._behind(k)
-            if is_titled and token.kind >= Class.COMMON:
+            if (
+                is_titled
+                and token.kind >= Class.COMMON
+                and (self.language == "en" or not self._is_frequent(token.lower))
+            ):
                 last = k + (behind is not None and behind.kind >= Class.UNKNOWN)
             elif lists or (
                 is_given(token.lower)
@@ -254,8 +282,8 @@ class NameLists:
                 and (token.kind >= Class.BOTH or token.lower in GIVEN_WORDS)
             ):
                 has_family = behind is not None and (
-                    behind.kind >= Class.UNKNOWN
-                    or (is_family(behind.lower) and not is_stop_word(behind.lower))
+                    behind.kind >= (Class.UNKNOWN if self.language == "en" else Class.NAME)
+                    or (is_family(behind.lower) and not self._is_frequent(behind.lower))
                 )
                 last = k + has_family
             elif (

@@ -13,7 +13,7 @@ from dp_middleware.errors import MissingExtra, ParameterError
 from dp_middleware.pseudonyms.detection import Entity
 from dp_middleware.pseudonyms.detectors.codes import codes, is_public, numbers
 from dp_middleware.pseudonyms.detectors.cues import SAYING, alternatives
-from dp_middleware.pseudonyms.detectors.fields import fields, speakers
+from dp_middleware.pseudonyms.detectors.fields import fields, nicknames, speakers
 from dp_middleware.pseudonyms.detectors.model import Rampart, windows
 from dp_middleware.pseudonyms.detectors.names import NameLists
 from dp_middleware.pseudonyms.detectors.tokens import parts_of
@@ -225,6 +225,10 @@ def _by_position(text: str, language: str) -> Iterator[Entity]:
         ]
         if words and len(words) <= 4 and max(classes) > Class.COMMON and all(may_be):
             yield Entity(start, end, "person")
+    for start, end in nicknames(text):
+        nick = text[start:end]
+        if class_of(nick.lower(), language) > Class.COMMON and not nick.isdecimal():
+            yield Entity(start, end, "username")
 
 
 def _is_plausible(text: str, entity: Entity, language: str) -> bool:

@@ -29,7 +29,8 @@ _DASH = "[\N{EN DASH}\N{EM DASH}-]"
 _THINGS = alternatives("things")
 _SORT = rf"(?:(?:{alternatives('sorts')})\b\.?|#)"
 _CODE = (
-    r"(?:(?-i:[A-Z]{1,3} )|[A-Z]{0,5}[-/]?)\d[\w/.-]*\w(?: \d{3,4}\b)*|[A-Z]+-[\w/-]*\d[\w/-]*|\d"
+    r"(?-i:[A-Z]{1,3} \d[\w/.-]*\w(?: [A-Z0-9]{1,4}\b)*)"
+    r"|[A-Z]{0,5}[-/]?\d[\w/.-]*\w(?: \d{3,4}\b)*|[A-Z]+-[\w/-]*\d[\w/-]*|\d"
 )
 _OF = r"(?:número|numero|numéro|numer|nummer)\s(?:de |di |do |da )?(?:\w+\s)?"
 _CUED = (
@@ -141,6 +142,7 @@ CASED: dict[str, tuple[str, ...]] = {
     "id": (
         r"(?<![\w-])[A-Z]{2}\d{2} ?[A-Z]{3}(?![\w-])",
         r"(?<![\w-])[A-ZÄÖÜ]{1,3}-[A-Z]{1,2} ?\d{1,4}(?![\w-])",
+        r"(?<![\w-])[A-Z]{1,3}([ -])\d{2,4}\1[A-Z]{1,3}(?![\w-])",
         r"(?<![\w-])(?:[A-Z]{2,3} \d{1,4}|\d{3})"
         r"(?!(?:[KMGT]B|[KMG]?HZ|[KM]M|MAH|USD|EUR|GBP|CHF|PLN)\b)[A-Z]{2,3}(?![\w-])",
     ),

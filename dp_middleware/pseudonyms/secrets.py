@@ -15,7 +15,8 @@ from dp_middleware.pseudonyms.kinds.secrets import CREDENTIALS, PREFIX
 
 _PASSWORD = (
     r"pass(?:word|wort|wd|phrase|code)|kennwort|mot de passe|contrase[nñ]a|senha|wachtwoord|"
-    r"has[lł]o|parola d'ordine|parola chiave|mdp|clave|pwd|psk|passw|credentials?|passkey"
+    r"has[lł]o|parola d'ordine|parola chiave|mdp|clave|ww|pwd|psk|passw|credentials?|passkey|"
+    r"(?:code|clé|chiave|key|kod|schlüssel|sleutel)\s(?:\w{1,3}\s)?wi-?fi|(?:wi-?fi|wlan)[ -]?(?:code|key|schlüssel)"
 )
 _TOKEN = (
     r"secret|token|api[ _-]?key|(?:access|account|auth|private|encryption|signing|license|shared|"
@@ -68,6 +69,15 @@ _HEADER = re.compile(
     r"(?P<bare>[\w+/=.~-]{8,})",
     re.IGNORECASE,
 )
+_LOGIN = re.compile(  # of two words, the second: "credentials are ann / ..."
+    r"\b(?:credentials?|log-?ins?|access|zugang(?:sdaten)?|acceso|accesso|identifiants?|inlog)\b[^\n.!?]{0,40}?"
+    r"(?:\s(?:is|are|ist|sind|es|son|est|sont)|:)\s*[\w.@+-]+\s?[/:|]\s?(?P<bare>\S+)",
+    re.IGNORECASE,
+)
+_SPEAKS = re.compile(rf"\b(?:{_PASSWORD}|credentials?|log-?in)\b", re.IGNORECASE)
+_MIXED = re.compile(  # as no word is: letters with signs between
+    r"(?<![^\s\"'«„“(])(?=\S*[^\W\d_])[\w.-]{2,}[!#$%^&*?~+@][\w!#$%^&*?~+@-]{2,}(?=[.,;:!?)\"']*(?:\s|\Z))"
+)
 _COOKIES = re.compile(r"\b(?:Set-)?Cookie[\"']?\s*:\s*(?P<all>[^\n]+)", re.IGNORECASE)
 _COOKIE = re.compile(r"[\w-]+=(?P<bare>[^\s;\"',]{8,})")
 _RANDOM = re.compile(r"(?<![\w/+.=@#&-])[A-Za-z0-9+/_-]{24,}+={0,2}(?![\w/+@-])")
@@ -106,6 +116,10 @@ def secrets_in(text: str) -> Iterator[Entity]:
         if name != "key" or not match[name].islower() or re.search(r"\d", match[name]):
             yield Entity(*match.span(name), "secret")
     yield from _named(text)
+    if _SPEAKS.search(text):
+        for match in _MIXED.finditer(text):
+            if "@" not in match.group() or not re.search(r"@[\w-]+\.\w|@\d+\.", match.group()):
+                yield Entity(*match.span(), "secret")
     for line in _COOKIES.finditer(text):
         for match in _COOKIE.finditer(text, *line.span("all")):
             if _is_mixed(match["bare"]):
@@ -117,7 +131,7 @@ def secrets_in(text: str) -> Iterator[Entity]:
 
 def _named(text: str) -> Iterator[Entity]:
     """Yields values beside the names of secrets."""
-    for rule in (_ASSIGNED, _SAID, _CHOSEN, _FLAG, _PAIR, _HEADER):
+    for rule in (_ASSIGNED, _SAID, _CHOSEN, _FLAG, _PAIR, _HEADER, _LOGIN):
         for match in _overlapping(rule, text):
             groups = match.groupdict()
             name = "quoted" if groups.get("quoted") else "bare"
@@ -155,8 +169,8 @@ def _opens(value: str, word: str | None, sure: bool, prose: bool) -> bool:
     if word is None:
         return _is_mixed(value) and len(value) >= 8
     if _DIGITS.fullmatch(word):
-        return len(value) <= 9 and value.strip("#*").isdecimal()
-    return not _PLAIN.fullmatch(value) if prose else True
+        return re.fullmatch(r"[#*]?(?=\w*\d\d)[\dA-F-]{3,8}[#*]?", value) is not None
+    return not (prose and _PLAIN.fullmatch(value))
 
 
 def opens(value: str) -> bool:

@@ -105,6 +105,8 @@ def _value(text: str, start: int, end: int, kind: str, is_line: bool) -> Iterato
     if not stripped or _PUBLIC.fullmatch(stripped):
         return
     digits = sum(sign.isdigit() for sign in stripped)
+    if kind == "username" and " " in stripped:
+        kind = "person"
     if kind in ("id", "card", "iban", "phone", "zip", "ip", "date"):
         if is_line:  # the value may have words behind it
             match = re.match(r"[\w+(][\w()+./ -]*\d[\w-]*", stripped)
@@ -124,7 +126,7 @@ def _value(text: str, start: int, end: int, kind: str, is_line: bool) -> Iterato
         if any(sign in stripped for sign in "/\\=<>{}[]$_:"):
             return
     elif kind == "username":
-        if " " in stripped or (is_line and len(stripped) < 3):
+        if is_line and len(stripped) < 3:
             return
     elif (
         (

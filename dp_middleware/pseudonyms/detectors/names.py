@@ -157,8 +157,11 @@ class NameLists:
             part = part[1:]
         while part and not part[-1].capital:
             part = part[:-1]
-        while len(part) > 1 and self._is_function_word(part[0]) and not is_family(part[1].lower):
-            part = part[1:]
+        while len(part) > 1 and (
+            (self.language != "en" and self._is_no_name(part[0]))
+            or (self._is_function_word(part[0]) and not is_family(part[1].lower))
+        ):
+            part = part[1:]  # "Mein Mann"
         named = [token for token in part if token.capital and not token.initial]
         if not named:
             return
@@ -219,6 +222,10 @@ class NameLists:
         """Whether a word with a capital letter is one that only begins a sentence or a title."""
         return token.kind <= Class.COMMON and not token.initial and token.lower not in GIVEN_WORDS
 
+    def _is_no_name(self, token: Token) -> bool:
+        is_kin = KIN_BEFORE.fullmatch(token.lower + " ") is not None
+        return is_kin or is_frequent(token.lower, self.language)
+
     def _is_frequent(self, word: str) -> bool:
         return is_stop_word(word) if self.language == "en" else is_frequent(word, self.language)
 
@@ -226,7 +233,8 @@ class NameLists:
         """Whether the word before tells of a person: "with", "my boss"."""
         before = self.text[max(0, token.start - 24) : token.start]
         pattern = PEOPLE_BEFORE if is_given_name else PERSON_BEFORE
-        return pattern.search(before) is not None
+        is_article = self.language == "pt" and is_given_name and before[-3:] in (" o ", " a ")
+        return is_article or pattern.search(before) is not None
 
     def _says(self, token: Token) -> bool:
         return SAYING.match(self.text, token.end) is not None

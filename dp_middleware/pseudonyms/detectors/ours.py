@@ -66,7 +66,8 @@ _KEY = re.compile(r"""[a-z][a-z0-9_]*(["'])\s*:""")
 _SLICE = re.compile(r"\[\d*:?\Z")
 _TITLE = re.compile(rf"(?:{alternatives('titles')})", re.IGNORECASE)
 _CLOSING = re.compile(
-    rf"(?:{alternatives('closings')})[,.!]?\s*\n+(?P<name>[^\n]{{2,40}})(?=\n|\Z)",
+    rf"\b(?:{alternatives('closings')})[,.!]?(?:\s*\n+(?P<name>[^\n]{{2,40}})(?=\n|\Z)"
+    r"|\s+(?P<last>[^\W\d_]{3,})\s*\Z)",
     re.IGNORECASE,
 )
 
@@ -216,7 +217,8 @@ def _is_open(start: int, window: str, names: NameLists, claims: list[Entity]) ->
 
 def _by_position(text: str, language: str) -> Iterator[Entity]:
     """Who speaks in a transcript, and who signs a letter."""
-    spans = [*speakers(text), *(match.span("name") for match in _CLOSING.finditer(text))]
+    closings = _CLOSING.finditer(text)
+    spans = [*speakers(text), *(match.span(match.lastgroup or 0) for match in closings)]
     for start, end in spans:
         words = WORD.findall(text[start:end])
         classes = [class_of(word.lower(), language) for word in words]

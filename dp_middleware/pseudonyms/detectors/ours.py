@@ -16,7 +16,7 @@ from dp_middleware.pseudonyms.detectors.cues import SAYING, alternatives
 from dp_middleware.pseudonyms.detectors.fields import fields, nicknames, speakers
 from dp_middleware.pseudonyms.detectors.model import Rampart, windows
 from dp_middleware.pseudonyms.detectors.names import NameLists
-from dp_middleware.pseudonyms.detectors.tokens import parts_of
+from dp_middleware.pseudonyms.detectors.tokens import Token, parts_of
 from dp_middleware.pseudonyms.detectors.words import (
     LANGUAGES,
     WORD,
@@ -60,7 +60,10 @@ KINDS = frozenset(
 
 _LEVELS = {"precise": 0, "balanced": 1, "safe": 2}
 _THRESHOLDS = {"precise": 0.85, "balanced": 0.6, "safe": 0.3}
-_DIGITS = re.compile(r"(?<!\d)(?!(?:1[5-9]|20)\d\d(?!\d))\d{2,}")
+_CAPITAL = re.compile(r"(?<!\w)(?!\d\d:)[^\W_a-z]\w+")
+_BESIDE = re.compile(  # "Eyrarodda 66"
+    r"\d[\w/-]*,?\s([^\W\d_a-z][\w'’-]{2,})|[^\W\d_a-z][\w.'’-]{2,}\s(\d{1,5})\b"
+)
 _HANDLE = re.compile(r"(?<![\w@./-])[a-z][a-z0-9]*(?:[._-][a-z0-9]+)*(?![\w@])")
 _KEY = re.compile(r"""[a-z][a-z0-9_]*(["'])\s*:""")
 _SLICE = re.compile(r"\[\d*:?\Z")
@@ -191,28 +194,32 @@ def _may_name(word: str, names: NameLists) -> bool:
 
 
 def _is_open(start: int, window: str, names: NameLists, claims: list[Entity]) -> bool:
-    """Whether patterns and lists leave something open in a window, or find an address in it."""
+    """Whether patterns and lists leave open what may be a name, or a part of an address."""
     end = start + len(window)
-    inside = [each for each in claims if each.start < end and start < each.end]
-    if any(each.kind in ("address", "zip") for each in inside):
+    claimed, places = bytearray(len(window)), list[int]()
+    for each in claims:
+        if each.start < end and start < each.end:
+            a, b = max(each.start - start, 0), min(each.end - start, len(window))
+            claimed[a:b] = bytes([1]) * (b - a)
+            places += [a, b] * (each.kind in ("address", "zip"))
+    beside = [m for a in places for m in _CAPITAL.finditer(window, max(0, a - 15), a + 15)]
+    if (places and names.is_casual) or not all(claimed[match.start()] for match in beside):
         return True
-    claimed = bytearray(len(window))
-    for each in inside:
-        a, b = max(each.start - start, 0), min(each.end - start, len(window))
-        claimed[a:b] = bytes([1]) * (b - a)
-    if any(not claimed[match.start()] for match in _DIGITS.finditer(window)):
+    if not all(claimed[m.start(m.lastindex or 0)] for m in _BESIDE.finditer(window)):
         return True
     return any(
-        not claimed[token.start - start]
-        and not token.code
-        and (
-            token.kind >= Class.BOTH
-            if token.capital
-            else names.is_casual and token.kind >= Class.BOTH
-        )
+        not claimed[token.start - start] and not token.code and _may_be_open(token, names)
         for token in names.tokens
         if start <= token.start < end
     )
+
+
+def _may_be_open(token: Token, names: NameLists) -> bool:
+    if not token.capital:
+        return names.is_casual and token.kind >= Class.UNKNOWN
+    if token.text.isupper():
+        return token.kind >= Class.UNKNOWN and len(token.text) > 4
+    return token.kind >= (Class.BOTH if token.first else Class.UNKNOWN)
 
 
 def _by_position(text: str, language: str) -> Iterator[Entity]:

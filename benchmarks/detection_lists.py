@@ -3,12 +3,12 @@
     python benchmarks/detection_lists.py
 
 Names are those of Faker's providers of all locales (MIT) and of the census of the United States
-of 1990 (public domain), towns those of GeoNames with at least
-15,000 people (CC BY 4.0), words those of wordfreq 3.1.1 (CC BY-SA 4.0), rarer ones if they stand
-in the dictionaries of simplemma 1.1.2 (MIT), and German nouns, which
-have capital letters as names do, those of german-nouns 1.2.5 (Wiktionary, CC BY-SA 4.0). A name that
-is rather a word of a language, such as "may", is marked as ordinary there: a word is one where it is
-much more frequent in its language than in others, in which a name is as frequent.
+of 1990 (public domain), towns those of GeoNames with at least 15,000 people (CC BY 4.0), words
+those of wordfreq 3.1.1 (CC BY-SA 4.0), rarer ones if they stand in the dictionaries of simplemma
+2.0.0 (MIT), and German nouns, which have capital letters as names do, those of german-nouns 1.2.5
+(Wiktionary, CC BY-SA 4.0). A name that is rather a word of a language, such as "may", is marked as
+ordinary there: a word is one where it is much more frequent in its language than in others, in
+which a name is as frequent.
 """
 
 from __future__ import annotations
@@ -138,10 +138,9 @@ def german() -> tuple[set[str], set[str]]:
     """Nouns, and names of people and towns, of Wiktionary, in lower case."""
     [path] = [file for file in files("german-nouns") or () if file.name == "nouns.csv"]
     nouns, names = set[str](), set[str]()
-    with open(str(path.locate()), encoding="utf-8") as table:
-        for row in csv.DictReader(table):
-            is_name = re.search("(?:Vor|Nach)name", row["pos"]) is not None
-            (names if is_name else nouns).add(row["lemma"].casefold())
+    for row in csv.DictReader(Path(str(path.locate())).read_text("utf-8").splitlines()):
+        is_name = re.search("(?:Vor|Nach)name", row["pos"]) is not None
+        (names if is_name else nouns).add(row["lemma"].casefold())
     return nouns, names
 
 
@@ -216,7 +215,8 @@ TOWNS = """Towns of at least 15,000 people, countries and states, in lower case:
 (https://www.geonames.org), CC BY 4.0, and Faker 40 (MIT). Made by benchmarks/detection_lists.py."""
 WORDS = """Frequent words by language, and names that are rather words of it. Made by
 benchmarks/detection_lists.py from wordfreq 3.1.1, Robyn Speer (2022),
-https://doi.org/10.5281/zenodo.7199437, and german-nouns 1.2.5 of Wiktionary's authors. This file, unlike the program, is under Creative Commons
+https://doi.org/10.5281/zenodo.7199437, and from german-nouns 1.2.5 (the authors of Wiktionary).
+This file, unlike the program, is under Creative Commons
 Attribution-ShareAlike 4.0, https://creativecommons.org/licenses/by-sa/4.0/"""
 
 

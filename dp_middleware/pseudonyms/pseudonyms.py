@@ -19,6 +19,7 @@ from dp_middleware.pseudonyms.detection import entities_in
 from dp_middleware.pseudonyms.detectors.ours import Strictness, default
 from dp_middleware.pseudonyms.guarantee import certificate_of
 from dp_middleware.pseudonyms.kinds import Kind, Kinds, default_kinds
+from dp_middleware.pseudonyms.kinds.names import LOCALES
 from dp_middleware.pseudonyms.labels import kind_of
 from dp_middleware.pseudonyms.lists import Also, Lists, What, lists_of
 from dp_middleware.pseudonyms.mapping import Mapping
@@ -56,6 +57,8 @@ class Pseudonyms(Payer):
         on_empty: What happens to a text in which nothing is found, and which no sanitizer
             perturbs: ``"raise"``, or ``"pass"``: it goes out as it is.
         strictness: Of the default detector: ``"precise"``, ``"balanced"`` or ``"safe"``.
+        language: Of the texts, public: its names are looked for, and drawn. Default: looked for are
+            those of the language of each text, drawn American ones.
         rest: ``"common"``: of the rest of the text only words of a public list of English and
             signs go out; every other word and number becomes a label. Default: all of it goes out.
         allow: What is never replaced, and so public: texts, found in any case where words end,
@@ -81,6 +84,7 @@ class Pseudonyms(Payer):
         on_empty: OnEmpty = "raise",
         *,
         strictness: Strictness = "balanced",
+        language: str | None = None,
         rest: Rest = None,
         allow: Iterable[What] = (),
         also: Also = (),
@@ -94,10 +98,14 @@ class Pseudonyms(Payer):
             raise ParameterError("expected rest= or sanitizer=, got both: one rest, one law")
         self.on_empty, self.rest = on_empty, rest
         self._lists = lists_of(allow, also) or None
-        self.kinds, self._asked = _chosen(kinds)
+        if language is not None:
+            _validate.one_of(tuple(LOCALES), language=language)
+        self.kinds, self._asked = _chosen(kinds, language or "en")
         if rest is not None:
             self.kinds[Word.name] = Word()
-        self._detector = default(self._asked, strictness) if detector is None else detector
+        if detector is None:
+            detector = default(self._asked, strictness, language)
+        self._detector = detector
         self.sanitizer = without_ledger(sanitizer)
         own = (None, None) if sanitizer is None else (sanitizer.ledger, sanitizer.subject)
         self.ledger = own[0] if ledger is None else ledger
@@ -266,9 +274,11 @@ class Pseudonyms(Payer):
         return self.sanitizer is None or self.sanitizer.is_prepared(epsilon)
 
 
-def _chosen(kinds: Iterable[str | Kind] | None) -> tuple[Kinds, frozenset[str] | None]:
+def _chosen(
+    kinds: Iterable[str | Kind] | None, language: str
+) -> tuple[Kinds, frozenset[str] | None]:
     """The laws by name, and the kinds that are asked for; ``None``: all that are found."""
-    laws = default_kinds()
+    laws = default_kinds(language)
     if kinds is None:
         return laws, None
     if isinstance(kinds, str):

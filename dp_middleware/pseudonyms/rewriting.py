@@ -14,6 +14,7 @@ from typing import NamedTuple, TypeVar
 from dp_middleware._forks import StaysHere
 from dp_middleware.pseudonyms.detection import Entity
 from dp_middleware.pseudonyms.kinds import LABELS, Kind, Kinds, Label
+from dp_middleware.pseudonyms.kinds.names import titled
 from dp_middleware.pseudonyms.mapping import Mapping
 from dp_middleware.pseudonyms.matching import (
     Names,
@@ -197,8 +198,9 @@ def places_of(view: View, entities: Iterable[Entity], kinds: Kinds = LABELS) -> 
     Nothing between the values of JSON is, and of a number all.
     """
     text, places = view.inner, list[Mention]()
-    inside = _inside(view, entities)
-    for start, end, name in whole_words(text, inside, lambda entity: kinds[entity.kind]):
+    for start, end, name in whole_words(text, _inside(view, entities), lambda e: kinds[e.kind]):
+        if name == "person":
+            start = titled(text, start, places[-1].end if places else 0)
         kind, mention = kinds[name], text[start:end]
         parts = kind.parts(mention)
         whole = _number_at(view, start, end) is None or [p[:2] for p in parts] == [(0, end - start)]
@@ -206,8 +208,7 @@ def places_of(view: View, entities: Iterable[Entity], kinds: Kinds = LABELS) -> 
             kind = Label(of=name)
             parts = kind.parts(mention)
         for first, behind, shape in parts:
-            labelled = kind.keeps_digits and "9" not in shape
-            own = Label(of=name) if labelled else kind
+            own = Label(of=name) if kind.keeps_digits and "9" not in shape else kind
             places.append(Mention(start + first, start + behind, own, shape))
     return settled(text, places)
 
@@ -237,8 +238,7 @@ def settled(text: str, places: Iterable[Mention]) -> list[Mention]:
         grown = False
         for number, place in enumerate(settling):
             if (place.start, place.end) not in own:
-                label = isinstance(place.kind, Label)
-                kind = place.kind if label else Label(of=place.kind.name)
+                kind = place.kind if isinstance(place.kind, Label) else Label(of=place.kind.name)
                 settling[number] = place._replace(kind=kind, shape="")
                 grown = True
     return settling

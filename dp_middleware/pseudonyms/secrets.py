@@ -16,17 +16,14 @@ from dp_middleware.pseudonyms.kinds.secrets import CREDENTIALS, PREFIX
 _PASSWORD = (
     r"pass(?:word|wort|wd|phrase|code)|kennwort|mot de passe|contrase[nñ]a|senha|wachtwoord|"
     r"has[lł]o|parola d'ordine|parola chiave|mdp|clave|ww|pwd|psk|passw|credentials?|passkey|"
-    r"(?:code|clé|chiave|key|kod|schlüssel|sleutel)\s(?:\w{1,3}\s)?wi-?fi|(?:wi-?fi|wlan)[ -]?(?:code|key|schlüssel)"
+    rf"{alternatives('wireless')}"
 )
 _TOKEN = (
     r"secret|token|api[ _-]?key|(?:access|account|auth|private|encryption|signing|license|shared|"
     r"storage|service|secret|client|master|session|subscription|app)[ _-]?key|key[ _-]?id|"
     r"session[ _-]?id|client[ _-]?secret|appid|signature|sig|sid|jwt|auth|authorization|bearer"
 )
-_DOOR = (
-    r"(?:(?:gate|door|alarm|entry|access|safe|lock|unlock|garage|building|verification|2fa|security)[ -]?"
-    r"|t(?:ür|or)-?|zugangs-?|alarm-?)(?:code|pin|kod)|digicode|(?:code|código|codice|kod)\s(?:für|de|do|of|for|van|per|del|della|voor)"
-)
+_DOOR = alternatives("door_codes")
 _IS = r"(?:is|was|ist|war|lautet|lauten|(?:c['’])?est|es|é|è|jest|to|heißt)"
 _QUOTED = r"(?P<q>[\"'`])(?P<quoted>(?:(?!(?P=q)(?!\w))[^\n]){1,400})(?P=q)"
 _BARE = r"[^\s\"'`,;<>(){}\[\]]+"

@@ -22,6 +22,15 @@ def alternatives(name: str, table: str | None = None) -> str:
     return "|".join(listed.strip().splitlines())
 
 
+_STARTS = re.compile(r"\b\w")
+
+
+def before(pattern: re.Pattern[str], text: str, end: int) -> bool:
+    """Whether the last words before a place, six at most, are those of a pattern to the end."""
+    starts = [match.start() for match in _STARTS.finditer(text, max(0, end - 40), end)]
+    return any(pattern.match(text, start, end) for start in starts[-6:])
+
+
 TITLE = re.compile(
     rf"\b(?:{alternatives('titles')})\b\.?\s+(?:(?:dr|prof|med|ing)\b\.?\s+)*\Z", re.IGNORECASE
 )

@@ -22,9 +22,9 @@ _UNIT = (
     r"|,?\s#\w+)?"
 )
 _ROOM = (
-    r"(?:,?\s(?i:apto?|apartamento|appartement|piso|puerta|esc|escalera|int|interno|scala|bloco|bl|lote|andar|"
-    r"bus|whg|wohnung|top|stiege|ét|étage|bât|bâtiment|lok|m)\b\.?\s?\d+\w?\b"
-    r"|,?\s\d{1,2}(?:\.|er?|ème)?\s?(?:OG|Stock|Etage|étage|piso|andar|piano|piętro)(?:\s(?:links|rechts|mitte))?)*"
+    rf"(?:,?\s(?i:{alternatives('rooms')})\b\.?\s?\d+\w?\b"
+    r"|,?\s\d{1,2}(?:\.|er?|ème)?\s?(?:OG|Stock|Etage|étage|piso|andar|piano|piętro)"
+    r"(?:\s(?:links|rechts|mitte))?)*"
 )
 _NAMED = r"\p{Lu}(?:[\p{L}'’-]|\.(?=[\p{L} ]))*"
 _LINES = (
@@ -51,14 +51,15 @@ STREETS = (
     rf"gatan|vägen|vej|veien|straat|gracht|laan|plein|kade|singel|dijk|katu|kuja|tie)\s{_HOUSE}{_ROOM}",
     rf"\b(?:Am|An der|Auf der|Im|In der|Zum|Zur|Unter den|Alte[rn]?|Neue[rn]?)\s"
     rf"(?:{_NAMED}\s?){{1,3}}\s?{_HOUSE}",
-    rf"\b\p{{Lu}}[\p{{L}}-]*[ -](?:Straße|Strasse|Str\.|Weg|Platz|Allee|Ring|Damm)\s{_HOUSE}{_ROOM}",
+    rf"\b\p{{Lu}}[\p{{L}}-]*[ -](?:Straße|Strasse|Str\.|Weg|Platz|Allee|Ring|Damm)\s"
+    rf"{_HOUSE}{_ROOM}",
     # or begins it
-    rf"\b(?:\d{{1,4}}(?:\s?(?:bis|ter))?,?\s+)?(?i:rue|avenue|av\.|boulevard|bd|impasse|chemin|allée|place|quai|route|cours|sentier|square|résidence)"
+    rf"\b(?:\d{{1,4}}(?:\s?(?:bis|ter))?,?\s+)?(?i:{alternatives('rues')})"
     rf"{_AND}{_NAMED}){{1,4}}",
-    rf"\b(?:[Vv]ia|[Vv]iale|[Cc]orso|[Pp]iazza|[Vv]icolo|[Ll]argo|[Cc]alle|C/|[Aa]v(?:enid|d)a\.?|[Aa]v\.|[Pp]laza|[Pp]aseo|"
-    rf"[Cc]amino|[Rr]onda|[Cc]arretera|[Gg]lorieta|[Pp]asaje|[Ss]trada|[Rr]ua|[Tt]ravessa|[Pp]raça|[Pp]raceta|[Ee]strada|[Aa]lameda|[Aa]vda\.|[Rr]ambla|[Gg]ran [Vv]ía){_AND}{_NAMED}){{1,4}}"
+    rf"\b(?i:{alternatives('streets_of')}){_AND}{_NAMED}){{1,4}}"
     rf"(?:,?\s(?:n\.?[º°]\s?)?{_HOUSE})?(?:,\s\d{{1,2}}[.ºª]+\s?\w*)?{_ROOM}",
-    rf"\b(?:(?:ul|al|os|pl)\.\s{_NAMED}|[Aa]leja|[Oo]siedle|[Uu]lic[ay]|[Pp]lac|Rynek)\s(?:{_NAMED}\s){{0,3}}{_HOUSE}{_ROOM}",
+    rf"\b(?:(?:ul|al|os|pl)\.\s{_NAMED}|[Aa]leja|[Oo]siedle|[Uu]lic[ay]|[Pp]lac|Rynek)\s"
+    rf"(?:{_NAMED}\s){{0,3}}{_HOUSE}{_ROOM}",
     # or a word for living stands before
     r"(?i:\b(?:liv\w+|resid\w+|wohn\w+|woon\w+|domicili\w+|abit\w+|mor[ao]|morador\w*|viv\w+|demeur\w+|"
     r"habit\w+|zamieszk\w+|mieszka\w*)\s(?:(?:at|on|in|an|op|aan|en|à|au|em|na|no|przy|w|de[rmn])\s){0,2})"

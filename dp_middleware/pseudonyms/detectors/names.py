@@ -71,8 +71,8 @@ class NameLists:
         run = known_by_neighbours(run, self.language)
         while run and not run[-1].capital:
             run = run[:-1]
-        if len(run) == 1 and TITLE.fullmatch(run[0].text + " "):
-            return  # "Prof. Dr."
+        if all(TITLE.fullmatch(token.text + " ") for token in run):
+            return  # "Herrn Dr."
         if before(TITLE, self.text, run[0].start) or self._is_title(run) or self._is_kin(*run):
             titled = run[1:] if self._is_title(run) else run
             titled = titled[: length_of_name(titled, 4)]

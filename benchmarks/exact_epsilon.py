@@ -28,6 +28,7 @@ SECTION = "exact epsilon"
 SHORT = "guaranteed"
 NOMINAL = (1.0, 3.0, 6.0, 10.0)
 SPACES = {"default": "default space", "cl100k-11000": "cl100k-11,000"}
+SIZES = {"default": 29_523, "cl100k-11000": 11_000}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,8 +102,10 @@ def table(cells: list[Cell]) -> str:
         lines.append(f"| `{name}` | {claim} | " + " | ".join(entries) + " |")
     fingerprints = {cell.space: cell.space_fingerprint[:8] for cell in cells}
     spaces = " / ".join(f"{SPACES[space]} (`{fingerprints[space]}`)" for space in SPACES)
-    note = "An asterisk: an upper bound by proof, over all positions that a token moves; `cape`, "
-    note += "whose context is the raw text, has none without the text's length."
+    note = (
+        "An asterisk: an upper bound by proof, over all positions that a token moves: of `cape`, "
+    )
+    note += "whose context is the raw text, the n that see it, so none without the text's length."
     return "\n".join([*lines, "", f"Each cell: {spaces}. {note}"])
 
 
@@ -119,6 +122,9 @@ def short_table(cells: list[Cell]) -> str:
 
 
 def _shown(cell: Cell) -> str:
+    if cell.mechanism == dp.Cape.name:
+        position = dp.Cape(epsilon=cell.nominal, logit_bound=1.0).position_loss(SIZES[cell.space])
+        return f"{position:.2f}n*"
     if cell.epsilon == "inf":
         return "∞"
     return f"{cell.epsilon:.2f}" + ("*" if cell.method == "proof" else "")

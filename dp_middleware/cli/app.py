@@ -14,6 +14,7 @@ from dp_middleware.cli.chat import chat
 from dp_middleware.cli.demo import demo
 from dp_middleware.cli.evaluate import evaluate
 from dp_middleware.cli.failures import Commands
+from dp_middleware.cli.mcp import mcp
 from dp_middleware.cli.mechanisms import mechanisms
 from dp_middleware.cli.playground import playground
 from dp_middleware.cli.pseudonymize import pseudonymize
@@ -30,7 +31,7 @@ app = typer.Typer(
 )
 PANELS = {
     "Protect": (pseudonymize, sanitize, sanitize_file, chat, rewrite),
-    "Serve": (serve, prepare),
+    "Serve": (serve, mcp, prepare),
     "Explore": (demo, playground, mechanisms, certify),
     "Research": (attack, evaluate),
 }

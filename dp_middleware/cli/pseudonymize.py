@@ -91,7 +91,7 @@ def pseudonymize(
         if (ledger, limit, subject) != (None, None, None):
             terms["ledger"] = show.open_ledger(ledger, limit)
         pseudonyms = dp.Pseudonyms(on_empty="pass" if pass_empty else "raise", **terms)
-        session = _session(pseudonyms, mapping, key)
+        session = opened(pseudonyms, mapping, key)
     with working("finding and drawing"), withheld(_UNREADABLE, OSError, sqlite3.Error):
         release = session.release_once("user", given, conversation=conversation)
     if as_json:
@@ -108,7 +108,7 @@ def _restore(
     if not mapping.exists():
         raise ParameterError("expected a file with --mapping that --restore can read, got none")
     with working("reading the mapping"), withheld(_UNREADABLE, OSError, sqlite3.Error):
-        session = _session(dp.Pseudonyms(lambda _: [], subject=subject), mapping, key)
+        session = opened(dp.Pseudonyms(lambda _: [], subject=subject), mapping, key)
         restored = session.restore(answer, conversation=conversation)
         empty = not session.mapping(conversation)
     if empty:
@@ -131,8 +131,8 @@ def _known(kinds: list[str] | None) -> list[str] | None:
     return kinds or None
 
 
-def _session(pseudonyms: dp.Pseudonyms, mapping: Path | None, key: Path | None) -> PseudonymSession:
-    """With a mapping that is there, or a new one and, if need be, a new key."""
+def opened(pseudonyms: dp.Pseudonyms, mapping: Path | None, key: Path | None) -> PseudonymSession:
+    """Opens a session with a mapping that is there, or a new one and, if need be, a new key."""
     if mapping is None:
         return pseudonyms.session()
     path = key or show.data_folder(create=not mapping.exists()) / "pseudonyms.key"

@@ -70,8 +70,8 @@ class PrivRewrite:
             :func:`~dp_middleware.frameworks.rewriting_prompts`.
         prune_above: A candidate is dropped if (1 + cosine) / 2 with one kept before is larger;
             1 keeps all.
-        alpha: See :class:`Selection`. With 1 nothing is clipped, and a smaller one gains nothing
-            with a sensitivity that shrinks with it: their ratio does not depend on alpha.
+        alpha: See :class:`Selection`. With 1 nothing is clipped; unless the sensitivity is 1,
+            its ratio to the utilities does not depend on alpha beyond that.
         sensitivity: ``"candidates"`` or ``"paper"``; see :class:`Selection`.
         minimum: Fewest candidates that must come, empty ones included, at most k.
         fallback: If no candidate is left: ``"abstain"`` raises, ``"sanitized"`` releases the

@@ -19,7 +19,9 @@ with needs("gateway"):
     from starlette.routing import BaseRoute, Route
     from starlette.types import ASGIApp, Receive, Scope, Send
 
+from dp_middleware.gateway import anthropic
 from dp_middleware.gateway.accounts import budget, model, models, release
+from dp_middleware.gateway.anthropic_answers import spelled
 from dp_middleware.gateway.chat import chat
 from dp_middleware.gateway.failures import NO_RETRY, Failure, failure_of
 from dp_middleware.gateway.guardrail import guardrail
@@ -103,6 +105,8 @@ def _table() -> list[tuple[str, str, Handler]]:
     return [
         ("/v1/chat/completions", "POST", chat),
         ("/v1/responses", "POST", responses),
+        ("/v1/messages", "POST", anthropic.messages),
+        ("/v1/messages/count_tokens", "POST", anthropic.count_tokens),
         ("/v1/completions", "POST", completions),
         ("/v1/embeddings", "POST", embeddings),
         (GUARDRAIL, "POST", guardrail),
@@ -149,7 +153,8 @@ class _Door:
             _log.error("%s %s failed: %s (%s)", *what)
         if self._path in _CHARGED_AGAIN and failure.code.startswith("upstream"):
             failure.headers.update(NO_RETRY)
-        return failure.response()
+        speaks_anthropic = self._path.startswith("/v1/messages")
+        return failure.response(spelled(failure) if speaks_anthropic else None)
 
 
 class _Quiet:

@@ -52,9 +52,10 @@ class Failure(errors.DPMiddlewareError):
             }
         }
 
-    def response(self) -> JSONResponse:
-        """What is sent."""
-        return JSONResponse(self.body(), self.status, {"cache-control": "no-store", **self.headers})
+    def response(self, body: Mapping[str, Any] | None = None) -> JSONResponse:
+        """Returns what is sent, in another protocol's form if that is given."""
+        headers = {"cache-control": "no-store", **self.headers}
+        return JSONResponse(body or self.body(), self.status, headers)
 
 
 NO_RETRY = {"x-should-retry": "false"}

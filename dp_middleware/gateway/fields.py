@@ -213,7 +213,8 @@ def response_format(policy: Policy, *, flat: bool = False) -> Check:
     return check
 
 
-def _object(value: Any, where: str) -> Any:
+def json_object(value: Any, where: str) -> Any:
+    """An object of JSON that can be spelled again."""
     if not isinstance(value, dict):
         raise refuse(where, "an object")
     try:
@@ -253,7 +254,7 @@ def require_choice(body: Mapping[str, Any]) -> None:
         raise refuse("tool_choice", "a tool of this request")
 
 
-_FUNCTION = {"name": text, "description": text, "parameters": _object, "strict": flag}
+_FUNCTION = {"name": text, "description": text, "parameters": json_object, "strict": flag}
 _PLAIN_FORMAT = record({"type": one_of("text", "json_object")}, ("type",))
 _IS_SCHEMA = {"type": one_of("json_schema")}
-_FORM = {"name": text, "description": text, "schema": _object, "strict": flag}
+_FORM = {"name": text, "description": text, "schema": json_object, "strict": flag}

@@ -21,6 +21,7 @@ SECRETS = ("secret", "upstream_key")
 GUARDRAIL = "/beta/litellm_basic_guardrail_api"
 ROUTES = (
     *("/v1/chat/completions", "/v1/responses", "/v1/completions", "/v1/embeddings"),
+    "/v1/messages",
     GUARDRAIL,
 )
 
@@ -39,7 +40,7 @@ class UpstreamSection(_Section):
     """Who answers: it sees released text only.
 
     Attributes:
-        url: Base of an OpenAI-compatible service, up to and with ``/v1``.
+        url: Base of a service with OpenAI's or Anthropic's protocol, up to and with ``/v1``.
         models: Names that clients may ask for; others are refused, as they might hold text.
         seconds: Until it must have begun to answer, and between two pieces of its answer.
         max_bytes: Of one answer; a longer one is cut off with an error.
@@ -242,7 +243,7 @@ class Settings(BaseSettings):
 
     def policy(self, path: str) -> str:
         """The name of the policy of a route."""
-        return self.routes.get(path, "default")
+        return self.routes.get(path.removesuffix("/count_tokens"), "default")
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Settings:

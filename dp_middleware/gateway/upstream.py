@@ -87,6 +87,9 @@ class Upstream:
     def __init__(self, settings: Settings, measures: Measures) -> None:
         self._settings, self._terms, self._measures = settings, settings.upstream, measures
         self._http: httpx.AsyncClient | None = None
+        self._dialect = {"anthropic-version": "2023-06-01"}
+        if key := settings.upstream_key.get_secret_value():
+            self._dialect["x-api-key"] = key  # beside the other form: some servers speak both
 
     def open(self) -> None:
         """Before the first request; no proxy or password is read from the environment."""
@@ -186,7 +189,8 @@ class Upstream:
         try:
             async with asyncio.timeout(self._settings.limits.seconds):
                 url = self._terms.url.rstrip("/") + path
-                request = self._http.build_request("POST", url, json=body)
+                headers = self._dialect if path.startswith("/messages") else None
+                request = self._http.build_request("POST", url, json=body, headers=headers)
                 response = await self._http.send(request, stream=True)
                 try:
                     if response.status_code != 200:

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.noise_laws import plane_law
-from support.spaces import host_rows, random_space, space_of
+from support.spaces import crowded_space, host_rows, random_space, space_of
 
 import dp_middleware as dp
 from dp_middleware.mechanisms import rantext
@@ -152,9 +152,8 @@ def dyntext_unchanged():
 
 
 def cape_counterexample():
-    mechanism = dp.Cape(epsilon=0.5, buckets=5, logit_bound=1.0, logit_weight=1.0)
-    logits = [[1.0] + [0.0] * 9, [0.0] * 6 + [0.39, 0.59, 0.79, 1.0]]
-    first, second = mechanism.log_probs([0, 0], space_of(np.ones((10, 2))), logits)[:, 0]
+    mechanism = dp.Cape(epsilon=0.5, buckets=5, logit_bound=1.0, logit_weight=0.0)
+    first, second = mechanism.log_probs([0, 1], crowded_space(), [[0.0] * 10] * 2)[:, 0]
     claimed = mechanism.claimed_epsilon + math.log(9 / 1)
     losses = (first - second, claimed, mechanism.position_loss(10))
     return [[f"{math.exp(p):.4f}" for p in (first, second)] + [f"{loss:.3f}" for loss in losses]]

@@ -200,6 +200,20 @@ def test_utilities_by_hand() -> None:
     assert law[0] - law[1] == pytest.approx(scale * utilities[0], abs=1e-9)
 
 
+def test_alpha_can_peak_only_where_the_sensitivity_is_one() -> None:
+    """The nearer of two candidates: with Delta 1 it comes most often at a moderate alpha."""
+    candidates, ids = [np.array([0, 1]), np.array([2])], np.zeros(4, dtype=np.int64)
+
+    def nearest(sensitivity: Any, alpha: float) -> float:
+        selection = Selection(epsilon=4.0, alpha=alpha, sensitivity=sensitivity)
+        return float(np.exp(selection.log_probs(ids, candidates, LINE)[0]))
+
+    naive = [nearest("naive", alpha) for alpha in (0.0, 0.95, 10.0)]
+    assert naive[1] > max(naive[0], naive[2]) + 0.1
+    papers = [nearest("paper", alpha) for alpha in (1.0, 2.0, 10.0)]
+    np.testing.assert_allclose(papers, papers[0], atol=1e-9)
+
+
 @pytest.mark.parametrize("epsilon", [1e-7, 0.5, 20.0, 45.0, 500.0])
 def test_the_drawn_integers_keep_epsilon_on_steep_rows(epsilon: float) -> None:
     selection = Selection(epsilon=epsilon)

@@ -125,6 +125,35 @@ def responses(url):
         return asked.output[0].arguments, done.output_text
 
 
+def anthropic(url):
+    """Asks, whole and streamed, and sends all that came back on; thoughts are among it."""
+    import anthropic
+
+    tool = {"name": "find", "input_schema": TOOL["function"]["parameters"]}
+    messages: list[Any] = [{"role": "user", "content": QUESTION}]
+    more: dict[str, Any] = {"model": MODEL, "system": SYSTEM, "tools": [tool], "max_tokens": 99}
+    root = url.removesuffix("/v1")
+    with anthropic.Anthropic(base_url=root, api_key=KEYS["ann"], max_retries=0) as client:
+        asked = client.messages.create(messages=messages, **more)
+        result = {"type": "tool_result", "tool_use_id": "call-1", "content": RESULT}
+        messages += [
+            {"role": "assistant", "content": asked.content},
+            {"role": "user", "content": [result, {"type": "text", "text": QUESTION}]},
+        ]
+        with client.messages.stream(messages=messages, **more) as stream:
+            text = "".join(stream.text_stream)
+            done = stream.get_final_message()
+        messages += [
+            {"role": "assistant", "content": done.content},
+            {"role": "user", "content": QUESTION},
+        ]
+        counting = {name: more[name] for name in ("model", "system", "tools")}
+        assert client.messages.count_tokens(messages=messages, **counting).input_tokens > 0
+        client.messages.create(messages=messages, **more)
+    [called] = [block for block in asked.content if block.type == "tool_use"]
+    return json.dumps(called.input), text
+
+
 def langchain(url):
     from langchain_core.messages import HumanMessage, SystemMessage, ToolMessage
     from langchain_openai import ChatOpenAI
@@ -252,8 +281,8 @@ def _printed(command, url):
     return json.loads(done.stdout)
 
 
-CLIENTS = [sync, asynchronous, streaming, responses, langchain, llama_index, llama_index_like]
-SLOW = [agents_chat, agents_responses, pydantic_ai, litellm, node]
+CLIENTS = [sync, asynchronous, streaming, responses, anthropic, langchain, llama_index]
+SLOW = [llama_index_like, agents_chat, agents_responses, pydantic_ai, litellm, node]
 
 
 ALL = [*CLIENTS, *(pytest.param(client, marks=pytest.mark.slow) for client in SLOW)]

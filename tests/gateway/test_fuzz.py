@@ -45,6 +45,19 @@ SEEDS = {
         "reasoning": {"effort": "low"},
         "stream": False,
     },
+    "/v1/messages": {
+        "model": MODEL,
+        "max_tokens": 9,
+        "system": [{"type": "text", "text": CANARY}],
+        "messages": [
+            {"role": "user", "content": [{"type": "text", "text": CANARY}]},
+            {"role": "user", "content": CANARY},
+        ],
+        "tools": [{"name": "find", "input_schema": {"type": "object"}}],
+        "tool_choice": {"type": "auto"},
+        "thinking": {"type": "enabled", "budget_tokens": 5},
+        "stream": False,
+    },
     "/v1/completions": {"model": MODEL, "prompt": [CANARY, CANARY], "stream": False, "n": 1},
     "/v1/embeddings": {"model": MODEL, "input": [CANARY], "encoding_format": "float"},
     "/beta/litellm_basic_guardrail_api": {
@@ -70,6 +83,8 @@ VALUES = [
     {"role": "assistant", "tool_calls": [CALL]}, {"type": "reasoning", "summary": [CANARY]},
     {"type": "function_call", "call_id": CANARY, "name": CANARY, "arguments": CANARY},
     {"type": "function_call_output", "call_id": CANARY, "output": CANARY}, {CANARY: CANARY},
+    {"type": "tool_result", "tool_use_id": CANARY, "content": CANARY}, "tool_result", "thinking",
+    {"type": "tool_use", "id": CANARY, "name": CANARY, "input": {CANARY: CANARY}},
     [[[[CANARY]]]], *TORTURE.values(),
 ]  # fmt: skip
 
@@ -158,7 +173,8 @@ def fuzz(count, seed):
             assert CANARY not in answer.text + str(answer.headers), where
             if answer.status_code != 200:
                 error = answer.json()["error"]
-                assert set(error) == {"message", "type", "param", "code"}, where
+                more = set() if path == "/v1/messages" else {"param", "code"}
+                assert set(error) == {"message", "type", *more}, where
             assert not gateway.upstream.saw(CANARY), where
             gateway.upstream.raw.clear()
             seen[answer.status_code] += 1

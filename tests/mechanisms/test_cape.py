@@ -10,7 +10,7 @@ import pytest
 import torch
 from hypothesis import given, settings, strategies as st
 from hypothesis.extra import numpy as hnp
-from support.spaces import random_space, space_of, spaces
+from support.spaces import crowded_space, random_space, space_of, spaces
 from support.texts import CANARY
 
 import dp_middleware as dp
@@ -205,25 +205,20 @@ def test_a_row_is_the_same_alone_and_in_a_large_batch(kind):
 
 
 def test_theorem_4_1_is_false():
-    """Ten tokens, five intervals: the claim exceeded, by inputs of 2 and of 5 buckets.
+    """Two tokens in one context with equal logits: the claim exceeded, by 2 and 5 buckets.
 
-    The second input has more non-empty buckets than the first, which the claim's second term,
+    The second token has more non-empty buckets than the first, which the claim's second term,
     the largest ratio of two bucket sizes of the two inputs, knows nothing of.
     """
-    mechanism = Cape(epsilon=0.5, buckets=5, logit_bound=1.0, logit_weight=1.0)
-    space = flat_space(10)
-    alone = [1.0] + [0.0] * 9  # bucket sizes 1 and 9
-    crowded = [0.0] * 6 + [0.39, 0.59, 0.79, 1.0]  # bucket sizes 6, 1, 1, 1, 1
-    found = math.log(
-        probabilities(mechanism, space, 0, alone)[0]
-        / probabilities(mechanism, space, 0, crowded)[0]
-    )
+    space, logits = crowded_space(), [[0.0] * 10] * 2
+    options = {"epsilon": 0.5, "buckets": 5, "logit_bound": 1.0, "logit_weight": 0.0}
+    mechanism = Cape(**options)
+    found = loss(mechanism.log_probs([0, 1], space, logits))
     claimed = mechanism.claimed_epsilon + math.log(9 / 1)
     assert claimed == pytest.approx(2.697, abs=1e-3)
-    assert found > claimed + 0.2
+    assert found == pytest.approx(2.873, abs=1e-3)
     assert found <= mechanism.position_loss(10)
-    strict = CapeStrict(epsilon=0.5, buckets=5, logit_bound=1.0, logit_weight=1.0)
-    rows = strict.log_probs([0, 0], space, [alone, crowded])
+    rows = CapeStrict(**options).log_probs([0, 1], space, logits)
     assert loss(rows) <= 0.5  # the repair, on the same inputs
 
 

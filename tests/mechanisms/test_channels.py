@@ -312,6 +312,16 @@ def test_dyntext_has_no_guarantee(reading):
         dp.calibrate(mechanism, space, epsilon=3.0)
 
 
+def test_dyntext_exceeds_its_claim_also_where_two_lists_meet():
+    """Eq. 9 is of outputs that both lists have: lists of other sizes have other normalisers."""
+    space = random_space(tokens=60, seed=1)
+    mechanism = DynText(epsilon=0.5, candidates=20)
+    rows = mechanism.log_probs(np.arange(60), space)
+    both = np.isfinite(rows[:, None]) & np.isfinite(rows[None, :])
+    losses = np.subtract(rows[:, None], rows[None, :], out=np.zeros(both.shape), where=both)
+    assert losses.max() > mechanism.claimed_epsilon + 0.5
+
+
 def clustered():
     """Thirty tokens close together and thirty far apart."""
     generator = np.random.default_rng(0)

@@ -318,3 +318,13 @@ def test_a_law_of_many_components_is_kept_and_computed_again_if_its_file_is_dama
     radius_law(scales, 900.0)
     radius_law(scales[:16], 1.0)
     assert computed == [17] * 6 + [16]
+
+
+def test_a_nearer_token_is_likelier_which_promises_nothing():
+    """Theorem 4 of InferDPT: rows fall with the distance; the loss exceeds the claim anyway."""
+    space = random_space(tokens=25, seed=3)
+    mechanism = dp.RanText(epsilon=3.0)
+    rows = mechanism.log_probs(np.arange(25), space)
+    order = np.argsort(space.distances(np.arange(25)), axis=1)
+    assert (np.diff(np.take_along_axis(rows, order, axis=1), axis=1) <= 1e-9).all()
+    assert (rows.max(axis=0) - rows.min(axis=0)).max() > 3.0

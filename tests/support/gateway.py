@@ -145,7 +145,7 @@ class AllLogs(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Kept with what its exception says, unless it is of a client, which is told the text."""
-        if not record.name.startswith("openai"):
+        if not record.name.startswith(("openai", "anthropic")):
             self.lines.append(f"{record.name}: {logging.Formatter().format(record)}")
 
     def __enter__(self) -> AllLogs:

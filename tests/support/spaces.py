@@ -118,3 +118,12 @@ def brute_force_loss(mechanism, space):
         return math.inf
     rows = rows[:, possible.all(axis=0)]
     return float((rows.max(axis=0) - rows.min(axis=0)).max())
+
+
+def crowded_space():
+    """Ten tokens: the first at distance 1 from all others, the second near three of them."""
+    chords = [1.0, 0.142, 0.300, 0.487, *[1.0] * 5]  # from the second; the first is the centre
+    angles = 2 * np.arcsin(np.array(chords[1:]) / 2)
+    turns = np.arange(len(angles)) * 0.7
+    sphere = [np.cos(angles), np.sin(angles) * np.cos(turns), np.sin(angles) * np.sin(turns)]
+    return space_of(np.vstack([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], np.transpose(sphere)]))

@@ -11,6 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Event, Lock, Thread
 from typing import Any, Literal, Self
 
+from support.contract._messages_wire import message, message_events
 from support.contract._openai_wire import Said, completion, embeddings, events
 from support.contract._responses_wire import (
     response,
@@ -27,8 +28,8 @@ Reply = Said | Callable[[dict[str, Any]], Said]
 class OpenAIServer:
     """``with OpenAIServer() as server``: point a client at ``server.url``.
 
-    Answers chat completions, responses and completions of prompts, whole or streamed, and
-    embeddings; which of them, the path says.
+    Answers chat completions, responses, Anthropic's messages and completions of prompts, whole or
+    streamed, and embeddings; which of them, the path says.
 
     Attributes:
         mode: ``"ok"`` answers ``reply``; ``"echo"`` the text of the last message; ``"slow"`` waits
@@ -185,6 +186,10 @@ def _handler(server: OpenAIServer) -> type[BaseHTTPRequestHandler]:
                 self._send(200, json.dumps(self._whole(request)).encode())
 
         def _whole(self, request: dict[str, Any]) -> dict[str, Any]:
+            if self.path.endswith("/count_tokens"):
+                return {"input_tokens": len(json.dumps(request))}
+            if self.path.endswith("/messages"):
+                return message(server._said(request))
             if self.path.endswith("/responses"):
                 return response(server._said(request), len(server.requests))
             if "input" in request:
@@ -194,6 +199,8 @@ def _handler(server: OpenAIServer) -> type[BaseHTTPRequestHandler]:
             return completion(server._all_said(request))
 
         def _events(self, request: dict[str, Any]) -> bytes:
+            if self.path.endswith("/messages"):
+                return message_events(server._said(request))
             if self.path.endswith("/responses"):
                 return response_events(server._said(request), len(server.requests))
             if "prompt" in request:
@@ -221,7 +228,10 @@ def _last_text(request: dict[str, Any]) -> str:
         last = last[-1]
     if isinstance(last, dict):
         last = last.get("content", last.get("output"))
-    return last if isinstance(last, str) else "".join(part["text"] for part in last)
+    if isinstance(last, list):
+        texts = [part if "text" in part else part["content"][0] for part in last]
+        last = "".join(part["text"] for part in texts)
+    return last
 
 
 def _parsed(body: bytes) -> dict[str, Any]:

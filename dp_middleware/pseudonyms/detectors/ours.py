@@ -24,6 +24,7 @@ from dp_middleware.pseudonyms.detectors.words import (
     Class,
     class_of,
     is_frequent,
+    is_given,
     language_of,
 )
 from dp_middleware.pseudonyms.labels import kinds_of
@@ -58,8 +59,9 @@ KINDS = frozenset(
 _LEVELS = {"precise": 0, "balanced": 1, "safe": 2}
 _THRESHOLDS = {"precise": 0.85, "balanced": 0.6, "safe": 0.3}
 _CAPITAL = re.compile(r"(?<!\w)(?!\d\d:)[^\W_a-z]\w+")
-_BESIDE = re.compile(  # "Eyrarodda 66"
+_BESIDE = re.compile(  # "Eyrarodda 66", "frost_byte9"
     r"\d[\w/-]*,?\s([^\W\d_a-z][\w'’-]{2,})|[^\W\d_a-z][\w.'’-]{2,}\s(\d{1,5})\b"
+    r"|(\b(?=[\d_]*[^\W\d_])\w*[\d_]\w*)"
 )
 _KEY = re.compile(r"""[a-z][a-z0-9_]*(["'])\s*:""")
 _SLICE = re.compile(r"\[\d*:?\Z")
@@ -191,6 +193,8 @@ def _may_name(word: str, names: NameLists) -> bool:
 
 def _is_open(start: int, window: str, names: NameLists, claims: list[Entity]) -> bool:
     """Whether patterns and lists leave open what may be a name, or a part of an address."""
+    if names.level == 2:
+        return True
     end = start + len(window)
     claimed, places = bytearray(len(window)), list[int]()
     for each in claims:
@@ -212,7 +216,9 @@ def _is_open(start: int, window: str, names: NameLists, claims: list[Entity]) ->
 
 def _may_be_open(token: Token, names: NameLists) -> bool:
     if not token.capital:
-        return names.is_casual and token.kind >= Class.UNKNOWN
+        return names.is_casual and token.kind >= (
+            Class.BOTH if is_given(token.lower) else Class.UNKNOWN
+        )
     if token.text.isupper():
         return token.kind >= Class.UNKNOWN and len(token.text) > 4
     return token.kind >= (Class.BOTH if token.first else Class.UNKNOWN)

@@ -15,7 +15,7 @@ _VERB = re.compile(r"(?:te|ten|st|[lł][aio]?|ły|ou|ait)\Z")
 """How verbs end that stand behind the word for a person: "mein Freund kündigte"."""
 
 
-class Names(Protocol):
+class NamedWords(Protocol):
     """What is known of the words of a text."""
 
     text: str
@@ -34,7 +34,7 @@ class Names(Protocol):
         """Returns these words as an entity."""
 
 
-def small_names(names: Names) -> Iterator[Entity]:
+def small_names(names: NamedWords) -> Iterator[Entity]:
     """Yields people and places in small letters, of a text without capital ones or beside kin."""
     last = -1
     for k, token in enumerate(names.tokens):
@@ -93,7 +93,7 @@ def small_names(names: Names) -> Iterator[Entity]:
         yield names.entity(names.tokens[k : last + 1], "person")
 
 
-def _behind(names: Names, k: int) -> Token | None:
+def _behind(names: NamedWords, k: int) -> Token | None:
     if k + 1 >= len(names.tokens):
         return None
     token, behind = names.tokens[k : k + 2]

@@ -41,6 +41,27 @@ COMMON = 12_000
 RARE = 30_000  # of words that are no names
 SURNAMES = 50_000
 FREQUENT = 400
+OTHERS = {  # Latin letters, and no list of names
+    "ca": "Catalan",
+    "cs": "Czech",
+    "da": "Danish",
+    "fi": "Finnish",
+    "fil": "Filipino",
+    "hu": "Hungarian",
+    "id": "Indonesian or Malay",
+    "is": "Icelandic",
+    "lt": "Lithuanian",
+    "lv": "Latvian",
+    "nb": "Norwegian",
+    "ro": "Romanian",
+    "sh": "Serbo-Croatian",
+    "sk": "Slovak",
+    "sl": "Slovenian",
+    "sv": "Swedish",
+    "tr": "Turkish",
+    "vi": "Vietnamese",
+}
+TELLING = 150
 _CITIES = {"cities", "city_names", "towns", "states", "regions", "provinces", "countries"}
 _SPELLED = re.compile(r"[^\W\d_]+(?:[-'’][^\W\d_]+)*")
 
@@ -104,6 +125,11 @@ def main() -> None:
         lists[f"{each} frequent"] = {
             word for word in tops[each] if len(word) > 1 and others.count(word) < 2
         }
+    known = {word for each in LANGUAGES for word in wordfreq.top_n_list(each, 10 * FREQUENT)}
+    for each, language in OTHERS.items():  # what tells one: a word that no language above has
+        spelled = filter(_SPELLED.fullmatch, wordfreq.top_n_list(each, FREQUENT))
+        own = [word for word in spelled if len(word) > 1 and word not in known]
+        lists[f"other {language}"] = set(own[:TELLING])
     write("words.txt", WORDS, **lists)
 
 

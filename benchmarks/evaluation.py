@@ -12,6 +12,7 @@ docs/images/privacy_utility.svg.
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import resource
 import time
@@ -20,14 +21,13 @@ from pathlib import Path
 import pages
 
 import dp_middleware as dp
-from dp_middleware.lab.evaluation import Results, _plots
+from dp_middleware.lab.evaluation import Results
 
 ROOT = Path(__file__).parent.parent
 VALUES = Path(__file__).with_suffix(".json")
 IMAGE = Path("docs/images/privacy_utility.svg")
 SECTION = "evaluation"
 MEASURE, ATTACK = "sbert-cosine", "bayes"
-ADDRESSES = 'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink"'
 
 
 def values(table: Results) -> list[dict[str, object]]:
@@ -92,9 +92,26 @@ def _cell(entry: dict[str, object]) -> str:
 
 def plot(table: Results) -> str:
     """The first data set's privacy against utility, as a file of its own."""
-    wanted = next(each for each in _plots.PLOTS if each.key == "privacy-utility")
-    svg = _plots.drawn(wanted, table, table.data[0]) or ""
-    return svg.replace("<svg", f"<svg {ADDRESSES}", 1)
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    recovered, kept = (
+        {(row["mechanism"], row["asked_epsilon"]): row["value"] for row in rows}
+        for rows in (table.values(name, table.data[0]) for name in ("embedding-inversion", MEASURE))
+    )
+    with mpl.rc_context({"svg.hashsalt": "dp_middleware", "font.size": 8.0, "axes.grid": True}):
+        figure = Figure(figsize=(7.2, 4.2), layout="constrained")
+        axes = figure.add_subplot()
+        axes.set(xlabel="recovered by embedding inversion", ylabel=MEASURE)
+        for number, name in enumerate(dict.fromkeys(name for name, _ in kept)):
+            own = [key for key in kept if key[0] == name and key in recovered]
+            points = sorted((recovered[key], kept[key]) for key in own)
+            color = mpl.colormaps["tab20"](number % 20)
+            axes.plot(*zip(*points, strict=True), marker="o", color=color, label=name)
+        figure.legend(loc="outside right upper", fontsize=7)
+        text = io.StringIO()
+        figure.savefig(text, format="svg", metadata={"Date": None})
+    return text.getvalue()
 
 
 def main() -> None:

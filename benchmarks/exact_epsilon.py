@@ -105,7 +105,7 @@ def table(cells: list[Cell]) -> str:
     note = (
         "An asterisk: an upper bound by proof, over all positions that a token moves: of `cape`, "
     )
-    note += "whose context is the raw text, the n that see it, so none without the text's length."
+    note += "whose context is the raw text, the n that see it, so none without n."
     return "\n".join([*lines, "", f"Each cell: {spaces}. {note}"])
 
 

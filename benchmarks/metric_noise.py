@@ -1,15 +1,14 @@
 """Microseconds per token of MetricNoise, beside the bare matrix product of the same size.
 
     OMP_NUM_THREADS=1 python benchmarks/metric_noise.py [--size 11000] [--tokens 10000]
-        [--device auto] [--random] [--float32]
+        [--device auto] [--random]
 
 The product is that of points, float32 (n, d + 1), and a table (d + 1, V), by NumPy and by torch
 in several block sizes; the fastest counts. ``ratio`` is ours to it. On the CPU all times are CPU
 time, the best of some rounds, and ``cdist`` is SciPy's float64 brute force with the same noise. On
 another device times are by the clock, the product is float64, as ours is there, and ``share`` says
 which part of the rate of a large square product the search reaches. ``--random`` takes unit vectors
-that are all distinct (of cl100k's many are equal, and are searched once), ``--float32`` searches as
-on a processor that multiplies no bfloat16.
+that are all distinct (of cl100k's many are equal, and are searched once).
 The limits of threads must be set before the start.
 """
 
@@ -149,17 +148,13 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=10_000, help="of one text")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--random", action="store_true", help="random unit vectors instead")
-    parser.add_argument("--float32", action="store_true", help="search without bfloat16")
     options = parser.parse_args()
-    if options.float32:
-        filter.multiplies_bfloat16 = lambda: False
     space = space_of(options)
     clock, ids = Clock(space), np.resize(space.spread(options.tokens), options.tokens)
-    filters = ", ".join(type(each).__name__ for each in filter.filters(space))
     rate = product_rate(space.device) / 1e6 if space.device.type != "cpu" else None
     card = torch.cuda.get_device_name() if space.device.type == "cuda" else "the CPU"
     print(f"{space!r} on {card}, {len(frame.frame(space).first):,} distinct vectors")
-    print(f"filters: {filters}\n")
+    print(f"filter: {type(filter.filter_of(space)).__name__}\n")
     table(["stage", "us a token", "ratio"], stages(space, ids, clock))
     header = [
         "eta",

@@ -72,6 +72,8 @@ def release(browser: Any, url: str, epsilon: float) -> None:
     number.clear()
     number.send_keys(f"{epsilon:g}")
     browser.find_element("id", "send").click()
+    wait("return document.getElementById('send').textContent === 'Release'")
+    browser.find_element("id", "send").click()
     wait("return document.getElementById('status').textContent === 'Released.'")
 
 

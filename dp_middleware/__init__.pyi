@@ -8,7 +8,6 @@ from .contexts import (
     CausalContext as CausalContext,
     MaskedContext as MaskedContext,
 )
-from .conversation.passages import Passages as Passages
 from .conversation.session import Session as Session
 from .embedding import (
     EmbeddingService as EmbeddingService,
@@ -38,19 +37,13 @@ from .frameworks import (
     InferDPT as InferDPT,
     PrivRewrite as PrivRewrite,
     PrivRewriteNaive as PrivRewriteNaive,
-    Progress as Progress,
 )
 from .lab import (
     attacks as attacks,
     metrics as metrics,
 )
 from .lab.auditing import audit as audit
-from .lab.curves import (
-    DeltaCurve as DeltaCurve,
-    bounded_range as bounded_range,
-    delta_curve as delta_curve,
-    zcdp as zcdp,
-)
+from .lab.curves import bounded_range as bounded_range, zcdp as zcdp
 from .lab.evaluation import evaluate as evaluate
 from .mechanisms import (
     MECHANISMS as MECHANISMS,

@@ -127,14 +127,14 @@ def store(data: dict[str, Any], kind: str, *key: str) -> None:
 
 
 @contextmanager
-def unfinished(path: Path) -> Iterator[IO[bytes]]:
+def unfinished(path: Path, mode: int = 0o666) -> Iterator[IO[bytes]]:
     """A file beside the path that takes its place at the end, and is removed after an error.
 
-    Others may read it, where the process lets them read its files: its contents are public.
+    Others may read it, where mode and process let them read it: most contents are public.
     """
     part = path.with_name(f"{path.stem}.{secrets.token_hex(8)}{UNFINISHED}")
     try:
-        with part.open("xb") as file:
+        with open(part, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())

@@ -21,18 +21,14 @@ class Renewed(Protocol):
         """Called in the child, which has one thread: make the locks anew and what they protect."""
 
 
-_all: WeakValueDictionary[int, Renewed] = WeakValueDictionary()
-
-
-def renew(instance: Renewed) -> None:
-    """Renew an object in every child that is forked while it lives."""
-    _all[id(instance)] = instance
+renewed: WeakValueDictionary[int, Renewed] = WeakValueDictionary()
+"""By their ids, those that are renewed in every child that is forked while they live."""
 
 
 def _after_fork() -> None:
     if torch := sys.modules.get("torch"):
         torch.set_num_threads(1)
-    for instance in list(_all.values()):
+    for instance in list(renewed.values()):
         instance.after_fork()
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from threading import Timer
 
 PATIENCE = 2.0
 """Seconds without a word."""
 
 _log = logging.getLogger("dp_middleware")
+_going_on = list[str]()
 
 
 @contextmanager
@@ -34,13 +35,17 @@ def told(what: str) -> Iterator[None]:
     Args:
         what: Public: names of mechanisms, epsilons and sizes.
     """
-    if not _log.isEnabledFor(logging.INFO):
-        yield
-        return
-    started = time.monotonic()
+    started, is_heard = time.monotonic(), _log.isEnabledFor(logging.INFO)
+    _going_on.append(what)
     try:
-        with in_time(lambda: _log.info("%s ...", what)):
+        with in_time(lambda: _log.info("%s ...", what)) if is_heard else nullcontext():
             yield
     finally:
-        if (seconds := time.monotonic() - started) >= PATIENCE:
+        _going_on.remove(what)
+        if is_heard and (seconds := time.monotonic() - started) >= PATIENCE:
             _log.info("%s took %.1f s", what, seconds)
+
+
+def going_on() -> str:
+    """The innermost of what :func:`told` tells in this process now; empty: nothing."""
+    return next(reversed(tuple(_going_on)), "")

@@ -11,11 +11,11 @@ T = TypeVar("T")
 
 
 class DPMiddlewareError(Exception):
-    """Base class of all errors of this library."""
+    """Stands above all errors of this library."""
 
 
 class ParameterError(DPMiddlewareError, ValueError):
-    """A public parameter is out of range; says what was expected, what was seen and what to do."""
+    """Says of a public parameter what was expected, what was seen and what to do."""
 
 
 class NotPrepared(ParameterError):
@@ -26,19 +26,23 @@ class NothingFound(ParameterError):
     """A detector found nothing private in a text that would then go out as it is."""
 
 
+class UnknownLanguage(ParameterError):
+    """A text is in a language in which the detector finds few names, which would then go out."""
+
+
 class UnknownTokenError(DPMiddlewareError, ValueError):
-    """A text holds a token outside the vocabulary and the policy is ``unknown="raise"``.
+    """Says that a text has a token outside the vocabulary, under ``unknown="raise"``.
 
     The message gives the position and the vocabulary, never the token.
     """
 
 
 class CannotCalibrate(DPMiddlewareError, ValueError):
-    """No parameter of the mechanism reaches the epsilon asked for."""
+    """Says that no parameter of the mechanism reaches the epsilon asked for."""
 
 
 class InfiniteEpsilon(DPMiddlewareError, ValueError):
-    """A sanitizer was built on a mechanism whose certified epsilon is infinite."""
+    """Refuses a sanitizer on a mechanism whose certified epsilon is infinite."""
 
 
 class IncompatibleGuarantees(DPMiddlewareError, TypeError):
@@ -46,15 +50,15 @@ class IncompatibleGuarantees(DPMiddlewareError, TypeError):
 
 
 class BudgetExhausted(DPMiddlewareError, RuntimeError):
-    """A charge would exceed the budget; nothing was drawn and nothing was sent."""
+    """Says that a charge would exceed the budget; nothing was drawn and nothing was sent."""
 
 
 class LedgerError(DPMiddlewareError, RuntimeError):
-    """The ledger cannot be read or written, or is not what it should be; nothing was released."""
+    """Says that the ledger cannot be read or written, or is another; nothing was released."""
 
 
 class EventRefused(DPMiddlewareError, RuntimeError):
-    """A session does not release this event; nothing was charged, drawn or sent for it."""
+    """Refuses an event of a session; nothing was charged, drawn or sent for it."""
 
 
 class UnknownAnswer(EventRefused):
@@ -62,27 +66,27 @@ class UnknownAnswer(EventRefused):
 
 
 class ChatError(DPMiddlewareError, RuntimeError):
-    """A chat model failed. Names the kind of failure only: a vendor may quote the prompt."""
+    """Says how a chat model failed, by the kind of failure only: a vendor may quote the prompt."""
 
 
 class RemoteError(ChatError):
-    """The remote chat model failed. The budget spent on the release stays spent."""
+    """Says that the remote chat model failed. The budget spent on the release stays spent."""
 
 
 class ExtractorError(ChatError):
-    """The local extraction model failed; the remote answer is not affected."""
+    """Says that the local extraction model failed; the remote answer is not affected."""
 
 
 class EmbeddingError(DPMiddlewareError, RuntimeError):
-    """An embedding model failed. Names the kind of failure only: it may quote the texts."""
+    """Says how an embedding model failed, by the kind of failure only: it may quote texts."""
 
 
 class UntrustedHost(DPMiddlewareError, ValueError):
-    """A model that would see raw text is not in process, on loopback or on a trusted host."""
+    """Refuses a model for raw text that is not in process, on loopback or on a trusted host."""
 
 
 class MissingExtra(DPMiddlewareError, ImportError):
-    """An optional dependency is missing; names the extra that installs it.
+    """Names the extra that installs an optional dependency which is missing.
 
     The distribution is in no index, so that a name alone would install nothing, or a stranger's.
     """
@@ -165,7 +169,9 @@ def guarded(work: Callable[..., T], *args: Any, what: str = "the release") -> T:
     raise textless.with_traceback(None)
 
 
-def without_text(error: Exception, what: str, then: str = "nothing was sent") -> DPMiddlewareError:
+def without_text(
+    error: Exception, what: str = "the release", then: str = "nothing was sent"
+) -> DPMiddlewareError:
     """Returns what stands for an exception: what others raise may quote the text."""
     if not isinstance(error, DPMiddlewareError):
         return DPMiddlewareError(f"{what} failed with {type(error).__name__}; {then}")

@@ -1,7 +1,5 @@
 """Settings for all tests: no time limits on examples, files in memory, seeds, no certificates."""
 
-from __future__ import annotations
-
 import gc
 import os
 import random

@@ -1,9 +1,11 @@
 """Imports go down the layers only, and ``import dp_middleware`` is light."""
 
-from __future__ import annotations
-
 import ast
+import contextlib
+import importlib
+import inspect
 import json
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -11,6 +13,7 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
+from support.cases import over
 
 import dp_middleware as dp
 
@@ -81,7 +84,7 @@ def home(name):
     return rest.partition(".")[0] if first == "dp_middleware" else first
 
 
-@pytest.mark.parametrize("name", [name for name in MODULES if home(name)])
+@over("name", [name for name in MODULES if home(name)])
 def test_imports_go_down(name):
     level = LEVEL[home(name)]
     below = {each for each in LEVEL if LEVEL[each] < level} | {home(name)}
@@ -144,6 +147,30 @@ def test_every_public_name_is_there():
     assert dp.__version__
     with pytest.raises(AttributeError, match="nonsense"):
         dp.nonsense  # noqa: B018
+
+
+def public_objects():
+    """Classes and functions that a user may name, by their names."""
+    places = [dp, dp.attacks, dp.metrics]
+    rooms = ("corpora", "frameworks", "gateway", "lab.evaluation", "mechanisms", "scopes")
+    names = [f"dp_middleware.{room}" for room in rooms]
+    names += [path.parent.name for path in INTEGRATIONS.glob("*_dp_middleware/__init__.py")]
+    for name in names:
+        with contextlib.suppress(dp.MissingExtra):
+            places.append(importlib.import_module(name))
+    objects = {name: getattr(place, name) for place in places for name in place.__all__}
+    return {
+        name: value
+        for name, value in objects.items()
+        if inspect.isroutine(value) or inspect.isclass(value)
+    }
+
+
+def test_docstrings_of_public_names_begin_with_a_verb_in_the_third_person():
+    first = {name: (value.__doc__ or "").split()[:1] for name, value in public_objects().items()}
+    assert {
+        name: word for name, word in first.items() if not re.fullmatch("[A-Z][a-z]+s,?", *word)
+    } == {}
 
 
 def test_the_import_is_light():

@@ -1,7 +1,5 @@
 """A forked child of a process that has computed with several threads computes, too."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

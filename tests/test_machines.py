@@ -4,8 +4,6 @@ One processor behaves like others by the settings of its libraries: which kernel
 torch and MKL take, and how many threads.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

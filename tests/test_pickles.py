@@ -1,7 +1,5 @@
 """What is handed out and holds private text does not show it, and never leaves in a pickle."""
 
-from __future__ import annotations
-
 import copy
 import functools
 import pickle
@@ -10,6 +8,7 @@ from multiprocessing import get_context
 
 import numpy as np
 import pytest
+from support.cases import over
 from support.texts import CANARY
 
 import dp_middleware as dp
@@ -62,7 +61,7 @@ def pickled(held, protocol):
         return str(error).encode()
 
 
-@pytest.mark.parametrize("make", HELD.values(), ids=HELD)
+@over("make", HELD.values())
 def test_what_holds_private_text_neither_shows_nor_pickles_it(make):
     held = make()
     assert CANARY not in repr(held) + str(held)

@@ -1,7 +1,5 @@
 """Nothing that is public takes long in silence."""
 
-from __future__ import annotations
-
 import logging
 import time
 
@@ -25,14 +23,6 @@ def test_what_takes_long_is_told_meanwhile_and_afterwards(caplog, monkeypatch):
     first, last = messages(caplog)
     assert first == "dividing ..."
     assert last.startswith("dividing took ")
-
-
-def test_what_is_quick_is_not_told(caplog, monkeypatch):
-    caplog.set_level(logging.INFO)
-    monkeypatch.setattr(_waits, "PATIENCE", 3600.0)
-    with _waits.told("adding"):
-        pass
-    assert messages(caplog) == []
 
 
 def test_nobody_who_does_not_listen_pays_for_a_thread(monkeypatch):

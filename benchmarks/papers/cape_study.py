@@ -59,8 +59,8 @@ class RememberedLogits(Context):
         """A stream of the model."""
         return self._context.start(space)
 
-    def start_among(self, space: dp.EmbeddingSpace, releases: Sequence[Ids]) -> Any:
-        """Streams of the model."""
+    def start_among(self, space: dp.EmbeddingSpace, releases: Ids) -> Any:
+        """A stream of the model."""
         return self._context.start_among(space, releases)
 
 

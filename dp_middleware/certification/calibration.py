@@ -46,7 +46,7 @@ def calibrate(
     adjacency: Adjacency | None = None,
     length: int | None = None,
 ) -> M:
-    """The same mechanism with the nominal parameter whose certified epsilon is the one asked for.
+    """Returns the mechanism with the parameter whose certified epsilon is the one asked for.
 
     Where a theorem gives the loss as a function of the parameter, from that. Else the loss of a
     few public rows, those that attained the extremes in a scouting pass, brackets the root; exact

@@ -50,7 +50,7 @@ def certify(
     adjacency: Adjacency | None = None,
     length: int | None = None,
 ) -> Certificate:
-    """What the mechanism guarantees per token occurrence on the space, or for a whole text.
+    """States what the mechanism guarantees per token occurrence on the space, or for a text.
 
     A channel: exact, by enumeration of the integers drawn from: O(V^2 d) time, O(V) memory beside
     one block. Under substitution a channel with a metric proof has that guarantee beside the exact

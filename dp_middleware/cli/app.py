@@ -18,7 +18,7 @@ from dp_middleware.cli.mcp import mcp
 from dp_middleware.cli.mechanisms import mechanisms
 from dp_middleware.cli.playground import playground
 from dp_middleware.cli.pseudonymize import pseudonymize
-from dp_middleware.cli.rewrite import rewrite
+from dp_middleware.cli.restore_file import restore_file
 from dp_middleware.cli.sanitize import sanitize
 from dp_middleware.cli.sanitize_file import sanitize_file
 from dp_middleware.cli.serve import serve
@@ -30,7 +30,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 PANELS = {
-    "Protect": (pseudonymize, sanitize, sanitize_file, chat, rewrite),
+    "Protect": (pseudonymize, sanitize, sanitize_file, restore_file, chat),
     "Serve": (serve, mcp, prepare),
     "Explore": (demo, playground, mechanisms, certify),
     "Research": (attack, evaluate),

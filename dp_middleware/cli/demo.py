@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.text import Text
 
 import dp_middleware as dp
-from dp_middleware.cli import demo_model, show
+from dp_middleware.cli import show
 from dp_middleware.cli.progress import working
 from dp_middleware.privacy.wording import recovery, sentence
 
@@ -42,7 +42,6 @@ curl -N {url}/chat/completions \\
   -d '{{"model": "{model}", "stream": true,
        "messages": [{{"role": "user", "content": "I am Maria Lopez ..."}}]}}'
 """
-_TASK = "Thank this customer for the letter, by name, in one polite sentence."
 _WHEN = (
     "When to take which: pseudonyms where names and numbers are secret and the rest may be read; a "
     "whole text where its topic is enough; every word where any single word may be the secret and "
@@ -74,7 +73,6 @@ def run(out: Console) -> None:
     _whole_text(out)
     _every_word(out)
     _say(out, _WHEN)
-    _round_trip(out)
     out.print(f"Done in {time.perf_counter() - started:.0f} s.", style="dim")
 
 
@@ -156,24 +154,6 @@ def _every_word(out: Console) -> None:
     _text(out, "the model sees", release.text)
     _certificate(out, release)
     _text(out, "attack", recovery(release.certificate))
-
-
-def _round_trip(out: Console) -> None:
-    """InferDPT with a small model in this process in the place of the remote one."""
-    model = demo_model.demo_model()
-    if model is None:
-        _say(
-            out,
-            f"With a real model there is a fifth step: {demo_model.REMEDY}",
-        )
-        return
-    _title(out, "5. The letter to a real model: dp.InferDPT(session, remote=model)")
-    with working("loading the model and asking it"):
-        answer = dp.InferDPT(dp.Pseudonyms().session(), remote=model).run(LETTER, instruction=_TASK)
-    _text(out, "the model sees", f"{_TASK} ... {answer.release.text}")
-    _text(out, "it answers", show.printable(answer.remote_text))
-    _text(out, "the user reads", show.printable(answer.text))
-    _say(out, "A model this small shows the way, not the quality.")
 
 
 def _pieces(client: httpx.Client, body: dict[str, Any], seen: list[str]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""``dp-middleware evaluate``: measures over texts, to a table and a report."""
+"""``dp-middleware evaluate``: measures over texts, to a table."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from dp_middleware.lab.evaluation import Results
 
 _COLUMNS = ("sbert-cosine", "rouge-l", "bayes")
-_FILES = ("table.csv", "table.json", "table.parquet", "report.html")
+_FILES = ("table.csv", "table.json", "table.parquet")
 
 
 @dataclass(frozen=True)
@@ -95,13 +95,13 @@ def evaluate(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", help="Folder of table and report; a run that ended early goes on."),
+        typer.Option("--out", help="Folder of the table; a run that ended early goes on."),
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Mechanisms x epsilons x data x attacks and metrics: a table and a report."""
+    """Mechanisms x epsilons x data x attacks and metrics: a table."""
     if out is None:
-        raise ParameterError("expected --out, a folder for table and report")
+        raise ParameterError("expected --out, a folder for the table")
     if epsilon and budget_per_text is not None:
         raise ParameterError("expected --epsilon or --budget-per-text, got both")
     with working("loading the library"):
@@ -150,8 +150,7 @@ def evaluate(
         return
     for name in table.data:
         Console().print(_lines(table, name))
-    Console().print(_releases(table))
-    show.line(f"{len(table)} rows; report: {out / 'report.html'}")
+    show.line(f"{len(table)} rows: {out / 'table.csv'}")
 
 
 def _lines(table: Results, data: str) -> Table:
@@ -159,7 +158,7 @@ def _lines(table: Results, data: str) -> Table:
     laws = {(row["mechanism"], row["asked_epsilon"]): row for row in table if row["data"] == data}
     share = show.percent(table.unknown_share(data))
     title = f"{data}, {share} of tokens outside the vocabulary"
-    heads = ("mechanism", "asked", "exact epsilon", "of a text", *_COLUMNS, "bayes by id")
+    heads = ("mechanism", "asked", "exact epsilon", "text spends", *_COLUMNS, "bayes by id")
     lines = Table(*heads, title=title, box=box.SIMPLE_HEAD, padding=0)  # fits 80 columns
     columns = [
         {(row["mechanism"], row["asked_epsilon"]): row[value] for row in table.values(name, data)}
@@ -170,13 +169,4 @@ def _lines(table: Results, data: str) -> Table:
         cells = ["none" if value is None else show.nats(value) for value in nats]
         cells += [f"{column[law]:.3f}" if law in column else "" for column in columns]
         lines.add_row(Text(law[0]), f"{law[1]:g}", *cells)
-    return lines
-
-
-def _releases(table: Results) -> Table:
-    """What became of the public sample text, one below the other."""
-    lines = Table("mechanism", "asked", "a release of a sample text")
-    for example in table.examples:
-        released = Text(" ".join(example["released"]))
-        lines.add_row(Text(example["mechanism"]), f"{example['asked_epsilon']:g}", released)
     return lines

@@ -19,6 +19,7 @@ UNEXPECTED, USAGE, REFUSED, CHAT, MISSING = 1, 2, 3, 4, 5
 
 _CODES: dict[type[Exception], int] = {
     errors.NothingFound: REFUSED,  # before what it is a case of
+    errors.UnknownLanguage: REFUSED,
     errors.ParameterError: USAGE,
     errors.UnknownTokenError: USAGE,
     errors.InfiniteEpsilon: REFUSED,
@@ -40,6 +41,7 @@ _OPTIONS: dict[type[Exception], str] = {
     errors.UntrustedHost: "on the command line: --trusted-host",
     errors.BudgetExhausted: "on the command line: a smaller --epsilon or --perturb",
     errors.NothingFound: "on the command line: --pass-empty",
+    errors.UnknownLanguage: "on the command line: --on-language pass",
 }
 
 

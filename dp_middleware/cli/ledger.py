@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -15,7 +13,6 @@ from rich.text import Text
 import dp_middleware as dp
 from dp_middleware.cli import options, show
 from dp_middleware.cli.failures import Commands
-from dp_middleware.cli.options import OutputFormat
 from dp_middleware.cli.progress import working
 
 if TYPE_CHECKING:
@@ -42,7 +39,7 @@ Subject = Annotated[str | None, typer.Option("--subject", help="One subject only
 def show_accounts(
     ledger: Ledger = None, subject: Subject = None, as_json: options.AsJson = False
 ) -> None:
-    """What every subject has spent and has left."""
+    """What every subject was charged and has left."""
     book = show.open_ledger(ledger)
     accounts = {name: book.account(name) for name in _subjects(book, subject)}
     if not as_json:
@@ -59,23 +56,12 @@ def show_accounts(
 
 
 @app.command()
-def export(
-    ledger: Ledger = None,
-    subject: Subject = None,
-    form: Annotated[
-        OutputFormat, typer.Option("--format", help="One row a line.")
-    ] = OutputFormat.jsonl,
-) -> None:
-    """The audit trail on standard output: every row, no text."""
+def export(ledger: Ledger = None, subject: Subject = None) -> None:
+    """The audit trail on standard output, a JSON object a line: every row, no text."""
     book = show.open_ledger(ledger)
-    from dp_middleware.privacy.ledger.ledger import LedgerRow
-
-    if form is OutputFormat.csv:
-        show.line(_csv([*LedgerRow.__dataclass_fields__]))
     for name in _subjects(book, subject):
         for row in book.rows(name):
-            values = row.to_dict()
-            show.line(_csv([*values.values()]) if form is OutputFormat.csv else json.dumps(values))
+            show.line(json.dumps(row.to_dict()))
 
 
 @app.command()
@@ -88,7 +74,7 @@ def verify(ledger: Ledger = None, as_json: options.AsJson = False) -> None:
         return
     show.line(
         f"intact: {audit.subjects} subjects, {audit.charges} charges, "
-        f"{show.nats(audit.spent)} nats in all"
+        f"charged {show.nats(audit.spent)} nats in all"
     )
 
 
@@ -96,17 +82,11 @@ def _subjects(ledger: dp.PrivacyLedger, subject: str | None) -> list[str]:
     return ledger.subjects() if subject is None else [subject]
 
 
-def _csv(values: list[Any]) -> str:
-    line = io.StringIO()
-    csv.writer(line, lineterminator="").writerow(values)
-    return line.getvalue()
-
-
 def _table(ledger: dp.PrivacyLedger, accounts: dict[str, Account]) -> Table:
     window = f" in any {ledger.window:g} s" if ledger.window else ""
     title = f"budget {show.nats(ledger.budget)} nats per subject{window}; "
     title += f"{show.nats(ledger.metric_budget)} per unit of distance"
-    table = Table("subject", "spent", "remaining", "metric", "events", "infinite by", title=title)
+    table = Table("subject", "charged", "remaining", "metric", "events", "infinite by", title=title)
     for name, account in accounts.items():
         spent, remaining = show.nats(account.spent), show.remaining(account)
         sums = (spent, remaining, show.metric_spending(account), str(account.events))

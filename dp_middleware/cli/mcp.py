@@ -12,7 +12,6 @@ import typer
 
 import dp_middleware as dp
 from dp_middleware.cli.pseudonymize import opened
-from dp_middleware.conversation.mcp import McpProxy, relay, writer
 from dp_middleware.errors import withheld
 
 
@@ -45,6 +44,8 @@ def mcp(
     Name this command, with the server's own behind --, where an agent's settings name the
     server's. Only tools pass; a tool gets originals only with --tool.
     """
+    from dp_middleware.conversation.mcp import McpProxy, relay, writer
+
     session = opened(dp.Pseudonyms(on_empty="pass"), mapping, key)
     _ = session.sanitizer.certificate  # loads what detects, before anybody waits
     proxy = McpProxy(session, tools="all" if all_tools else tool or (), conversation=conversation)

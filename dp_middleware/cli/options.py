@@ -36,44 +36,34 @@ class Keep(StrEnum):
     punctuation = "punctuation"
 
 
-class FallbackName(StrEnum):
-    """What a rewrite releases if no candidate is left."""
+class OnLanguageName(StrEnum):
+    """What happens to a text in a language whose names the detector does not know."""
 
-    abstain = "abstain"
-    sanitized = "sanitized"
-
-
-class SensitivityName(StrEnum):
-    """How far a token may move the score of a candidate."""
-
-    candidates = "candidates"
-    paper = "paper"
-    naive = "naive"
-
-
-class OutputFormat(StrEnum):
-    """How rows of a ledger are exported."""
-
-    jsonl = "jsonl"
-    csv = "csv"
+    refuse = "refuse"
+    warn = "warn"
+    let = "pass"
 
 
 CHOICES: dict[str, type[StrEnum]] = {
     "--space": SpaceName,
     "--unit": UnitName,
     "--keep": Keep,
-    "--fallback": FallbackName,
-    "--sensitivity": SensitivityName,
-    "--format": OutputFormat,
+    "--on-language": OnLanguageName,
 }
 """What an option takes, for its error: releases of Typer differ in where they keep it."""
 
-MODEL_FORMS = "openai:MODEL, openai:MODEL@URL, ollama:MODEL or hf:PATH"
+MODEL_FORMS = "openai:MODEL, openai:MODEL@URL or ollama:MODEL"
 
 Words = Annotated[
     list[str] | None, typer.Argument(metavar="TEXT", help="The text; - or nothing: standard input.")
 ]
 File = Annotated[Path | None, typer.Option("--file", "-f", help="Read the text from a file.")]
+OnLanguage = Annotated[
+    OnLanguageName,
+    typer.Option(
+        "--on-language", help="What happens to a text in a language whose names are not known."
+    ),
+]
 Epsilon = Annotated[
     float, typer.Option("--epsilon", "-e", help="Nats per token or text, certified exactly.")
 ]
@@ -153,5 +143,40 @@ Subject = Annotated[
         metavar="NAME",
         help=f"Whose budget is charged, a pseudonym; default: '{DEFAULT_SUBJECT}'.",
     ),
+]
+Payer = Annotated[
+    str | None,
+    typer.Option(
+        "--payer",
+        metavar="NAME",
+        help="Without --subject, whose budget all rows are charged to, and whose pseudonyms they "
+        f"are; default: '{DEFAULT_SUBJECT}'.",
+    ),
+]
+Mapping = Annotated[
+    Path | None,
+    typer.Option(
+        "--mapping",
+        help="File that keeps the originals, encrypted; default: that with pseudonyms and "
+        "'.mapping'.",
+    ),
+]
+Key = Annotated[
+    Path | None,
+    typer.Option("--key", help="File with its key; default: one in your data folder."),
+]
+Column = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--column",
+        "-c",
+        metavar="NAME",
+        help="Release this column; repeatable. With --pseudonyms also NAME=KIND, such as "
+        "mail=email: each cell is one value.",
+    ),
+]
+Columns = Annotated[
+    str | None,
+    typer.Option("--columns", metavar="NAMES", help="Several, as name=person,mail=email,notes."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="For machines.")]

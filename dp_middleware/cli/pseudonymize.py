@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import secrets
 import sqlite3
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from dp_middleware.pseudonyms import PseudonymSession
 
 _KEY_BYTES = 32
-_UNREADABLE = (
+UNREADABLE = (
     "expected a file with --mapping that this command wrote, or a place for a new one, got {}"
 )
 
@@ -38,10 +39,7 @@ def pseudonymize(
         Path | None,
         typer.Option("--mapping", help="File that keeps the originals, encrypted; for --restore."),
     ] = None,
-    key: Annotated[
-        Path | None,
-        typer.Option("--key", help="File with its key; default: one in your data folder."),
-    ] = None,
+    key: options.Key = None,
     conversation: Annotated[
         str,
         typer.Option("--conversation", metavar="NAME", help="Each has pseudonyms of its own."),
@@ -67,6 +65,7 @@ def pseudonymize(
     pass_empty: Annotated[
         bool, typer.Option("--pass-empty", help="Let a text out in which nothing is found.")
     ] = False,
+    on_language: options.OnLanguage = options.OnLanguageName.refuse,
     ledger: options.Ledger = None,
     limit: options.Budget = None,
     subject: options.Subject = None,
@@ -88,11 +87,14 @@ def pseudonymize(
         terms: dict[str, Any] = {"kinds": _known(kind), "subject": whose}
         terms["rest"], terms["allow"] = ("common" if common_words else None), allow or ()
         terms["sanitizer"] = None if perturb is None else dp.sanitizer(perturb)
+        empty = "pass" if pass_empty else "raise"
         if (ledger, limit, subject) != (None, None, None):
             terms["ledger"] = show.open_ledger(ledger, limit)
-        pseudonyms = dp.Pseudonyms(on_empty="pass" if pass_empty else "raise", **terms)
+        terms["on_language"], terms["on_empty"] = on_language.value, empty
+        pseudonyms = dp.Pseudonyms(**terms)
         session = opened(pseudonyms, mapping, key)
-    with working("finding and drawing"), withheld(_UNREADABLE, OSError, sqlite3.Error):
+    loading = working("loading names, 1 s; finding and drawing")
+    with loading, withheld(UNREADABLE, OSError, sqlite3.Error):
         release = session.release_once("user", given, conversation=conversation)
     if as_json:
         show.data(show.release_data(release, pseudonyms))
@@ -107,7 +109,7 @@ def _restore(
     """Detects and charges nothing."""
     if not mapping.exists():
         raise ParameterError("expected a file with --mapping that --restore can read, got none")
-    with working("reading the mapping"), withheld(_UNREADABLE, OSError, sqlite3.Error):
+    with working("reading the mapping"), withheld(UNREADABLE, OSError, sqlite3.Error):
         session = opened(dp.Pseudonyms(lambda _: [], subject=subject), mapping, key)
         restored = session.restore(answer, conversation=conversation)
         empty = not session.mapping(conversation)
@@ -132,14 +134,17 @@ def _known(kinds: list[str] | None) -> list[str] | None:
 
 
 def opened(pseudonyms: dp.Pseudonyms, mapping: Path | None, key: Path | None) -> PseudonymSession:
-    """Opens a session with a mapping that is there, or a new one and, if need be, a new key."""
+    """Opens a session with a mapping that is there, or a new one and, if need be, a new key.
+
+    It never expires.
+    """
     if mapping is None:
         return pseudonyms.session()
     path = key or show.data_folder(create=not mapping.exists()) / "pseudonyms.key"
     if not mapping.exists():
         _make_key(path)
-    with withheld(_UNREADABLE, OSError, sqlite3.Error):
-        return pseudonyms.session(key=_read_key(path), memo=mapping)
+    with withheld(UNREADABLE, OSError, sqlite3.Error):
+        return pseudonyms.session(key=_read_key(path), memo=mapping, expires=math.inf)
 
 
 def _make_key(path: Path) -> None:
@@ -191,6 +196,7 @@ def _summary(release: dp.Release, pseudonyms: dp.Pseudonyms, *, kept: bool) -> N
         ("epsilon", epsilon),
         ("guarantee", str(certificate.adjacency)),
         ("as it was", f"{release.tokens_verbatim} of {release.tokens_total} {signs}"),
+        show.cost(release, pseudonyms),
         *(("public", sentence) for sentence in certificate.assumptions),
         ("originals", originals),
         *show.standing(pseudonyms),

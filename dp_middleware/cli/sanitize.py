@@ -72,7 +72,7 @@ def _show(explanation: Explanation) -> None:
         f"{explanation.tokens_total} tokens: {explanation.tokens_verbatim} kept by policy, "
         f"{explanation.tokens_unknown} unknown; expected retention "
         f"{show.percent(explanation.expected_retention)}; a release spends "
-        f"{show.nats(explanation.epsilon)} nats on the text. "
+        f"{show.nats(explanation.epsilon)} nats on this text. "
         "Local and private: nothing was drawn."
     )
     console.print(Text(explanation.warning, style="yellow"))

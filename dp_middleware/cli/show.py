@@ -131,19 +131,27 @@ def summary(
         ("guarantee", f"{statement}; {certificate.adjacency}"),
         ("mechanism", f"{description(sanitizer.mechanism)}; claimed {claim(certificate)}"),
         *([("tokens", f"{release.tokens_total}, {kept}")] if unit == "token" else []),
-        ("cost", f"{nats(release.spent)} nats spent on this text, {nats(release.charged)} charged"),
+        cost(release, sanitizer),
         ("attack", attack),
     ]
     pairs(Console(stderr=True), *rows, *standing(sanitizer))
 
 
+def cost(release: dp.Release, sanitizer: dp.Sanitizer | dp.Pseudonyms) -> tuple[str, str]:
+    """A row with the two numbers of a release: nats on this text, and nats of the subject."""
+    words = f"spends {nats(release.spent)} nats on this text"
+    if sanitizer.ledger is None:
+        return "cost", f"{words}; there is no ledger: nothing is charged"
+    return "cost", f"{words}, charged {nats(release.charged)} nats to {sanitizer.subject}"
+
+
 def standing(sanitizer: dp.Sanitizer | dp.Pseudonyms) -> list[tuple[str, str]]:
-    """A row with what is spent and left, if a ledger was charged."""
+    """A row with what was charged in all and is left, if a ledger was charged."""
     account = account_of(sanitizer)
     if account is None:
         return []
     also = f" and {metric_spending(account)}" if account.metric else ""
-    words = f"spent {nats(account.spent)} nats{also}, remaining {remaining(account)}"
+    words = f"charged {nats(account.spent)} nats{also} in all, remaining {remaining(account)}"
     return [("budget", f"{sanitizer.subject}: {words}")]
 
 
@@ -164,6 +172,8 @@ def release_data(
         "text": release.text,
         "tokens_total": release.tokens_total,
         "tokens_verbatim": release.tokens_verbatim,
+        "spent": json_number(release.spent),
+        "charged": json_number(release.charged if sanitizer.ledger is not None else 0.0),
         **own,
         "certificate": release.certificate.to_dict(),
         **charged,
@@ -174,7 +184,7 @@ def account_data(subject: str, account: Account) -> dict[str, Any]:
     """An account, JSON-ready."""
     return {
         "subject": subject,
-        "spent": json_number(account.spent),
+        "charged": json_number(account.spent),
         "remaining": json_number(account.remaining),
         "metric": account.metric,
         "events": account.events,
@@ -188,7 +198,7 @@ def remaining(account: Account) -> str:
 
 
 def metric_spending(account: Account) -> str:
-    """What was spent per unit of distance, by distance and space; empty if nothing was."""
+    """What was charged per unit of distance, by distance and space; empty if nothing was."""
     return ", ".join(f"{nats(value)} {scale}" for scale, value in account.metric.items())
 
 

@@ -6,7 +6,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from dp_middleware.embedding.arrays import Floats, Ids
@@ -46,17 +45,13 @@ class Context(ABC):
     def start(self, space: EmbeddingSpace) -> Stream:
         """A stream for one text, of which nothing has been released yet."""
 
-    def start_together(self, space: EmbeddingSpace, texts: int) -> Streams:
-        """Streams for so many texts; by default those of :meth:`start`, one for each."""
-        return Apart([self.start(space) for _ in range(texts)])
+    def start_among(self, space: EmbeddingSpace, releases: Ids) -> Stream:
+        """Starts a stream for a text with what is public of it before the draw, also ahead.
 
-    def start_among(self, space: EmbeddingSpace, releases: Sequence[Ids]) -> Streams:
-        """Starts streams for texts with what is public of them before the draw, also ahead.
-
-        By default those of :meth:`start_together`, which look ahead at nothing. ``releases`` hold
-        int64 (m,) for each text: ids of public tokens, and -1 where one is to be drawn.
+        By default that of :meth:`start`, which looks ahead at nothing. ``releases`` are int64
+        (m,): ids of public tokens, and -1 where one is to be drawn.
         """
-        return self.start_together(space, len(releases))
+        return self.start(space)
 
     def logit_bound(self, texts: Sequence[str], space: EmbeddingSpace) -> float:
         """Finds the largest logit over **public** calibration texts: a bound for CAPE.
@@ -82,36 +77,3 @@ class Stream(Protocol):
 
     def append(self, number: int) -> None:
         """The id released at the next position, 0 .. V - 1."""
-
-
-class Streams(Protocol):
-    """Streams of n texts that go on together, position by position."""
-
-    def logits(self, texts: Ids, /) -> Floats:
-        """For the next position of k of the texts, int64 (k,) in 0 .. n - 1; float64 (k, V)."""
-
-    def append(self, numbers: Ids, /) -> None:
-        """The ids released at the next position of each text, int64 (n,)."""
-
-    def keep(self, count: int, /) -> None:
-        """Go on with the first ``count`` texts; the others have ended."""
-
-
-class Apart:
-    """A stream for each text, which knows nothing of the others."""
-
-    def __init__(self, streams: list[Stream]) -> None:
-        self._streams = streams
-
-    def logits(self, texts: Ids) -> Floats:
-        """Asks those streams."""
-        return np.concatenate([self._streams[text].logits() for text in texts])
-
-    def append(self, numbers: Ids) -> None:
-        """Tells each stream its own."""
-        for stream, number in zip(self._streams, numbers.tolist(), strict=True):
-            stream.append(number)
-
-    def keep(self, count: int) -> None:
-        """Forgets the others."""
-        del self._streams[count:]

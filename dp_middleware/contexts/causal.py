@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike
 
 from dp_middleware._torch import torch
 from dp_middleware.contexts._probes import check_causal, linear_head, outputs_of
-from dp_middleware.contexts.base import Streams
 from dp_middleware.contexts.models import Loaded, ModelContext, Shift
 from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.embedding.space import EmbeddingSpace
@@ -26,10 +25,10 @@ class CausalContext(ModelContext):
     on by half: position i sees the start token and the tokens from s(i) to i - 1, where s(i) is
     0 while they fit and then the smallest multiple of half the capacity with which they fit.
     :meth:`logits` makes one pass per s, a :meth:`start`-ed stream restarts its key-value cache
-    where s changes: both see the same tokens. Texts released together are passed as one batch.
+    where s changes: both see the same tokens.
     Of the output layer only the tokens of the space are computed, where the logits are a linear
     map of the base model's hidden states: trial passes at first use tell. Where they are not (as
-    with Gemma 2, which caps them), all are computed, and texts are passed one by one.
+    with Gemma 2, which caps them), all are computed.
 
     Args:
         model: See :class:`ModelContext`; a causal language model.
@@ -115,13 +114,6 @@ class CausalContext(ModelContext):
         """A stream with a key-value cache: one token is passed for each one released."""
         return CausalStream(self, space)
 
-    def start_together(self, space: EmbeddingSpace, texts: int) -> Streams:
-        """One batch with one key-value cache; streams apart where all logits must be computed."""
-        self.ready()
-        if self._head is None:
-            return super().start_together(space, texts)
-        return CausalStream(self, space, texts)
-
     def passed(self, tokens: Ids, cache: Any) -> tuple[Any, Any]:
         """Returns what the model holds after each token of n texts, and its key-value cache.
 
@@ -171,7 +163,7 @@ class CausalContext(ModelContext):
         except TypeError:  # it knows no caches
             output = None
         cache = getattr(output, "past_key_values", None)
-        if not (hasattr(cache, "get_seq_length") and hasattr(cache, "reorder_cache")):
+        if not hasattr(cache, "get_seq_length"):
             raise ParameterError(
                 f"expected a model with a key-value cache (past_key_values), got {self.model!r}"
             )
@@ -179,57 +171,42 @@ class CausalContext(ModelContext):
 
 
 class CausalStream:
-    """Gives logits of the next position of n texts, from what was released, with a key-value cache.
+    """Gives logits of the next position, from what was released, with a key-value cache."""
 
-    All texts are as long and have the same window. What rounding makes of a text's logits may
-    depend on what was released for the others.
-    """
-
-    def __init__(self, context: CausalContext, space: EmbeddingSpace, texts: int = 1) -> None:
+    def __init__(self, context: CausalContext, space: EmbeddingSpace) -> None:
         self._context = context
         self._space = space
-        self._released = np.tile(np.array(context.before(), dtype=np.int64), (texts, 1))
-        self._before = self._released.shape[1]
+        self._released = context.before()
+        self._before = len(self._released)
         self._start = 0
-        self._passed = 0  # columns that the cache has seen or left behind
+        self._passed = 0  # tokens that the cache has seen or left behind
         self._cache: Any = None
-        self._last: Any = None  # states behind the last column
+        self._last: Any = None  # state behind the last token
 
-    def logits(self, texts: Ids | None = None) -> Floats:
-        """For the next position of some of the texts, of all by default; float64 (k, V)."""
-        chosen = np.arange(len(self._released)) if texts is None else texts
-        if not self._released.shape[1]:
-            return np.zeros((len(chosen), len(self._space)))
-        if self._passed < self._released.shape[1]:
+    def logits(self) -> Floats:
+        """For the next position, float64 (1, V)."""
+        if not self._released:
+            return np.zeros((1, len(self._space)))
+        if self._passed < len(self._released):
             self._pass()
-        return self._context.rows(self._last[torch.tensor(chosen.tolist())], self._space)
+        return self._context.rows(self._last, self._space)
 
-    def append(self, numbers: ArrayLike) -> None:
-        """The ids released at the next position, int (n,) in 0 .. V - 1, or one for one text."""
-        chosen = self._space.checked(np.atleast_1d(numbers))
-        column = self._context.ids_of(self._space)[chosen]
-        self._released = np.column_stack([self._released, column])
-
-    def keep(self, count: int) -> None:
-        """Go on with the first ``count`` texts."""
-        if count == len(self._released):
-            return
-        self._released = self._released[:count]
-        if self._cache is not None:
-            self._cache.reorder_cache(torch.arange(count))
-            self._last = self._last[:count]
+    def append(self, number: int) -> None:
+        """The id released at the next position, 0 .. V - 1."""
+        chosen = self._space.checked([number])
+        self._released.append(int(self._context.ids_of(self._space)[chosen][0]))
 
     def _pass(self) -> None:
         """Bring the cache up to what was released; it is a new one if the window moved on."""
-        length, before = self._released.shape[1], self._before
+        length, before = len(self._released), self._before
         start = int(left_starts(np.array(length - before), self._context.capacity))
         if start != self._start:
             self._cache, self._start = None, start
-        tokens = self._released[:, self._passed :]
+        tokens = self._released[self._passed :]
         if self._cache is None:
-            tokens = np.delete(self._released, np.s_[before : before + start], axis=1)
-        states, self._cache = self._context.passed(tokens, self._cache)
-        self._last, self._passed = states[:, -1].clone(), length
+            tokens = self._released[:before] + self._released[before + start :]
+        states, self._cache = self._context.passed(np.array([tokens]), self._cache)
+        self._last, self._passed = states[0, -1:].clone(), length
 
 
 def left_starts(positions: Ids, capacity: int) -> Ids:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike
 
 from dp_middleware import _validate
 from dp_middleware._torch import torch
-from dp_middleware.contexts.base import Apart, Streams
 from dp_middleware.contexts.models import Loaded, ModelContext, Shift
 from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.embedding.space import EmbeddingSpace
@@ -110,9 +109,9 @@ class MaskedContext(ModelContext):
         """A stream whose logits are those of a mask behind what was released."""
         return MaskedStream(self, space)
 
-    def start_among(self, space: EmbeddingSpace, releases: Sequence[Ids]) -> Streams:
-        """Streams that also see the public tokens ahead, and masks for what is drawn later."""
-        return Apart([MaskedStream(self, space, known) for known in releases])
+    def start_among(self, space: EmbeddingSpace, releases: Ids) -> MaskedStream:
+        """Starts one that also sees the public tokens ahead, and masks for what is drawn later."""
+        return MaskedStream(self, space, releases)
 
     def scores(self, sequences: Ids, rows: Ids, columns: Ids, space: EmbeddingSpace) -> Floats:
         """Returns logits at k places (rows, columns) of model tokens (b, t), float64 (k, V)."""

@@ -1,20 +1,27 @@
-"""Events of conversations: each is released once, however often its transcript is sent."""
+"""Requests of conversations: each event is released once, however often its transcript is sent."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from functools import partial
+from typing import Any, Self
 
+from dp_middleware.conversation.exchange import Exchange, Restorers, Tools
 from dp_middleware.conversation.memo import ReleaseMemo
-from dp_middleware.conversation.messages import ONCE, AnyItem, checked
+from dp_middleware.conversation.messages import ONCE, Event, Message, events_of
 from dp_middleware.conversation.notebook import Admitted, Digests, Notebook, Origin, Unknown
 from dp_middleware.conversation.releaser import Released, Releaser
-from dp_middleware.conversation.twins import Twins
-from dp_middleware.errors import EventRefused, ParameterError
+from dp_middleware.conversation.saved import Saved, load, save
+from dp_middleware.errors import ParameterError, guarded, without_text
 from dp_middleware.privacy import Certificate, PureDP
-from dp_middleware.privacy.releases import Release, write_releases
+from dp_middleware.privacy.releases import Release, shared_receipts, write_releases
+from dp_middleware.sanitizers.sanitizer import Sanitizer
 from dp_middleware.sanitizers.spans import PART, Detector, parts_of_message
+
+Place = tuple[str | None, str | None, str]
+"""Of a transcript: its conversation's name, a reference, and whose it is."""
 
 _ASSUMPTIONS: dict[Origin, str] = {
     "remote-answer": "written by the remote model, which saw released texts only",
@@ -22,159 +29,154 @@ _ASSUMPTIONS: dict[Origin, str] = {
 }
 
 
-class Events(Twins):
-    """What releases events, and answers those from its memo that it knows."""
+class Events:
+    """What releases the events of transcripts, and answers those from its memo that it knows."""
 
+    sanitizer: Sanitizer
     restores: bool = False
     """Whether what the user is shown of a remote answer differs from it."""
+    _first: Self
+    _at: dict[float, Self]
     _memo: ReleaseMemo
     _digests: Digests
     _scopes: Mapping[str, Detector]
+    _warned: set[str]  # tools that are called with pseudonyms
 
-    @property
-    def scopes(self) -> Mapping[str, Detector]:
-        """What is private in a message, by role; a role without one is released whole."""
-        return self._scopes
-
-    def restore(self, text: str, *, conversation: str = "") -> str:
-        """Returns what the user is shown of a remote answer: here just that.
-
-        A session with pseudonyms puts the originals in their place; see :class:`Pseudonyms`.
-        """
-        return text
-
-    def release(self, event_id: str, role: str, text: str, *, conversation: str = "") -> Release:
-        """Returns what goes out for a message.
-
-        Args:
-            event_id: Identifies the message in its conversation; the same whenever it is sent
-                again.
-            role: ``"user"``, ``"system"``, ``"tool"``: private; ``"assistant"``: from the remote
-                model.
-            text: Private, as is every text but a noted one.
-            conversation: Its name, needed where two conversations may have equal ids: one message
-                would be taken for an edited version of the other.
-
-        Raises:
-            EventRefused: An assistant's text that was not noted, a noted event with another
-                role, or a full memo.
-            BudgetExhausted: From the ledger; nothing was drawn.
-            DPMiddlewareError: As :meth:`Sanitizer.release`.
-        """
-        if not event_id:
-            raise ParameterError("expected an event id; use release_many for a transcript without")
-        return self.release_many([(event_id, role, text)], conversation=conversation)[0]
-
-    def release_many(
-        self, items: Iterable[AnyItem], *, conversation: str = "", unknown: Unknown = "refuse"
-    ) -> list[Release]:
-        """Returns what goes out for a transcript, message by message.
-
-        Args:
-            items: ``(event_id, role, text)`` each, or messages as chat clients keep them, such as
-                ``{"role": "user", "content": text}``, of which other keys are never sent. Instead
-                of ``None`` for an id, or none at all, stands a keyed digest of the transcript up to
-                and with the message: then the transcript must start at the conversation's
-                beginning, and a change makes all messages from there on new ones. :data:`ONCE` is
-                for texts as of :meth:`release_once`.
-            conversation: Its name; two without ids that begin with the same texts under the same
-                name begin with the same releases.
-            unknown: What happens to an assistant's text that was not noted: ``"refuse"``, or
-                ``"pass"``, which **declares it public**: it goes out as it is, certified as such;
-                or a function from such a text to whether it passes.
-
-        Raises:
-            EventRefused: As :meth:`release`, before anything is charged.
-            DPMiddlewareError: As :meth:`release`. What was released before an error stays in the
-                memo.
-        """
-        within = self._conversation(conversation)
-        admitted = self._notebook(within).admit(items, unknown)
-        return [event.release for event in self._released(admitted, within)]
-
-    def release_once(self, role: str, text: str, *, conversation: str = "") -> Release:
-        """Returns what goes out for a text that will never come again; kept in no memo.
-
-        Args:
-            role: A private one, ``"user"``, ``"system"`` or ``"tool"``; says which scope.
-            text: Private. Whenever it comes again, it is a new release and a new charge.
-            conversation: Its name, which matters to a session with pseudonyms.
-
-        Raises:
-            EventRefused: An assistant's text.
-            BudgetExhausted: From the ledger; nothing was drawn.
-            DPMiddlewareError: As :meth:`Sanitizer.release`.
-        """
-        checked((ONCE, role, text))
-        if role == "assistant":
-            raise EventRefused("expected a private role for a text without an event, got assistant")
-        releaser = self._releaser(self._conversation(conversation))
-        return self._memo.release_once(text, releaser, self._scopes.get(role)).release
-
-    def check(self, items: Iterable[AnyItem], *, conversation: str = "") -> None:
-        """Raises EventRefused where :meth:`release_many` would; charges nothing."""
-        self._notebook(self._conversation(conversation)).admit(items, "refuse")
-
-    async def arelease(self, event_id: str, role: str, text: str, **options: Any) -> Release:
-        """Does as :meth:`release`, without blocking the event loop."""
-        return await asyncio.to_thread(self.release, event_id, role, text, **options)
-
-    async def arelease_many(self, items: Iterable[AnyItem], **options: Any) -> list[Release]:
-        """Does as :meth:`release_many`, without blocking the event loop."""
-        return await asyncio.to_thread(self.release_many, items, **options)
-
-    async def arelease_once(self, role: str, text: str, **options: Any) -> Release:
-        """Does as :meth:`release_once`, without blocking the event loop."""
-        return await asyncio.to_thread(self.release_once, role, text, **options)
-
-    def note_remote(
+    def exchange(
         self,
-        event_id: str | None,
-        text: str,
+        transcript: Sequence[Message],
         *,
-        conversation: str = "",
-        transcript: Iterable[AnyItem] | None = None,
-    ) -> None:
-        """Tells the session what the remote model answered; it may then go out again.
+        conversation: str | None = None,
+        unknown: Unknown = "refuse",
+        tools: Tools = (),
+        after: str | None = None,
+        whose: str = "",
+        saved: Mapping[str, Saved] | None = None,
+        quoted: Iterable[str] = (),
+    ) -> Exchange:
+        """Releases a transcript, and prepares the way back of its answer; for adapters.
+
+        Without a name a transcript goes on in the conversation that began as it begins, or whose
+        answers stand in it; messages that never come again are a conversation of their own.
 
         Args:
-            event_id: The id that the answer will have in the transcript, by which alone it is
-                known. ``None``: it has none and is known by its public text, or by what
-                :meth:`restore` makes of that. Then any assistant's message without an id that has
-                just these words goes out, also one that was extracted locally: where both may say
-                "yes", give ids or ``transcript``.
-            text: The remote model's own words: ``Answer.remote_text``, never ``Answer.text``.
-            conversation: As for :meth:`release`.
-            transcript: Private, as of :meth:`release_many`: the messages up to and with the one
-                that stands for this answer, such as an extracted one, and that has no id. It is
-                then known by its place behind these messages.
+            transcript: Private: all messages from the conversation's beginning, and what stands
+                aside of them.
+            conversation: Its public name, if it has one.
+            unknown: As of :meth:`release_many`.
+            tools: Which tools are called with the originals of pseudonyms: their names, or
+                ``"all"``.
+            after: The reference of the exchange that this one goes on from, in its conversation,
+                where the transcript does not repeat it; see :meth:`Exchange.keep`.
+            whose: Public: callers that differ in it go on in no conversation of each other.
+            saved: What earlier exchanges had as their :attr:`Exchange.saved`, maybe in another
+                process with the same key: it is sent again.
+            quoted: Public: what was released in this conversation before and stands in the request,
+                as passages that were retrieved do.
 
         Raises:
-            EventRefused: The event was released as a private one, or the memo is full.
-            ParameterError: A transcript that does not end with an assistant's message without id.
+            EventRefused: As :meth:`release_many`, or for another reference; before anything is
+                charged.
+            DPMiddlewareError: The release failed; nothing may be sent. Holds no text.
         """
-        checked((event_id, "assistant", text))
-        notebook = self._notebook(self._conversation(conversation))
-        if transcript is not None:
-            notebook.note_place(transcript, text)
-        elif event_id is not None:
-            notebook.note_id(event_id, text)
-        else:
-            notebook.note_words((text, self.restore(text, conversation=conversation)), text)
+        place = (conversation or None, after, whose)
+        tools = checked_tools(tools)
+        try:
+            return self._exchange(transcript, place, unknown, tools, saved, quoted)
+        except Exception as error:
+            failure = without_text(error)
+        raise failure.with_traceback(None)
 
-    def digest(self, *parts: str) -> str:
-        """Returns a mark by which texts are known again, for what is kept outside of the memo.
+    async def aexchange(self, transcript: Sequence[Message], **options: Any) -> Exchange:
+        """Does as :meth:`exchange`, without blocking the event loop."""
+        return await asyncio.to_thread(self.exchange, transcript, **options)
 
-        It is keyed: without the session's key it tells nothing, and another process has the same
-        only with the same ``key=``, another subject never.
+    def exchanges(
+        self,
+        transcripts: Sequence[Sequence[Message]],
+        *,
+        conversation: str | None = None,
+        unknown: Unknown = "refuse",
+        tools: Tools = (),
+    ) -> list[Exchange]:
+        """Does as :meth:`exchange` for several transcripts, all of which are looked at first."""
+        place = (conversation or None, None, "")
+        for transcript in transcripts if len(transcripts) > 1 else ():
+            guarded(self._admit, events_of(transcript), place, unknown)
+        options: Any = {"conversation": conversation, "unknown": unknown, "tools": tools}
+        return [self.exchange(transcript, **options) for transcript in transcripts]
 
-        Args:
-            parts: Private or public; their lengths count.
+    def _exchange(
+        self,
+        transcript: Sequence[Message],
+        place: Place,
+        unknown: Unknown,
+        tools: Tools,
+        saved: Mapping[str, Saved] | None,
+        quoted: Iterable[str],
+    ) -> Exchange:
+        events = events_of(transcript)
+        notebook, session, admitted = self._admit(events, place, unknown, saved)
+        with shared_receipts() as receipt:
+            released = session._released(admitted, notebook.within)
+        restorers, used = session._way_back(notebook, admitted, released, quoted)
+        texts = (event.release.text for event in released)
+        rows = () if saved is None else (admitted, released)
+        return Exchange(
+            sent=tuple(m if m.public else _copy(m, next(texts)) for m in transcript),
+            releases=tuple(event.release for event in released),
+            receipt=receipt,
+            conversation=notebook.name,
+            _events=tuple(events),
+            _notebook=notebook,
+            _restorers=restorers,
+            _tools=tools,
+            _warned=self._warned,
+            _used=used,
+            saved=save(self._digests, *rows, self._settings()) if rows else {},
+        )
 
-        Returns:
-            64 hexadecimal digits.
+    def _admit(
+        self,
+        events: Sequence[Event],
+        place: Place,
+        unknown: Unknown,
+        saved: Mapping[str, Saved] | None = None,
+    ) -> tuple[Notebook, Self, list[Admitted]]:
+        """Admits a transcript to its conversation, which belongs to a session.
+
+        A conversation without a name has the answers that were noted by hand without one.
+
+        Raises:
+            EventRefused: One of the messages cannot be released.
         """
-        return self._digests.of("mark", self.sanitizer.subject or "", *parts).hex()
+        (name, after, whose), session = place, self
+        whose = f"{self.sanitizer.subject or ''}\x1f{whose}"
+        named, used = name is not None, frozenset[str]()
+        notebook = replace(self._notebook(b""), whose=whose, named=named)
+        if after is not None:
+            name, used = notebook.kept(after)
+        elif name is None and all(event.id is ONCE or event.aside for event in events):
+            name, session = "", self.alone()
+        elif name is None:
+            name = notebook.begun(events, self._conversation)
+        within = session._conversation(name)
+        notebook = replace(notebook, name=name, within=within, used=used)
+        if saved is not None:
+            settings = self._settings()
+            self._memo.adopt(load(notebook, events, saved, settings, restores=self.restores))
+        by_hand = None if named else partial(session._conversation, "")
+        return notebook, session, notebook.admit(events, unknown, by_hand)
+
+    def _way_back(
+        self,
+        notebook: Notebook,
+        admitted: Sequence[Admitted],
+        released: Sequence[Released],
+        quoted: Iterable[str],
+    ) -> tuple[Restorers | None, tuple[str, ...]]:
+        """What restores an answer, and the pseudonyms that stand for values of this transcript."""
+        return None, tuple(notebook.used)
 
     def _released(self, admitted: Sequence[Admitted], within: bytes) -> list[Released]:
         """What goes out for the messages; another mechanism makes every event a new one."""
@@ -212,10 +214,30 @@ class Events(Twins):
         return self.sanitizer
 
     def _conversation(self, name: str) -> bytes:
-        return self._digests.of("conversation", self.sanitizer.subject or "", name)
+        return self._mapped(self._digests.of("conversation", self.sanitizer.subject or "", name))
+
+    def _mapped(self, within: bytes) -> bytes:
+        """The keyed name of a conversation, as long as what is known of it is there."""
+        return within
 
     def _notebook(self, within: bytes) -> Notebook:
         return Notebook(memo=self._memo, digests=self._digests, within=within)
+
+    # sessions that share a memo -------------------------------------------------------------------
+
+    def alone(self) -> Self:
+        """Returns the same session for texts of no conversation, whose pseudonyms nobody keeps."""
+        return self
+
+    def _begin(self) -> Self:
+        """The first session of its subject, from which those at other epsilons are made."""
+        self._first, self._at = self, {}  # the latest last
+        return self
+
+    def _with(self, sanitizer: Sanitizer) -> Self:
+        twin = object.__new__(type(self))
+        twin.__dict__.update(self.__dict__, sanitizer=sanitizer)
+        return twin
 
 
 def _public(text: str, origin: Origin, releaser: Releaser) -> Release:
@@ -232,3 +254,22 @@ def _public(text: str, origin: Origin, releaser: Releaser) -> Release:
         space=own.space,
     )
     return Release(text=text, certificate=certificate, tokens_total=tokens, tokens_verbatim=tokens)
+
+
+def _copy(message: Message, text: str) -> Message:
+    try:
+        return message.released(text)
+    except ValueError:
+        copy = None
+    if copy is None:
+        raise ParameterError("expected an assistant's message that can be released, got another")
+    return copy
+
+
+def checked_tools(tools: Any) -> Tools:
+    """Returns the names of tools; raises ParameterError for one text, or no texts."""
+    if tools == "all":
+        return "all"
+    if isinstance(tools, str) or not all(isinstance(name, str) for name in tools):
+        raise ParameterError('expected tools=["name", ...], or "all", which gives all of them raw')
+    return frozenset(tools)

@@ -14,7 +14,7 @@ from dp_middleware._forks import StaysHere
 from dp_middleware.conversation.messages import Event, Message, ToolCall
 from dp_middleware.conversation.notebook import Notebook
 from dp_middleware.conversation.saved import Saved, saved_answer
-from dp_middleware.errors import ParameterError, guarded, without_text
+from dp_middleware.errors import guarded, without_text
 from dp_middleware.privacy.releases import Receipt, Release
 
 T = TypeVar("T")
@@ -52,15 +52,6 @@ class Plain:
     def close(self) -> str:
         """Returns nothing."""
         return ""
-
-
-def checked_tools(tools: Any) -> Tools:
-    """Returns the names of tools; raises ParameterError for one text, or no texts."""
-    if tools == "all":
-        return "all"
-    if isinstance(tools, str) or not all(isinstance(name, str) for name in tools):
-        raise ParameterError('expected tools=["name", ...], or "all", which gives all of them raw')
-    return frozenset(tools)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,9 +100,8 @@ class Exchange(StaysHere):
         """Returns a text of the answer with the originals. **Private**."""
         if not self.restores:
             return text
-
-        restorer = self.restorer(json=json, shown=shown)
-        return guarded(lambda: restorer.feed(text) + restorer.close(), what=RESTORATION)
+        growing = _Growing(self.restorer(json=json, shown=shown))
+        return growing.feed(text) + growing.feed(None)
 
     def restore_value(self, value: Any, *, shown: bool = True) -> Any:
         """Returns a copy of nested dicts, lists and tuples with the originals."""
@@ -175,14 +165,15 @@ class Exchange(StaysHere):
 
     def note(self, remote: Message, shown: Message, *, left: bool = False) -> None:
         """Notes an answer by its words, by its id, and by what was restored of it."""
-        words = remote.words()
-
-        def work() -> None:
+        try:
+            words = remote.words()
             self._notebook.note_words((words, shown.words()), words, left)
             if isinstance(remote.id, str):
                 self._notebook.note_id(remote.id, words, left)
-
-        guarded(work, what=_NOTE)
+            return
+        except Exception as error:
+            failure = without_text(error, _NOTE)
+        raise failure.with_traceback(None)
 
     def saved_answer(self, remote: Message) -> Saved:
         """Returns what may be kept of an answer with an id, as of :attr:`saved`."""

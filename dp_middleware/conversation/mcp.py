@@ -6,7 +6,8 @@ import json
 from collections.abc import Callable, Iterable
 from typing import IO, Any
 
-from dp_middleware.conversation.exchange import Tools, checked_tools
+from dp_middleware.conversation.events import checked_tools
+from dp_middleware.conversation.exchange import Tools
 from dp_middleware.conversation.messages import ONCE, Message
 from dp_middleware.conversation.session import Session
 from dp_middleware.errors import DPMiddlewareError, guarded

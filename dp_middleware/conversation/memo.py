@@ -22,7 +22,6 @@ WhenFull = Literal["forget", "refuse"]
 WAIT = 60.0  # seconds for another process that is just releasing
 _LOCKS = 1024
 
-
 Content = Released | Mapping[str, Any] | str | None
 """A release, maybe as data; a remote answer; or a mark."""
 
@@ -107,7 +106,7 @@ class ReleaseMemo:
         self._refuses, self._clock = when_full == "refuse", clock
         self._left: deque[tuple[bytes, str]] = deque()  # by note_left, not stored yet
         self.after_fork()
-        _forks.renew(self)
+        _forks.renewed[id(self)] = self
 
     def after_fork(self) -> None:
         """A forked child begins with locks that no thread holds."""
@@ -159,10 +158,14 @@ class ReleaseMemo:
             DPMiddlewareError: As :meth:`Sanitizer.release`.
         """
         draft = releaser.read(text, scope)
-        if not releaser.remembers:
+        with self.kept(releaser) if releaser.remembers else nullcontext():
             return _drawn(releaser, draft)
+
+    @contextmanager
+    def kept(self, releaser: Releaser) -> Iterator[None]:
+        """Keeps what a releaser remembers, while nobody else releases."""
         with self.exclusive() as entries, releaser.kept_in(entries, self._clock()):
-            return _drawn(releaser, draft)
+            yield
 
     def adopt(self, rows: Iterable[tuple[Row, bytes | None]]) -> None:
         """Stores entries, and marks of private events, that another memo had and this one lacks."""

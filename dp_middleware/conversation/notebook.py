@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from dp_middleware.conversation.memo import ReleaseMemo
-from dp_middleware.conversation.messages import ONCE, AnyItem, Event, checked
+from dp_middleware.conversation.messages import ONCE, Event
 from dp_middleware.conversation.releaser import EventKeys
 from dp_middleware.errors import EventRefused, ParameterError, UnknownAnswer
 
@@ -135,15 +135,15 @@ class Notebook:
 
     def admit(
         self,
-        items: Iterable[AnyItem],
+        events: Sequence[Event],
         unknown: Unknown,
         by_hand: Callable[[], bytes] | None = None,
     ) -> list[Admitted]:
         """Admits a transcript, if all of its messages may be released.
 
         Args:
-            items: As of :meth:`Session.release_many`.
-            unknown: As there.
+            events: Of its messages.
+            unknown: As of :meth:`Session.release_many`.
             by_hand: Makes the keyed name of another conversation whose noted answers hold here.
 
         Raises:
@@ -152,7 +152,6 @@ class Notebook:
         """
         if unknown not in ("refuse", "pass") and not callable(unknown):
             raise ParameterError(f"expected unknown in ('refuse', 'pass'), got {unknown!r}")
-        events = [checked(item) for item in items]
         ids = [event.id for event in events if isinstance(event.id, str) and not event.aside]
         if len(set(ids)) < len(ids):
             raise ParameterError("expected distinct event ids in a transcript, got repeated ones")
@@ -199,13 +198,12 @@ class Notebook:
         """Notes a remote answer by its id."""
         self._note(self.digests.of_id(self.within, event_id), words, left)
 
-    def note_place(self, items: Iterable[AnyItem], words: str, left: bool = False) -> None:
+    def note_place(self, events: Sequence[Event], words: str, left: bool = False) -> None:
         """Notes a remote answer by the place of the message that stands for it, the last one.
 
         Raises:
             ParameterError: That is no assistant's, or has an id.
         """
-        events = [checked(item) for item in items]
         if not events or events[-1][:2] != (None, "assistant"):
             raise ParameterError(
                 "expected a transcript that ends with an assistant's message, no id"

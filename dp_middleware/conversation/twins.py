@@ -5,19 +5,15 @@ from __future__ import annotations
 from typing import Self
 
 from dp_middleware import _validate
+from dp_middleware.conversation.events import Events
 from dp_middleware.errors import NotPrepared
-from dp_middleware.sanitizers.sanitizer import Sanitizer
 
 _SAME = 1e-9  # nats
 _TWINS = 32  # sessions at other epsilons that are kept: calibrating them is slow
 
 
-class Twins:
-    """What has a sanitizer, and makes the same with another one."""
-
-    sanitizer: Sanitizer
-    _first: Self
-    _at: dict[float, Self]
+class Twins(Events):
+    """Makes the same session with another sanitizer."""
 
     def at(self, epsilon: float) -> Self:
         """Returns the same session at another epsilon; see :meth:`Sanitizer.at`.
@@ -88,17 +84,3 @@ class Twins:
         if subject == self.sanitizer.subject:
             return self
         return self._with(sanitizer)._begin()
-
-    def alone(self) -> Self:
-        """Returns the same session for texts of no conversation, whose pseudonyms nobody keeps."""
-        return self
-
-    def _begin(self) -> Self:
-        """The first session of its subject, from which those at other epsilons are made."""
-        self._first, self._at = self, {}  # the latest last
-        return self
-
-    def _with(self, sanitizer: Sanitizer) -> Self:
-        twin = object.__new__(type(self))
-        twin.__dict__.update(self.__dict__, sanitizer=sanitizer)
-        return twin

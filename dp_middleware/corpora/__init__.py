@@ -12,7 +12,7 @@ from dp_middleware.corpora.columns import Columns
 from dp_middleware.corpora.files import sanitize_file
 from dp_middleware.corpora.jobs import Report
 from dp_middleware.corpora.numbered import NumberedRows
-from dp_middleware.corpora.series import release_series
+from dp_middleware.corpora.restoring import restore_file
 
 __all__ = [
     "ChunkFolder",
@@ -21,6 +21,6 @@ __all__ = [
     "Report",
     "chunk_key",
     "release_chunk",
-    "release_series",
+    "restore_file",
     "sanitize_file",
 ]

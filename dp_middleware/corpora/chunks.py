@@ -31,7 +31,7 @@ class RowReleaser(Protocol):
 
 
 def chunk_key(job: str, *place: str | int) -> str:
-    """The name of a chunk, equal where job and place are.
+    """Names a chunk, equal where job and place are.
 
     Args:
         job: What decides the releases, and which rows there are: a caller's own name of the job
@@ -111,7 +111,7 @@ class ChunkFolder:
 
 
 def release_chunk(store: ChunkFolder, key: str, rows: pa.Table, releaser: RowReleaser) -> pa.Table:
-    """Release a chunk, or read what was released for it: then nothing is paid or drawn.
+    """Releases a chunk, or reads what was released for it: then nothing is paid or drawn.
 
     Of callers that race for one key, one releases and the others wait and read.
 

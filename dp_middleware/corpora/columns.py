@@ -7,7 +7,7 @@ import hashlib
 import json
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -16,12 +16,14 @@ from typing import Any, TypeVar, cast
 
 import pyarrow as pa
 
+from dp_middleware.corpora.pseudonymized import Found, draw, find
 from dp_middleware.corpora.rows import shown_columns
 from dp_middleware.errors import ParameterError
 from dp_middleware.privacy import Certificate, Guarantee
 from dp_middleware.privacy.releases import Bill, Release
-from dp_middleware.pseudonyms.mapping import Mapping
+from dp_middleware.pseudonyms.labels import KNOWN, is_known, kind_of
 from dp_middleware.pseudonyms.pseudonyms import Pseudonyms
+from dp_middleware.pseudonyms.session import PseudonymSession
 from dp_middleware.sanitizers.sanitizer import Sanitizer
 from dp_middleware.sanitizers.spans import Detector
 
@@ -33,11 +35,12 @@ TOKENS, EPSILON = "dp_tokens", "dp_epsilon"
 
 @dataclass(frozen=True, kw_only=True)
 class Columns:
-    """Which columns of a table are released, with what, and who pays.
+    """Says which columns of a table are released, with what, and who pays.
 
     A sanitizer charges each subject of a chunk once, for all its texts there, before the first
     draw: epsilon for each text, as everywhere. Pseudonyms charge text by text; a row has
-    pseudonyms of its own, which its columns share, and nobody can turn them back.
+    pseudonyms of its own, which its columns share, and nobody can turn them back, unless a session
+    has one mapping for all.
 
     Attributes:
         releaser: A sanitizer or pseudonyms; with a ledger, or nothing is charged.
@@ -45,16 +48,22 @@ class Columns:
         subject: A column that says whose budget a row is charged to; ``None``: the releaser's
             subject pays for all.
         scope: Finds the private spans of a text; everything else goes out as it is.
+        kinds: Of pseudonyms, by column: each cell is one value of it, and nothing is detected.
+        session: Of the pseudonyms: all rows share its mapping, which turns them back.
+        found: What :meth:`find` found in the rows that are released next.
 
     Raises:
-        ParameterError: No columns or one twice, a subject without a ledger, or a scope for
-            pseudonyms.
+        ParameterError: No columns or one twice, a subject without a ledger, a scope for
+            pseudonyms, or a kind that is unknown or for a sanitizer.
     """
 
     releaser: Sanitizer | Pseudonyms
     names: tuple[str, ...]
     subject: str | None = None
     scope: Detector | None = field(default=None, repr=False)
+    kinds: Mapping[str, str] = field(default_factory=dict, hash=False)
+    session: PseudonymSession | None = field(default=None, repr=False)
+    found: Sequence[Sequence[Found]] | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         names: object = self.names
@@ -66,6 +75,13 @@ class Columns:
             raise ParameterError("expected a ledger to charge with a column of subjects, got none")
         if self.scope is not None and isinstance(self.releaser, Pseudonyms):
             raise ParameterError("expected no scope= with pseudonyms: the detector finds the spans")
+        if self.kinds and not isinstance(self.releaser, Pseudonyms):
+            raise ParameterError("expected kinds of columns with pseudonyms alone")
+        for name, kind in self.kinds.items():
+            if not is_known(kind):
+                raise ParameterError(
+                    f"expected a kind of {name!r} out of {', '.join(KNOWN)}, got another"
+                )
 
     @cached_property
     def fingerprint(self) -> str:
@@ -75,7 +91,7 @@ class Columns:
         if isinstance(releaser, Sanitizer):
             own += [sorted(releaser.policy.kept), repr(releaser.context), repr(releaser.encoder)]
         else:
-            own += [releaser.on_empty]
+            own += [releaser.on_empty, releaser.on_language, sorted(self.kinds.items())]
         if scope is not None:
             own += [getattr(scope, "__qualname__", type(scope).__qualname__)]
         told = json.dumps([releaser.certificate.fingerprint, *own])
@@ -105,7 +121,10 @@ class Columns:
         texts = [_strings(rows, name) for name in self.names]
         payers = self._payers(rows)
         if isinstance(self.releaser, Pseudonyms):
-            releases = _pseudonyms(self.releaser, texts, payers)
+            kinds = [self.kinds.get(name) for name in self.names]
+            found = self.found or [[None] * len(rows)] * len(texts)
+            columns = list(zip(kinds, texts, found, strict=True))
+            releases = draw(self.releaser, self.session, columns, payers)
         else:
             releases = self._drawn(self.releaser, texts, payers)
         released: dict[str, list[Any]] = {
@@ -114,9 +133,13 @@ class Columns:
         }
         by_row = [[one for one in row if one is not None] for row in zip(*releases, strict=True)]
         released[TOKENS] = [sum(r.tokens_total for r in row) for row in by_row]
-        paid = [[r for r in row if r.tokens_total > r.tokens_verbatim] for row in by_row]
-        released[EPSILON] = [math.fsum(r.certificate.epsilon for r in row) for row in paid]
+        released[EPSILON] = [math.fsum(r.charged for r in row) for row in by_row]
         return pa.table(released, schema=self.schema)
+
+    def find(self, rows: pa.Table) -> list[list[Found]]:
+        """What is found in some rows, for their release in another process; only of pseudonyms."""
+        releaser = cast(Pseudonyms, self.releaser)
+        return [find(releaser, self.kinds.get(n), _strings(rows, n)) for n in self.names]
 
     def _payers(self, rows: pa.Table) -> list[str | None]:
         """Whose budget each row is charged to."""
@@ -151,9 +174,19 @@ class Columns:
         return releases
 
 
-def column_names(columns: str | Sequence[str]) -> tuple[str, ...]:
+Named = str | Sequence[str] | Mapping[str, str | None]
+"""One column, several, or each with the kind of its cells; ``None``: free text."""
+
+
+def column_names(columns: Named) -> tuple[str, ...]:
     """One name, or several."""
     return (columns,) if isinstance(columns, str) else tuple(columns)
+
+
+def column_kinds(columns: Named) -> dict[str, str]:
+    """The kinds of those that have one."""
+    named = columns.items() if isinstance(columns, Mapping) else ()
+    return {name: kind_of(kind) for name, kind in named if kind is not None}
 
 
 def _strings(rows: pa.Table, name: str) -> list[str | None]:
@@ -182,23 +215,6 @@ def refuse_type(name: str, kind: pa.DataType) -> None:
     if kind not in (pa.string(), pa.large_string(), pa.string_view()):
         got = "nested values" if pa.types.is_nested(kind) else kind  # with names, which may be text
         raise ParameterError(f"expected strings in the column {name!r}, got {got}")
-
-
-def _pseudonyms(
-    pseudonyms: Pseudonyms,
-    texts: Sequence[Sequence[str | None]],
-    payers: Sequence[str | None],
-) -> list[list[Release | None]]:
-    """Row by row; the columns of a row share its mapping."""
-    releases: list[list[Release | None]] = [[] for _ in texts]
-    payer = copy.copy(pseudonyms)
-    for subject, *cells in zip(payers, *texts, strict=True):
-        mapping, payer.subject = Mapping(), subject
-        for column, text in zip(releases, cells, strict=True):
-            column.append(
-                None if text is None else payer.release_draft(payer.read(text), mapping)[0]
-            )
-    return releases
 
 
 def _pay(sanitizer: Sanitizer, bills: Iterable[tuple[str | None, Bill]]) -> None:

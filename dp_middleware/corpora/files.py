@@ -6,24 +6,33 @@ import math
 import os
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import ExitStack, closing
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import IO, Any
+from typing import Any, cast
 
 import pyarrow as pa
 
 from dp_middleware import _files, _validate
 from dp_middleware.corpora.chunks import ChunkFolder, chunk_key, sync_folder
-from dp_middleware.corpora.columns import EPSILON, TOKENS, Columns, column_names
+from dp_middleware.corpora.columns import (
+    EPSILON,
+    TOKENS,
+    Columns,
+    Named,
+    column_kinds,
+    column_names,
+)
 from dp_middleware.corpora.failures import on_disk
 from dp_middleware.corpora.jobs import Report, open_job, refuse_done, state
 from dp_middleware.corpora.lines import JsonLines, TextLines
+from dp_middleware.corpora.pseudonymized import Tally, mark_of
 from dp_middleware.corpora.rows import Chunk, Format
 from dp_middleware.corpora.tables import Csv, Parquet, Tsv
 from dp_middleware.corpora.workers import Task, release_all
 from dp_middleware.errors import ParameterError
 from dp_middleware.pseudonyms.pseudonyms import Pseudonyms
+from dp_middleware.pseudonyms.session import PseudonymSession
 from dp_middleware.sanitizers.sanitizer import Sanitizer
 from dp_middleware.sanitizers.spans import Detector
 
@@ -47,20 +56,18 @@ _CHANGED = "The source file changed while it was read; run again on a copy."
 def sanitize_file(
     source: Path_,
     target: Path_,
-    columns: str | Sequence[str],
-    sanitizer: Sanitizer | Pseudonyms,
+    columns: Named,
+    sanitizer: Sanitizer | Pseudonyms | PseudonymSession,
     *,
     workers: int = 1,
     id: str | None = None,
     subject: str | None = None,
     scope: Detector | None = None,
-    extras: bool = False,
-    rejects: Path_ | None = None,
     dry_run: bool = False,
     chunk_rows: int = 1000,
     progress: Callable[[int, int], None] = lambda *_: None,
 ) -> Report:
-    """Release columns of a file; rows, their order and everything else stay as they are.
+    """Releases columns of a file; rows, their order and everything else stay as they are.
 
     The file is read in chunks, in constant memory, twice: first all of it is checked, then each
     chunk is charged, drawn, kept in a folder beside the target and written; last the target takes
@@ -75,16 +82,16 @@ def sanitize_file(
     Args:
         source: Ends in .csv, .tsv, .jsonl, .ndjson, .parquet or .txt; a text a line there.
         target: Of the same kind; replaced if it is there.
-        columns: A name, or several; ``"text"`` for lines of plain text.
-        sanitizer: Or pseudonyms; with a ledger, or nothing is charged.
+        columns: A name, or several; ``"text"`` for lines of plain text. Of pseudonyms also a dict
+            to kinds: each cell of ``{"name": "person"}`` is one value, and nothing is detected.
+        sanitizer: Or pseudonyms; with a ledger, or nothing is charged. Pseudonyms are of a row
+            alone, and nobody can turn them back; those of a session are of the whole file, and
+            :func:`restore_file` can.
         workers: Processes. Prepare the sanitizer before (:meth:`Sanitizer.prepare`), so that they
             share what tokens are drawn by.
         id: A public column that names each row, within its chunk once; default: its number.
         subject: A public column that says whose budget a row is charged to.
         scope: Finds the private spans of a text; **everything else goes out as it is**.
-        extras: Add the columns ``dp_tokens`` and ``dp_epsilon``.
-        rejects: Broken rows are copied here **as they are** and left out; default: one refuses
-            the file before anything is charged.
         dry_run: Only check, and tell what would be charged at most.
         chunk_rows: Rows of a chunk, each of which is charged once a subject.
         progress: Is told how many rows of how many are released.
@@ -94,58 +101,84 @@ def sanitize_file(
             other than those of the run that is to be continued; quotes nothing of the file.
         BudgetExhausted: From the ledger; what was released is kept.
     """
-    path, out, aside = Path(source), Path(target), None if rejects is None else Path(rejects)
-    kind, other = FORMATS.get(path.suffix.lower()), FORMATS.get(out.suffix.lower())
-    if kind is None or kind is not other:
-        raise ParameterError(f"expected two files of one kind, {', '.join(FORMATS)}")
-    places = [place.resolve() for place in (path, out, aside) if place is not None]
-    if len({*places}) < len(places):
-        raise ParameterError("expected a source, a target and a file of rejects that are different")
+    path, out = Path(source), Path(target)
+    kind, drawing = format_of(path, out), cast(Any, sanitizer)
+    session = sanitizer if isinstance(sanitizer, PseudonymSession) else None
+    if path.resolve() == out.resolve():
+        raise ParameterError("expected a source and a target that are different")
     _validate.at_least(1, workers=workers, chunk_rows=chunk_rows)
     releaser = Columns(
-        releaser=sanitizer, names=column_names(columns), subject=subject, scope=scope
+        releaser=drawing if session is None else session.sanitizer,
+        names=column_names(columns),
+        subject=subject,
+        scope=scope,
+        kinds=column_kinds(columns),
+        session=session,
     )
     public = tuple(dict.fromkeys(name for name in (subject, id) if name is not None))
     if {*public} & {*releaser.names}:
         raise ParameterError("expected subjects and ids in columns that are not released")
-    file = kind(path, releaser.names, public, chunk_rows, (TOKENS, EPSILON) if extras else ())
+    file = kind(path, releaser.names, public, chunk_rows)
     before, folder = state(path), out.with_name(f".{out.name}.parts")
     if not dry_run:
-        refuse_done(out, aside, folder)
+        refuse_done(out, folder)
     told = {
         "source": chunk_key("source", *before),
         "parameters": chunk_key(releaser.fingerprint, str(id), chunk_rows, path.suffix.lower()),
     }
-    plan, keys = _checked(file, releaser, told["parameters"], id, may_break=aside is not None)
+    plan, keys = _checked(file, releaser, told["parameters"], id)
     if dry_run:
         return plan
+    if session is not None:
+        told["mapping"] = mark_of(session)
     with open_job(folder, told) as store:
-        resumed = sum(key in store for key in keys)
-        with closing(_released(file, store, keys, releaser, workers)) as pairs:
-            sums = _write(
-                file, out, pairs, releaser, aside, before, lambda n: progress(n, plan.rows)
-            )
+        resumed, tally = sum(key in store for key in keys), Tally()
+        tell: Callable[[int], None] = lambda done: progress(done, plan.rows)  # noqa: E731
+        pairs = _released(file, store, keys, releaser, workers)
+        if session is not None:
+            if resumed < len(keys):
+                _draw(file, releaser, pairs, tell)
+            pairs = tally.compared(file, session, _released(file, store, keys, releaser, 1))
+            tell = lambda _: None  # noqa: E731
+        with closing(pairs):
+            sums = _write(file, out, pairs, releaser, before, tell)
         again = store.attempts - len(keys)
-    return replace(plan, resumed=resumed, charged_again=again, **sums)
+    return replace(plan, resumed=resumed, charged_again=again, **tally.counts, **sums)
 
 
-def _checked(
-    file: Format, releaser: Columns, job: str, id: str | None, *, may_break: bool
-) -> tuple[Report, list[str]]:
+def format_of(source: Path, target: Path) -> type[Format]:
+    """By the endings of both names; raises ``ParameterError`` where they differ."""
+    kind = FORMATS.get(source.suffix.lower())
+    if kind is None or kind is not FORMATS.get(target.suffix.lower()):
+        raise ParameterError(f"expected two files of one kind, {', '.join(FORMATS)}")
+    return kind
+
+
+def _draw(
+    file: Format, columns: Columns, pairs: Generator[Pair], tell: Callable[[int], None]
+) -> None:
+    """Draws all pseudonyms of a file: first of the columns with kinds, so that texts know them."""
+    names = tuple(name for name in columns.names if name in columns.kinds)
+    if names and names != columns.names:
+        first = replace(columns, names=names)
+        for chunk in file.chunks():
+            first.release(chunk.cells)
+    done = 0
+    with closing(pairs):
+        for _, table in pairs:
+            done += len(table)
+            tell(done)
+
+
+def _checked(file: Format, releaser: Columns, job: str, id: str | None) -> tuple[Report, list[str]]:
     """What would be released and charged, and the keys of the chunks.
 
     Raises:
-        ParameterError: A broken row that may not be, a row without subject or id.
+        ParameterError: A broken row, a row without subject or id.
     """
     file.check()
-    texts, keys, rows, broken = Counter[str](), list[str](), 0, 0
+    texts, keys, rows = Counter[str](), list[str](), 0
     for chunk in file.chunks():
-        for number, reason, _ in chunk.broken[: not may_break]:
-            raise ParameterError(
-                f"expected rows that can be released, got {reason} in row {number}; mend it, or "
-                "have such rows left out and copied to a file of rejects"
-            )
-        broken += len(chunk.broken)
         if not len(chunk.cells):
             continue
         for name in file.public:
@@ -165,7 +198,6 @@ def _checked(
     most, epsilon = max(texts.values(), default=0), releaser.releaser.certificate.epsilon
     plan = Report(
         rows=rows,
-        broken=broken,
         texts=texts.total(),
         chunks=len(keys),
         subjects=0 if releaser.releaser.ledger is None else len(texts),
@@ -210,19 +242,15 @@ def _write(
     target: Path,
     pairs: Iterable[Pair],
     releaser: Columns,
-    rejects: Path | None,
     before: tuple[int, int],
     progress: Callable[[int], None],
 ) -> dict[str, Any]:
     """Writes the target, and says what the releases sum up to."""
     tokens, done, paid = 0, 0, defaultdict[str, float](float)
 
-    def released(aside: IO[bytes] | None) -> Iterator[Pair]:
+    def released() -> Iterator[Pair]:
         nonlocal tokens, done
         for chunk, table in pairs:
-            for broken in chunk.broken:
-                assert aside is not None  # else the check refused it
-                aside.write(broken.row if broken.row.endswith(b"\n") else broken.row + b"\n")
             if len(table) != len(chunk.cells):
                 raise ParameterError("expected the chunks of this run, got others")
             tokens += sum(table[TOKENS].to_pylist())
@@ -234,13 +262,8 @@ def _write(
                 paid[subject] += epsilon
             yield chunk, table
 
-    with on_disk(), ExitStack() as stack:
-        aside = None
-        if rejects is not None:
-            private = lambda path, flags: os.open(path, flags, 0o600)  # noqa: E731
-            aside = stack.enter_context(open(rejects, "wb", opener=private))
-        new = stack.enter_context(_files.unfinished(target))
-        file.write(new, released(aside))
+    with on_disk(), _files.unfinished(target) as new:
+        file.write(new, released())
         if state(file.path) != before:
             raise ParameterError(_CHANGED)
     with on_disk():

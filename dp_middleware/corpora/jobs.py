@@ -7,7 +7,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from stat import S_ISDIR
 from typing import Any
@@ -25,11 +25,10 @@ _NOTE, _LOCK = "job.json", "run.lock"
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """What became of a file, in public numbers.
+    """Says what became of a file, in public numbers.
 
     Attributes:
         rows: That are in the target.
-        broken: That were left out of it, and copied to the file of rejects.
         texts: Cells that are not null.
         tokens: Of these; 0 for a dry run, which draws nothing.
         chunks: Number of chunks.
@@ -37,12 +36,13 @@ class Report:
         charged_again: At most so many chunks were charged more than once, as a run was killed
             between their charge and the writing of what was drawn.
         subjects: That paid; 0 without a ledger.
-        epsilon: Nats of all texts; of a dry run, an upper bound.
-        epsilon_per_subject: Of the subject that paid most.
+        epsilon: Nats charged for all texts, or that a ledger would be; of a dry run, at most.
+        epsilon_per_subject: Nats charged to the subject that paid most.
+        replaced: Places with a pseudonym of a session, by kind.
+        unchanged: Of its texts that are not blank those without one, by column.
     """
 
     rows: int
-    broken: int
     texts: int
     tokens: int = 0
     chunks: int
@@ -51,6 +51,8 @@ class Report:
     subjects: int
     epsilon: float
     epsilon_per_subject: float
+    replaced: dict[str, int] = field(default_factory=dict, hash=False)
+    unchanged: dict[str, int] = field(default_factory=dict, hash=False)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready; an infinite number is the string ``"inf"``."""
@@ -58,16 +60,13 @@ class Report:
         return {k: json_number(v) if isinstance(v, float) else v for k, v in plain.items()}
 
 
-def refuse_done(target: Path, rejects: Path | None, folder: Path) -> None:
-    """A finished run is not run again by mistake: that would be a second release of all rows."""
-    if folder.exists():
-        return
-    for path in (target, rejects):
-        if path is not None and path.exists():
-            raise ParameterError(
-                "expected a target, and a file of rejects, that are not there yet: another run "
-                "releases and charges every row again; remove them, or name others"
-            )
+def refuse_done(target: Path, folder: Path) -> None:
+    """Refuses a finished run: run again by mistake, it would release all rows a second time."""
+    if not folder.exists() and target.exists():
+        raise ParameterError(
+            "expected a target that is not there yet: another run releases and charges every row "
+            "again; remove it, or name another"
+        )
 
 
 def state(path: Path) -> tuple[int, int]:

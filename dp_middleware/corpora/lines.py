@@ -7,15 +7,15 @@ import json
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from json.decoder import scanstring  # type: ignore[attr-defined]
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 import pyarrow as pa
 
-from dp_middleware.corpora.columns import TOKENS
 from dp_middleware.corpora.failures import readable
-from dp_middleware.corpora.rows import CHUNK_BYTES, Broken, Chunk, Format
+from dp_middleware.corpora.rows import CHUNK_BYTES, Chunk, Format, broken_row
 from dp_middleware.errors import ParameterError
-from dp_middleware.privacy.certificate import json_number
+
+T = TypeVar("T")
 
 _BLANKS = " \t\r\n"
 _decoder = json.JSONDecoder(parse_int=lambda digits: (digits,), parse_float=lambda _: ())
@@ -30,29 +30,29 @@ class Lines(Format):
     def chunks(self) -> Iterator[Chunk]:
         """See :class:`Format`."""
         lines: list[Line] = []
-        broken: list[Broken] = []
         size = 0
         with readable(), self.path.open("rb") as file:
             for number, raw in enumerate(file, start=1):
+                reason, line = "", None
                 try:
                     line = self._line(raw, first=number == 1)
                 except ValueError as error:
                     reason = "no UTF-8" if isinstance(error, UnicodeError) else "no row"
-                    broken.append(Broken(number, f"{reason} of this format", raw))
-                    continue
+                if reason:  # raised here: the error above quotes the row
+                    raise broken_row(number, f"{reason} of this format")
                 if line is not None:
                     lines.append(line)
                     size += len(raw)
                 if len(lines) >= self.size or size >= CHUNK_BYTES:
-                    yield self._chunk(lines, broken)
-                    lines, broken, size = [], [], 0
-        if lines or broken:
-            yield self._chunk(lines, broken)
+                    yield self._chunk(lines)
+                    lines, size = [], 0
+        if lines:
+            yield self._chunk(lines)
 
-    def _chunk(self, lines: list[Line], broken: list[Broken]) -> Chunk:
+    def _chunk(self, lines: list[Line]) -> Chunk:
         names = (*self.private, *self.public)
         columns = {n: pa.array([cells[n] for cells, _ in lines], "large_string") for n in names}
-        return Chunk(cells=pa.table(columns), rows=[rest for _, rest in lines], broken=broken)
+        return Chunk(cells=pa.table(columns), rows=[rest for _, rest in lines])
 
     def _line(self, raw: bytes, *, first: bool) -> Line | None:
         """One line; ``None`` if it is no row at all; a ``ValueError`` if it is broken."""
@@ -64,10 +64,9 @@ class TextLines(Lines):
 
     def chunks(self) -> Iterator[Chunk]:
         """See :class:`Format`."""
-        if self.private != ("text",) or self.public or self.extras:
+        if self.private != ("text",) or self.public:
             raise ParameterError(
-                "expected the one column 'text' for lines of plain text, without subjects, ids or "
-                "columns that are added"
+                "expected the one column 'text' for lines of plain text, without subjects or ids"
             )
         return super().chunks()
 
@@ -76,12 +75,16 @@ class TextLines(Lines):
         body = raw.removeprefix(mark).removesuffix(b"\n").removesuffix(b"\r")
         return {"text": body.decode()}, (mark, raw[len(mark) + len(body) :])
 
-    def write(self, file: IO[bytes], released: Iterable[tuple[Chunk, pa.Table]]) -> None:
+    def as_read(self, released: str) -> str:
         """See :class:`Format`; a line feed in a release becomes a blank."""
+        return " ".join(released.splitlines())
+
+    def write(self, file: IO[bytes], released: Iterable[tuple[Chunk, pa.Table]]) -> None:
+        """See :class:`Format`."""
         for chunk, table in released:
             texts = table["text"].to_pylist()
             for (mark, end), text in zip(chunk.rows, texts, strict=True):
-                file.write(mark + " ".join(text.splitlines()).encode() + end)
+                file.write(mark + self.as_read(text).encode() + end)
 
 
 class JsonLines(Lines):
@@ -92,7 +95,7 @@ class JsonLines(Lines):
         text = raw[len(mark) :].decode()
         if not text.strip(_BLANKS):
             return None
-        values, end = _values(text)
+        values = _values(text)
         cells: dict[str, str | None] = {}
         for name in (*self.private, *self.public):
             value = values[name][0] if name in values else ...
@@ -102,28 +105,22 @@ class JsonLines(Lines):
                 raise ValueError
             cells[name] = value
             (value or "").encode()  # a lone surrogate is no text
-        if {*self.extras} & {*values}:
-            raise ValueError
         places = [(*values[name][1], name) for name in self.private if cells[name] is not None]
-        return cells, (mark, text, end, sorted(places))
+        return cells, (mark, text, sorted(places))
 
     def write(self, file: IO[bytes], released: Iterable[tuple[Chunk, pa.Table]]) -> None:
         """See :class:`Format`."""
         for chunk, table in released:
-            for (mark, text, end, places), row in zip(chunk.rows, table.to_pylist(), strict=True):
+            for (mark, text, places), row in zip(chunk.rows, table.to_pylist(), strict=True):
                 parts, before = [mark.decode()], 0
                 for start, stop, name in places:
                     parts += [text[before:start], json.dumps(row[name], ensure_ascii=False)]
                     before = stop
-                parts.append(text[before:end])
-                for name in self.extras:
-                    value = row[name] if name == TOKENS else json_number(row[name])
-                    parts.append(f", {json.dumps(name)}: {json.dumps(value)}")
-                file.write("".join([*parts, text[end:]]).encode())
+                file.write("".join([*parts, text[before:]]).encode())
 
 
-def _values(text: str) -> tuple[dict[str, tuple[Any, tuple[int, int]]], int]:
-    """The values of a JSON object with where they stand, and where its last brace does.
+def _values(text: str) -> dict[str, tuple[Any, tuple[int, int]]]:
+    """The values of a JSON object with where they stand.
 
     Raises:
         ValueError: No JSON object, or a key twice.
@@ -132,7 +129,7 @@ def _values(text: str) -> tuple[dict[str, tuple[Any, tuple[int, int]]], int]:
     place = _skip(text, 0, "{")
     with suppress(RecursionError, StopIteration, IndexError):
         if text[_blank(text, place)] == "}":
-            return values, _end(text, _blank(text, place))
+            return _ended(text, _blank(text, place), values)
         while True:
             key, place = scanstring(text, _skip(text, place, '"'))
             place = _blank(text, _skip(text, place, ":"))
@@ -142,7 +139,7 @@ def _values(text: str) -> tuple[dict[str, tuple[Any, tuple[int, int]]], int]:
             values[key] = value, (place, stop)
             place = _blank(text, stop)
             if text[place] == "}":
-                return values, _end(text, place)
+                return _ended(text, place, values)
             place = _skip(text, place, ",")
     raise ValueError
 
@@ -162,7 +159,8 @@ def _skip(text: str, place: int, sign: str) -> int:
     return place + 1
 
 
-def _end(text: str, place: int) -> int:
+def _ended(text: str, place: int, values: T) -> T:
+    """The values, if nothing follows the last brace."""
     if text[place + 1 :].strip(_BLANKS):
         raise ValueError
-    return place
+    return values

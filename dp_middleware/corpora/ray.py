@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dp_middleware import _validate
-from dp_middleware.corpora.columns import Columns, column_names
+from dp_middleware.corpora.columns import Columns, Named, column_kinds, column_names
 from dp_middleware.corpora.numbered import NumberedRows
 from dp_middleware.errors import needs
 from dp_middleware.pseudonyms.pseudonyms import Pseudonyms
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 def sanitize(
     dataset: Dataset,
     *,
-    column: str | Sequence[str],
+    column: Named,
     sanitizer: Sanitizer | Pseudonyms,
     row: str,
     job: str,
@@ -44,7 +43,7 @@ def sanitize(
 
     Args:
         dataset: Private rows.
-        column: The name of the column that is released, or several.
+        column: As of :func:`sanitize_file`; pseudonyms are of a row alone.
         sanitizer: Or pseudonyms; with a ledger, or nothing is charged.
         row: A column of numbers, as for :class:`NumberedRows`: Ray keeps no order, so it cannot
             count the rows.
@@ -69,7 +68,13 @@ def sanitize(
     with needs("ray", "ray[data]"):
         import ray.data
     _validate.at_least(1, actors=actors)
-    columns = Columns(releaser=sanitizer, names=column_names(column), subject=subject, scope=scope)
+    columns = Columns(
+        releaser=sanitizer,
+        names=column_names(column),
+        subject=subject,
+        scope=scope,
+        kinds=column_kinds(column),
+    )
     options = {"row": row, "job": job, "store": os.fspath(store), "key": key}
     settings = {"columns": columns, **options, "rows_per_chunk": rows_per_chunk}
     NumberedRows(columns, row=row, job=job, store=store, key=key, rows_per_chunk=rows_per_chunk)

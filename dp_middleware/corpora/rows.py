@@ -6,14 +6,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 
 import pyarrow as pa
 
 from dp_middleware.errors import ParameterError
 
 _USUAL = frozenset([
-    "id", "name", "who", "user", "user_id", "subject", "author", "role", "text", "texts", "title",
+    "id", "name", "first_name", "last_name", "mail", "email", "phone", "address", "city",
+    "who", "user", "user_id", "subject", "author", "role", "text", "texts", "title",
     "body", "content", "note", "notes", "comment", "message", "messages", "document", "summary",
     "prompt", "question", "answer", "response", "review", "report", "description", "label", "score",
     "rating", "category", "language", "source", "target", "split", "date", "time", "timestamp",
@@ -23,18 +24,11 @@ _USUAL = frozenset([
 CHUNK_BYTES = 1 << 23  # of a chunk with more than one row
 
 
-class Broken(NamedTuple):
-    """A row that cannot be released.
-
-    Attributes:
-        number: From 1, the header not counted.
-        reason: In public words.
-        row: As it stands in the file. Private.
-    """
-
-    number: int
-    reason: str
-    row: bytes
+def broken_row(number: int, reason: str) -> ParameterError:
+    """Says that a row, from 1, the header not counted, cannot be released, in public words."""
+    return ParameterError(
+        f"expected rows that can be released, got {reason} in row {number}; mend it"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,12 +38,10 @@ class Chunk:
     Attributes:
         cells: Private; (n,) rows of strings.
         rows: The n rows, as their format needs them to write.
-        broken: Rows before these or among them, which are left out.
     """
 
     cells: pa.Table = field(repr=False)
     rows: Any = field(repr=False)
-    broken: list[Broken] = field(default_factory=list, repr=False)
 
 
 class Format(ABC):
@@ -60,7 +52,6 @@ class Format(ABC):
         private: Columns that are released.
         public: Columns that are read and stay: subjects and ids.
         size: Rows of a chunk.
-        extras: Names of public columns that are added.
     """
 
     def __init__(
@@ -69,17 +60,16 @@ class Format(ABC):
         private: tuple[str, ...],
         public: tuple[str, ...] = (),
         size: int = 1000,
-        extras: tuple[str, ...] = (),
     ) -> None:
-        self.path, self.private, self.public = path, private, public
-        self.size, self.extras = size, extras
+        self.path, self.private, self.public, self.size = path, private, public, size
 
     @abstractmethod
     def chunks(self) -> Iterator[Chunk]:
         """All rows, the same chunks whenever the file is the same.
 
         Raises:
-            ParameterError: The file cannot be read, or lacks a column; quotes nothing of it.
+            ParameterError: The file cannot be read, lacks a column or has a broken row; quotes
+                nothing of it.
         """
 
     def check(self) -> None:  # noqa: B027 - most have nothing to add
@@ -93,8 +83,12 @@ class Format(ABC):
     def write(self, file: IO[bytes], released: Iterable[tuple[Chunk, pa.Table]]) -> None:
         """All rows with what was released for their private cells."""
 
+    def as_read(self, released: str) -> str:
+        """A released text as it is read back from the file."""
+        return released
+
     def refuse_columns(self, names: list[str]) -> None:
-        """Refuse a column that is missing or there twice, or that would be.
+        """Refuse a column that is missing or there twice.
 
         Args:
             names: Of the file. Private: a file without a header has a row there.
@@ -105,11 +99,6 @@ class Format(ABC):
                     f"expected one column {name!r} in the file, got {names.count(name)} among "
                     f"{shown_columns(names, name)}; the first line of CSV and TSV is the header"
                 )
-        if {*self.extras} & {*names}:
-            raise ParameterError(
-                f"expected no column {' or '.join(self.extras)} in the file, got one; it is not "
-                "replaced: rename it, or add none"
-            )
 
 
 def shown_columns(names: Sequence[str], asked: str) -> str:

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from dp_middleware.corpora.columns import refuse_type
 from dp_middleware.corpora.failures import readable
-from dp_middleware.corpora.rows import CHUNK_BYTES, Broken, Chunk, Format
+from dp_middleware.corpora.rows import CHUNK_BYTES, Chunk, Format, broken_row
 from dp_middleware.errors import ParameterError
 
 _BLOCK = 1 << 25  # bytes; the longest row of CSV
@@ -32,10 +32,12 @@ class Csv(Format):
 
     def chunks(self) -> Iterator[Chunk]:
         """See :class:`Format`."""
-        broken: list[Broken] = []
+        wrong: list[int] = []
         with readable():
             header, number = None, 0
-            for batch in self._batches(broken):
+            for batch in self._batches(wrong):
+                if wrong:
+                    raise broken_row(wrong[0], "another number of cells")
                 table = pa.Table.from_batches([batch])
                 if header is None:
                     header, table = table.slice(0, 1), table.slice(1)
@@ -44,11 +46,12 @@ class Csv(Format):
                     self._header = header
                 for rows in _parts(table, self.size):
                     number += len(rows)
-                    yield self._chunk(names, rows, number - len(rows), broken)
-                    broken.clear()
+                    yield self._chunk(names, rows, number - len(rows))
+            if wrong:
+                raise broken_row(wrong[0], "another number of cells")
             if header is None:
                 raise ParameterError("expected a header in the first line, got an empty file")
-            yield self._chunk(names, header.slice(1), number, broken)
+            yield self._chunk(names, header.slice(1), number)
 
     def check(self) -> None:
         """See :class:`Format`: a quote that is not closed would carry texts into public cells.
@@ -76,17 +79,15 @@ class Csv(Format):
             file.seek(0)
         return file
 
-    def _batches(self, broken: list[Broken]) -> Iterator[pa.RecordBatch]:
-        """Of cells without names, the header first."""
+    def _batches(self, wrong: list[int]) -> Iterator[pa.RecordBatch]:
+        """Of cells without names, the header first; notes rows of another width in ``wrong``."""
         with self._text() as text:
             width = len(next(csv.reader(text, delimiter=self.separator), []))
         if not width:
             return
 
         def skip(row: Any) -> str:
-            broken.append(
-                Broken((row.number or 1) - 1, "another number of cells", row.text.encode())
-            )
+            wrong.append((row.number or 1) - 1)
             return "skip"
 
         kinds = {f"f{k}": pa.binary() for k in range(width)}
@@ -110,19 +111,15 @@ class Csv(Format):
             ),
         )
 
-    def _chunk(self, names: list[str], rows: pa.Table, before: int, broken: list[Broken]) -> Chunk:
-        """Rows whose cells that are read are UTF-8; the others are broken."""
+    def _chunk(self, names: list[str], rows: pa.Table, before: int) -> Chunk:
+        """Rows whose cells that are read are UTF-8."""
         wanted = [*self.private, *self.public]
         cells = rows.select([names.index(name) for name in wanted]).rename_columns(wanted)
-        strings, wrong = _strings(cells), list[Broken]()
+        strings = _strings(cells)
         if strings is None:
-            reason = "no UTF-8 in a column that is read"
-            good = [k for k in range(len(rows)) if _strings(cells.slice(k, 1)) is not None]
-            for k in sorted({*range(len(rows))} - {*good}):
-                wrong.append(Broken(before + k + 1, reason, self._row(rows.slice(k, 1))))
-            kept = pa.array(good, "int64")
-            rows, strings = rows.take(kept), _strings(cells.take(kept))
-        return Chunk(cells=strings, rows=(names, rows), broken=[*broken, *wrong])
+            first = next(k for k in range(len(rows)) if _strings(cells.slice(k, 1)) is None)
+            raise broken_row(before + first + 1, "no UTF-8 in a column that is read")
+        return Chunk(cells=strings, rows=(names, rows))
 
     def write(self, file: IO[bytes], released: Iterable[tuple[Chunk, pa.Table]]) -> None:
         """See :class:`Format`."""
@@ -139,17 +136,11 @@ class Csv(Format):
         for chunk, table in released:
             names, rows = chunk.rows
             if headless:
-                header = self._header
-                for name in self.extras:
-                    header = header.append_column(name, pa.array([name.encode()]))
-                file.write(self._row(header))
+                file.write(self._row(self._header))
                 headless = False
             for name in self.private:
                 place = names.index(name)
                 rows = rows.set_column(place, rows.column_names[place], table[name].cast("binary"))
-            for name in self.extras:
-                column = pc.cast(pc.cast(table[name], "string"), "binary")
-                rows = rows.append_column(name, column)
             file.write(self._row(rows))
 
     _end, _header = "\n", pa.table({})
@@ -198,8 +189,6 @@ class Parquet(Format):
                 if pa.types.is_dictionary(kind):
                     column = column.cast(kind.value_type).dictionary_encode()
                 rows = rows.set_column(place, rows.field(place), column.cast(kind))
-            for name in self.extras:
-                rows = rows.append_column(name, table[name])
             writer = writer or pq.ParquetWriter(file, rows.schema)
             held.append(rows)
             if (

@@ -9,8 +9,10 @@ from collections import deque
 from collections.abc import Generator, Iterable
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from dataclasses import replace
 from multiprocessing.process import BaseProcess
 from threading import Thread
+from typing import Any
 
 import pyarrow as pa
 
@@ -19,8 +21,9 @@ from dp_middleware.corpora.columns import Columns
 from dp_middleware.errors import ParameterError, withheld
 
 _AHEAD = 2  # chunks that wait for each worker
-_DONE: Future[None] = Future()  # of what an earlier run has released
+_DONE: Future[Any] = Future()  # of what an earlier run has released
 _DONE.set_result(None)
+_FAILED = "expected releases, got {} in a worker; run with workers=1"
 _here: list[tuple[ChunkFolder, Columns]] = []
 
 Task = tuple[str, pa.Table]
@@ -40,21 +43,26 @@ def release_all(
         for key, rows in tasks:
             yield release_chunk(store, key, rows, releaser)
         return
-    waiting: deque[tuple[str, Future[None]]] = deque()
-    failure = ""
+    waiting: deque[tuple[str, pa.Table, Future[Any]]] = deque()
+    failure, alone = "", replace(releaser, session=None)
+    work = _release if releaser.session is None else _find
     pool = ProcessPoolExecutor(
         workers,
         mp_context=multiprocessing.get_context("spawn"),
         initializer=_begin,
-        initargs=(pickle.dumps((store, releaser)),),
+        initargs=(pickle.dumps((store, alone)),),
     )
+
+    def kept(key: str, rows: pa.Table, done: Future[Any]) -> pa.Table:
+        return release_chunk(store, key, rows, replace(releaser, found=done.result()))
+
     try:
         for key, rows in tasks:
-            waiting.append((key, _DONE if key in store else pool.submit(_release, key, rows)))
+            waiting.append((key, rows, _DONE if key in store else pool.submit(work, key, rows)))
             if len(waiting) > _AHEAD * workers:
-                yield _kept(store, *waiting.popleft())
+                yield kept(*waiting.popleft())
         while waiting:
-            yield _kept(store, *waiting.popleft())
+            yield kept(*waiting.popleft())
     except BrokenProcessPool:
         failure = "one died"
     finally:
@@ -64,11 +72,6 @@ def release_all(
             "expected workers that live, one died (killed, or out of memory?); what was released "
             "is kept: run the same again, perhaps with fewer workers"
         )
-
-
-def _kept(store: ChunkFolder, key: str, done: Future[None]) -> pa.Table:
-    done.result()
-    return store.read(key)
 
 
 def _begin(pickled: bytes) -> None:
@@ -84,7 +87,13 @@ def _end_with(parent: BaseProcess) -> None:
     os._exit(1)
 
 
+def _find(_: str, rows: pa.Table) -> Any:
+    """What is found; who has the mapping draws, so that no other process has its key."""
+    with withheld(_FAILED):
+        return _here[0][1].find(rows)
+
+
 def _release(key: str, rows: pa.Table) -> None:
     store, releaser = _here[0]
-    with withheld("expected releases, got {} in a worker; run with workers=1"):  # it is pickled
+    with withheld(_FAILED):  # it is pickled
         release_chunk(store, key, rows, releaser)

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dp_middleware import _files, _validate
 from dp_middleware._torch import torch
+from dp_middleware._waits import told
 from dp_middleware.embedding.grid import unit_rows
 from dp_middleware.errors import DPMiddlewareError, EmbeddingError, needs
 
@@ -19,7 +20,7 @@ Encode = Callable[[list[str]], ArrayLike]
 
 
 class Backend(Protocol):
-    """What turns texts into vectors. Equal backends share a worker, so they are hashable."""
+    """What turns texts into vectors. Equal backends share a model, so they are hashable."""
 
     @property
     def batch(self) -> int:
@@ -28,7 +29,7 @@ class Backend(Protocol):
     def open(self) -> Encode:
         """Load the model; returns a function from a list of texts to (n, d) numbers.
 
-        The worker's thread calls both, one call at a time.
+        Both are called by one thread at a time.
         """
 
 
@@ -115,7 +116,8 @@ class SentenceModel:
 
         device = None if self.device == "auto" else self.device
         _files.encoder_file(self.model, "config.json")  # says what to do if there is none
-        encoder = SentenceTransformer(_files.encoder_source(self.model), device=device)
+        with told("loading the encoder"):
+            encoder = SentenceTransformer(_files.encoder_source(self.model), device=device)
         encoder = encoder.to(dtype=getattr(torch, self.precision))
         at_once = _ON_CPU if encoder.device.type == "cpu" else self.batch
 
@@ -131,8 +133,8 @@ class SentenceModel:
 class Given:
     """An object of the caller's own with ``encode(texts)``, such as a sentence-transformers model.
 
-    Two of these are equal if they are around the same object, so its services share a worker, and
-    its calls come from one thread, one at a time.
+    Two of these are equal if they are around the same object, so its services share it, and its
+    calls come one at a time.
 
     Attributes:
         inner: The object.

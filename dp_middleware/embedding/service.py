@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-from collections import deque
-from collections.abc import Callable, Generator, Sequence
-from concurrent.futures import Future
-from contextlib import closing
+from collections.abc import Sequence
 from functools import lru_cache, partial
-from itertools import islice
 from threading import Lock
 from typing import Any, Self
 from weakref import WeakValueDictionary
@@ -22,9 +17,9 @@ from dp_middleware._files import DEFAULT_ENCODER
 from dp_middleware.embedding import _vector_tables
 from dp_middleware.embedding._vector_tables import Kind
 from dp_middleware.embedding.arrays import Floats, VectorSource
-from dp_middleware.embedding.backends import Backend, Given, Precision, Rows, SentenceModel
-from dp_middleware.embedding.batching import Batcher, check_texts
+from dp_middleware.embedding.backends import Backend, Given, Precision, SentenceModel
 from dp_middleware.embedding.grid import unit_rows
+from dp_middleware.embedding.shared import SharedModel, check_texts
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
 from dp_middleware.vocabulary.vocabulary import Vocabulary
@@ -34,27 +29,20 @@ DEFAULT_FINGERPRINT = "22adc3a02123b6aeb55b412a44515d8bb9aa3dba2c1a608c4cdb2c40a
 
 _DEFAULT_DIMENSIONS = 384
 
-_WARM = ["a warm and public sentence"]
-_AHEAD = 2  # batches of a call in the queue: one with the model, one ready; others get their turn
-
-_Places = list[int]
-
 
 class EmbeddingService:
-    """A sentence encoder that all threads, event loops and frameworks of a process share.
+    """Encodes sentences for all threads, event loops and frameworks of a process.
 
-    Services of equal arguments have one worker, one queue and one model, which is loaded at first
-    use and then kept for the life of the process. What many callers ask for at the same time is
-    computed together. Rows depend on that by rounding only: at most 1e-5 in length for float32,
-    for half precision as in :class:`~dp_middleware.embedding.backends.SentenceModel`. What a
-    certified release is drawn from, and the vectors of a space, are computed :func:`apart`.
+    Services of equal arguments have one model, which is loaded at first use and then kept for the
+    life of the process. Threads use it one after the other, and rows depend on the texts of their
+    own call alone. Another batch moves a row by rounding only: at most 1e-5 in length for float32,
+    for half precision as in :class:`~dp_middleware.embedding.backends.SentenceModel`.
 
     Texts to encode are private: none is cached, logged or quoted in an error. How long a call
-    takes is not protected: it depends on the lengths of the texts of all callers at that time and
-    on whether some are equal.
+    takes is not protected: it depends on the lengths of the texts of all callers at that time.
 
-    A forked child has a worker of its own, and on a CPU the parent's model; one that is on a GPU
-    cannot be used there, so start such processes with ``spawn``.
+    A forked child has on a CPU the parent's model; one that is on a GPU cannot be used there, so
+    start such processes with ``spawn``.
 
     Args:
         model: Name or folder of a sentence-transformers model, found in an installed offline
@@ -81,8 +69,8 @@ class EmbeddingService:
         precision: Precision = "float32",
     ) -> None:
         self.backend: Backend = SentenceModel(model, device=device, precision=precision)
-        self._batcher = _worker_of(self.backend)
-        _lasting.add(self._batcher)
+        self._shared = _model_of(self.backend)
+        _lasting.add(self._shared)
 
     @classmethod
     def of(cls, backend: Any) -> Self:
@@ -108,7 +96,7 @@ class EmbeddingService:
             backend = Given(backend)
         service = cls.__new__(cls)
         service.backend = backend
-        service._batcher = _worker_of(backend)
+        service._shared = _model_of(backend)
         return service
 
     def __repr__(self) -> str:
@@ -118,59 +106,19 @@ class EmbeddingService:
         return f"EmbeddingService({model!r}, {device=}, {precision=})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """A pickle holds neither the model nor the queue."""
+        """Leaves the model behind."""
         named = self.backend
         if isinstance(named, SentenceModel):
             return type(self), (named.model, named.device, named.precision)
         return type(self).of, (named,)
 
     def warm_up(self) -> None:
-        """Load the model and compute a public sentence, so that no request has to wait for that."""
-        self.encode(_WARM)
+        """Loads the model and computes a public sentence, so that no call has to wait for that."""
+        self.encode([])
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Vectors of whole texts, float32 (n, d), rows of unit length; blocks the thread."""
-        return self._encode(texts)
-
-    def _encode(self, texts: Sequence[str], *, apart: bool = False) -> NDArray[np.float32]:
-        with closing(self._answers(check_texts(texts), apart=apart)) as answers:
-            parts = [(places, answer.result()) for places, answer in answers]
-        return _in_order(parts) if parts else np.empty((0, self._width()), np.float32)
-
-    async def aencode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """As :meth:`encode`, on any event loop and without blocking it.
-
-        What a cancelled call still waits for is not computed.
-        """
-        with closing(self._answers(check_texts(texts))) as answers:
-            parts = [(places, await asyncio.wrap_future(answer)) for places, answer in answers]
-        if parts:
-            return _in_order(parts)
-        return np.empty((0, await asyncio.to_thread(self._width)), np.float32)
-
-    def _answers(
-        self, texts: list[str], *, apart: bool = False
-    ) -> Generator[tuple[_Places, Future[Rows]]]:
-        """Batch by batch the places of its texts and their rows; when closed, cancels the rest.
-
-        Texts of like length share a batch, which saves padding.
-        """
-        order = sorted(range(len(texts)), key=lambda k: -len(texts[k]))
-        size = self._batcher.backend.batch
-        batches = (order[start : start + size] for start in range(0, len(order), size))
-        pending: deque[tuple[_Places, Future[Rows]]] = deque()
-        try:
-            while True:
-                for places in islice(batches, _AHEAD - len(pending)):
-                    some = [texts[k] for k in places]
-                    pending.append((places, self._batcher.submit(some, apart=apart)))
-                if not pending:
-                    return
-                yield pending[0]
-                pending.popleft()
-        finally:
-            for _, answer in pending:
-                answer.cancel()
+        """Returns vectors of whole texts, float32 (n, d), of unit length; blocks the thread."""
+        return self._shared.encode(check_texts(texts))
 
     def space(self, vocabulary: Vocabulary, vectors: Kind = "input") -> EmbeddingSpace:
         """The vocabulary with vectors of this model, of unit length unless asked for raw.
@@ -191,9 +139,9 @@ class EmbeddingService:
         _validate.one_of(("input", "raw", "encoded"), vectors=vectors)
         if isinstance(self.backend, SentenceModel):
             model, precision = self.backend.model, self.backend.precision
-            space = _vector_tables.named_space(model, precision, vocabulary, vectors, apart(self))
+            space = _vector_tables.named_space(model, precision, vocabulary, vectors, self.encode)
         elif vectors == "encoded":
-            table = _vector_tables.encode_tokens(vocabulary, apart(self))
+            table = _vector_tables.encode_tokens(vocabulary, self.encode)
             space = EmbeddingSpace(vocabulary, unit_rows(table))
         else:
             raise ParameterError(
@@ -202,24 +150,6 @@ class EmbeddingService:
         if vectors != "encoded":  # read off the weights; encoded ones depend on device and batch
             space.recipe = partial(self.space, vocabulary, vectors)
         return space
-
-    def _width(self) -> int:
-        if self._batcher.width is None:
-            self.warm_up()
-        return self._batcher.width or 0
-
-
-def apart(encoder: Any) -> Callable[[Sequence[str]], NDArray[np.float32]]:
-    """Returns the ``encode`` of an encoder whose rows depend on the texts of the call alone.
-
-    In a common batch a row moves by rounding with its neighbours, which are private texts of other
-    callers, so what is released must not be drawn from it. What a server does with the calls that
-    it is sent is out of reach, as is what another encoder than a service does.
-    """
-    if isinstance(encoder, EmbeddingService):
-        return partial(encoder._encode, apart=True)
-    encode: Callable[[Sequence[str]], NDArray[np.float32]] = encoder.encode
-    return encode
 
 
 @lru_cache(maxsize=1)
@@ -253,17 +183,17 @@ def _default_vectors() -> Floats:
 
 
 _sharing = Lock()
-_workers: WeakValueDictionary[Backend, Batcher] = WeakValueDictionary()
-_lasting: set[Batcher] = set()  # of named models, which are loaded once per process
+_models: WeakValueDictionary[Backend, SharedModel] = WeakValueDictionary()
+_lasting: set[SharedModel] = set()  # named ones, which are loaded once per process
 
 
-def _worker_of(backend: Backend) -> Batcher:
-    """The worker of this backend and of equal ones."""
+def _model_of(backend: Backend) -> SharedModel:
+    """Returns the model of this backend and of equal ones."""
     with _sharing:
-        batcher = _workers.get(backend)
-        if batcher is None:
-            batcher = _workers[backend] = Batcher(backend)
-        return batcher
+        model = _models.get(backend)
+        if model is None:
+            model = _models[backend] = SharedModel(backend)
+        return model
 
 
 def _after_fork() -> None:
@@ -274,12 +204,3 @@ def _after_fork() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
-
-
-def _in_order(parts: Sequence[tuple[_Places, Rows]]) -> Rows:
-    """The rows of all texts, each at its place."""
-    count = sum(len(places) for places, _ in parts)
-    table = np.empty((count, parts[0][1].shape[1]), np.float32)
-    for places, rows in parts:
-        table[places] = rows
-    return table

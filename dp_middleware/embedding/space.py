@@ -59,7 +59,7 @@ class EmbeddingSpace:
         if device not in ("auto", "cpu"):
             self.device  # noqa: B018 - refuses what torch does not know
         self.after_fork()
-        _forks.renew(self)
+        _forks.renewed[id(self)] = self
 
     def after_fork(self) -> None:
         """Make a new lock: a thread of the parent may have held the old one."""

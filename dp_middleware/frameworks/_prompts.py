@@ -25,7 +25,7 @@ _MANNERS = (
 
 
 def rewriting_prompts(k: int) -> tuple[str, ...]:
-    """Different public instructions for ``PrivRewrite(prompts=)``: one for each of k candidates.
+    """Returns public instructions for ``PrivRewrite(prompts=)``: one for each of k candidates.
 
     They ask for the same in other words and another manner, so that candidates differ where the
     model's temperature alone does not make them. From the 21st on they come again.

@@ -89,7 +89,7 @@ class PromptReleaser(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Answer(LeavesWithout):
-    """The answer to a private document.
+    """Holds the answer to a private document.
 
     ``text`` was written from the raw document: it has **no** privacy guarantee and must not
     leave again unsanitized, for instance as the history of the next remote call. ``repr`` hides
@@ -111,7 +111,7 @@ class Answer(LeavesWithout):
 
 
 class InferDPT:
-    """Perturb, ask the remote model, extract with a local model.
+    """Perturbs, asks the remote model, extracts with a local model.
 
     The remote model sees the released text and the instruction. The extractor sees the raw
     document and the remote model's text; its calls leave no trace, log or cache entry. With a

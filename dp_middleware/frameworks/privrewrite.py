@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Generator, Sequence
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, Self
@@ -14,7 +14,7 @@ from dp_middleware.embedding import EmbeddingService, EmbeddingSpace
 from dp_middleware.embedding.arrays import Ids
 from dp_middleware.errors import ParameterError, RemoteError
 from dp_middleware.frameworks import _candidates, _prompts
-from dp_middleware.frameworks._candidates import CandidateEncoder, Listener, Progress, ProgressCount
+from dp_middleware.frameworks._candidates import CandidateEncoder
 from dp_middleware.frameworks._selection import (
     Selection,
     Sensitivity,
@@ -38,7 +38,7 @@ Fallback = Literal["abstain", "sanitized"]
 
 @dataclass(frozen=True, eq=False)
 class PrivRewrite:
-    """Sanitize a text, have k rewrites of that written, and privately choose one of them.
+    """Sanitizes a text, has k rewrites of that written, and privately chooses one of them.
 
     The chat model sees the sanitized text only. Candidates, their pruning and the fallback
     depend on that text and on public parameters; the private text is looked at twice: by the
@@ -62,10 +62,8 @@ class PrivRewrite:
         service: Sentence vectors for pruning; default an :class:`EmbeddingService`.
         epsilon_select: Nats per token occurrence for the choice; default the sanitizer's
             certified epsilon, which is the even split.
-        k: Candidates for a text. They are asked for with one call where the model's API has it
-            (openai clients, LangChain's ChatOpenAI); what does not come that way, and any other
-            model's, with one call each.
-        prompts: Public instructions that candidates are asked for with, in turns, one call each;
+        k: Candidates for a text, asked for with one call each.
+        prompts: Public instructions that candidates are asked for with, in turns;
             default the same for all. The paper's randomised prompting is one for each candidate:
             :func:`~dp_middleware.frameworks.rewriting_prompts`.
         prune_above: A candidate is dropped if (1 + cosine) / 2 with one kept before is larger;
@@ -149,12 +147,8 @@ class PrivRewrite:
         """The guarantee of every rewrite, per token occurrence. Computed at first use."""
         return self._compose(self.sanitizer.certificate)
 
-    def rewrite(self, text: str, *, progress: Listener | None = None) -> Release:
-        """A private rewrite of a text.
-
-        Args:
-            text: Private.
-            progress: Called with a :class:`Progress` at every step, on another thread.
+    def rewrite(self, text: str) -> Release:
+        """Makes a private rewrite of a text.
 
         Raises:
             ParameterError: The text has no tokens; nothing was charged or sent. Or ``service``
@@ -162,54 +156,26 @@ class PrivRewrite:
             BudgetExhausted: From the ledger; nothing was drawn or sent.
             RemoteError: Too few candidates, or none left; what was charged stays spent.
         """
-        return bridge.run(self.arewrite(text, progress=progress))
+        return bridge.run(self.arewrite(text))
 
-    async def arewrite(self, text: str, *, progress: Listener | None = None) -> Release:
-        """As :meth:`rewrite`, without blocking the event loop, on which ``progress`` is called."""
-        return (await self.arewrite_batch([text], progress=progress))[0]
+    async def arewrite(self, text: str) -> Release:
+        """Does as :meth:`rewrite`, without blocking the event loop."""
+        return (await self.arewrite_batch([text]))[0]
 
-    def rewrite_batch(
-        self, texts: Sequence[str], *, progress: Listener | None = None
-    ) -> list[Release]:
-        """Independent rewrites; all are charged before the first draw.
+    def rewrite_batch(self, texts: Sequence[str]) -> list[Release]:
+        """Makes independent rewrites; all are charged before the first draw.
 
         Raises:
             As :meth:`rewrite`, for the first text that fails; the others are given up.
         """
-        return bridge.run(self.arewrite_batch(texts, progress=progress))
+        return bridge.run(self.arewrite_batch(texts))
 
-    async def arewrite_batch(
-        self, texts: Sequence[str], *, progress: Listener | None = None
-    ) -> list[Release]:
-        """As :meth:`rewrite_batch`, without blocking the event loop."""
+    async def arewrite_batch(self, texts: Sequence[str]) -> list[Release]:
+        """Does as :meth:`rewrite_batch`, without blocking the event loop."""
         private, sanitized = await in_thread(self._sanitize, texts)
-        calls = self.k * len(sanitized)
-        totals = {"sanitized": len(sanitized), "answered": calls, "failed": calls}
-        count = ProgressCount(progress, totals | {"selected": len(sanitized)})
-        count.add("sanitized", len(sanitized))
         gate = asyncio.Semaphore(self.at_once)
         pairs = zip(private, sanitized, strict=True)
-        return await _candidates.all_of(self._choose(*pair, gate, count) for pair in pairs)
-
-    def events(self, text: str) -> Generator[Progress | Release, None, None]:
-        """As :meth:`rewrite`, giving every step and at last the release.
-
-        Closing it gives up the rewrite. Nothing is charged before the first step is asked for.
-        """
-        return bridge.iterate(self.aevents(text))
-
-    async def aevents(self, text: str) -> AsyncGenerator[Progress | Release, None]:
-        """As :meth:`events`, without blocking the event loop."""
-        steps: asyncio.Queue[Progress | None] = asyncio.Queue()
-        task = asyncio.create_task(self.arewrite(text, progress=steps.put_nowait))
-        task.add_done_callback(lambda _: steps.put_nowait(None))
-        try:
-            while (step := await steps.get()) is not None:
-                yield step
-            yield await task
-        finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+        return await _candidates.all_of(self._choose(*pair, gate) for pair in pairs)
 
     def _selection_of(self, epsilon: float) -> Selection:
         return Selection(epsilon=epsilon, alpha=self.alpha, sensitivity=self.sensitivity)
@@ -239,12 +205,10 @@ class PrivRewrite:
             return tokenize_with(self._reader.encode, draft.text)
         return draft.ids
 
-    async def _choose(
-        self, private: Ids, sanitized: Release, gate: asyncio.Semaphore, count: ProgressCount
-    ) -> Release:
+    async def _choose(self, private: Ids, sanitized: Release, gate: asyncio.Semaphore) -> Release:
         unit = sanitized.certificate.unit
         questions = _prompts.questions(sanitized.text, unit, self.k, self.prompts)
-        answers = await _candidates.answers(self.generator, questions, self.minimum, gate, count)
+        answers = await _candidates.answers(self.generator, questions, self.minimum, gate)
         candidates = await in_thread(self._prune, answers)
         if candidates:
             text = await in_thread(self._draw, private, candidates)
@@ -255,7 +219,6 @@ class PrivRewrite:
                 f"expected a candidate with tokens, got none in {len(answers)} answers; retry, "
                 'which is charged, or use fallback="sanitized"'
             )
-        count.add("selected")
         return replace(sanitized, text=text)
 
     def _prune(self, answers: list[str]) -> list[str]:
@@ -282,6 +245,6 @@ class PrivRewrite:
 
 @dataclass(frozen=True, eq=False)
 class PrivRewriteNaive(PrivRewrite):
-    """PrivRewrite that chooses with sensitivity 1, whatever the length: the paper's baseline."""
+    """Chooses with sensitivity 1, whatever the length: the paper's baseline."""
 
     sensitivity: Sensitivity = "naive"

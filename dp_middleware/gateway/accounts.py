@@ -26,20 +26,20 @@ async def release(call: Call) -> Response:
 
 
 async def budget(call: Call) -> Response:
-    """``/v1/dp/budget``: what the client's subject has spent, and may spend."""
+    """``/v1/dp/budget``: what the client's subject was charged, and may be."""
     return JSONResponse(await asyncio.to_thread(budget_of, call.gateway, call.client))
 
 
 def budget_of(gateway: Gateway, client: Client) -> dict[str, Any]:
     """Without a ledger nothing is charged and nothing limited."""
     if gateway.ledger is None:
-        return {"object": "dp.budget", "unit": "nats", "charged": False}
+        return {"object": "dp.budget", "unit": "nats", "limited": False}
     account = gateway.ledger.account(client.subject)
     return {
         "object": "dp.budget",
         "unit": "nats",
-        "charged": True,
-        "spent": json_number(account.spent),
+        "limited": True,
+        "charged": json_number(account.spent),
         "remaining": json_number(account.remaining),
         "window_seconds": gateway.ledger.window,
     }

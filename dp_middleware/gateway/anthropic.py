@@ -10,7 +10,7 @@ from typing import Any
 from starlette.responses import JSONResponse, Response
 
 from dp_middleware.conversation.messages import Message
-from dp_middleware.gateway import fields
+from dp_middleware.gateway import declared, fields
 from dp_middleware.gateway.anthropic_answers import MessageStream, said_in, shown_message
 from dp_middleware.gateway.failures import garbage, read
 from dp_middleware.gateway.fields import Check, flag, number, one_of, record, refuse, text, whole
@@ -145,10 +145,10 @@ def _request(policy: Policy, models: tuple[str, ...], required: tuple[str, ...])
             "top_k": whole(0, 1_000_000),
             "service_tier": one_of("auto", "standard_only"),
             "thinking": record(thinking, ("type",)),
-            "stop_sequences": fields.declared(
+            "stop_sequences": declared.declared(
                 policy.stop == "public", fields.many(text, least=0), "stop"
             ),
-            "tools": fields.declared(policy.tools == "public", tools, "tools"),
+            "tools": declared.declared(policy.tools == "public", tools, "tools"),
             "tool_choice": record(
                 {
                     "type": one_of("auto", "any", "tool", "none"),
@@ -179,7 +179,7 @@ _USER = record(
     {"role": text, "content": fields.parts_of({"text": _TEXT, "tool_result": _RESULT})},
     ("role", "content"),
 )
-_CALL = {"type": text, "id": text, "name": text, "input": fields.json_object}
+_CALL = {"type": text, "id": text, "name": text, "input": declared.json_object}
 _SAID = {
     "text": record({"type": text, "text": text, "citations": fields.anything}, ("text",)),
     "tool_use": record({**_CALL, "caller": fields.anything}, ("id", "name", "input")),
@@ -192,7 +192,7 @@ _TOOL = record(
         "type": one_of("custom"),
         "name": text,
         "description": text,
-        "input_schema": fields.json_object,
+        "input_schema": declared.json_object,
         "cache_control": _CACHE,
         "strict": flag,
     },

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 import os
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -17,33 +15,28 @@ with needs("gateway"):
     from starlette.requests import Request
     from starlette.responses import JSONResponse, Response
     from starlette.routing import BaseRoute, Route
-    from starlette.types import ASGIApp, Receive, Scope, Send
+    from starlette.types import ASGIApp
 
 from dp_middleware.gateway import anthropic
 from dp_middleware.gateway.accounts import budget, model, models, release
-from dp_middleware.gateway.anthropic_answers import spelled
 from dp_middleware.gateway.chat import chat
-from dp_middleware.gateway.failures import NO_RETRY, Failure, failure_of
+from dp_middleware.gateway.failures import Failure
 from dp_middleware.gateway.guardrail import guardrail
 from dp_middleware.gateway.playground import gateway_routes
 from dp_middleware.gateway.releasing import Releases, releases_of
 from dp_middleware.gateway.responses import responses
-from dp_middleware.gateway.service import Call, Gateway
+from dp_middleware.gateway.service import Door, Gateway, Handler, Quiet
 from dp_middleware.gateway.settings import GUARDRAIL, Settings
 from dp_middleware.gateway.texts import completions, embeddings
 
 CONFIG = "DP_GATEWAY_CONFIG"
 """Names the variable that tells workers their file."""
 
-_log = logging.getLogger("dp_middleware.gateway")
-_CHARGED_AGAIN = ("/v1/completions", "/v1/embeddings")  # where a client tries again
 _LOOPBACK = ("127.0.0.1", "::1")
-
-Handler = Callable[[Call], Awaitable[Response]]
 
 
 def create_app(settings: Settings, *, releases: Releases = releases_of) -> ASGIApp:
-    """The gateway as an ASGI application.
+    """Makes the gateway as an ASGI application.
 
     Args:
         settings: The operator's.
@@ -70,7 +63,7 @@ def create_app(settings: Settings, *, releases: Releases = releases_of) -> ASGIA
     )
     app.router.redirect_slashes = False  # a redirect would repeat the query
     app.state.gateway = gateway
-    return _Quiet(app)
+    return Quiet(app)
 
 
 def from_environment() -> ASGIApp:
@@ -95,7 +88,7 @@ def _routes(gateway: Gateway) -> list[BaseRoute]:
         Route("/metrics", _metrics, methods=["GET"]),
     ]
     for path, method, handler in _table():
-        routes.append(Route(path, _Door(gateway, path, method, handler), methods=[method]))
+        routes.append(Route(path, Door(gateway, path, method, handler), methods=[method]))
     if gateway.settings.playground:
         routes += gateway_routes(gateway)
     return routes
@@ -115,63 +108,6 @@ def _table() -> list[tuple[str, str, Handler]]:
         ("/v1/dp/budget", "GET", budget),
         ("/v1/dp/releases/{id}", "GET", release),
     ]
-
-
-class _Door:
-    """Lets a client in, and out: with an answer, or a failure without text.
-
-    The key is looked at before the body is read.
-    """
-
-    def __init__(self, gateway: Gateway, path: str, method: str, handler: Handler) -> None:
-        self._gateway, self._path, self._method, self._handler = gateway, path, method, handler
-        self._policy = gateway.settings.policy(path)
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers a request."""
-        measures, started = self._gateway.measures, time.perf_counter()
-        response: Response | None = None
-        with measures.inside.track_inprogress():
-            try:
-                with self._gateway.gate:
-                    call = await self._gateway.let_in(Request(scope, receive), self._policy)
-                    response = await self._handler(call)
-                    await response(scope, receive, send)
-            except Exception as error:
-                if response is None or not getattr(response, "begun", True):
-                    response = self._failed(error)
-                    await response(scope, receive, send)
-        seconds, status = time.perf_counter() - started, response.status_code
-        measures.requests.labels(self._path, str(status)).inc()
-        measures.seconds.labels(self._path).observe(seconds)
-        _log.info("%s %s %d %.0f ms", self._method, self._path, status, 1000 * seconds)
-
-    def _failed(self, error: Exception) -> Response:
-        failure = failure_of(error)
-        if failure.status >= 500:
-            what = (self._method, self._path, failure.code, type(error).__name__)
-            _log.error("%s %s failed: %s (%s)", *what)
-        if self._path in _CHARGED_AGAIN and failure.code.startswith("upstream"):
-            failure.headers.update(NO_RETRY)
-        speaks_anthropic = self._path.startswith("/v1/messages")
-        return failure.response(spelled(failure) if speaks_anthropic else None)
-
-
-class _Quiet:
-    """Logs nothing but the type of what goes wrong outside of all doors."""
-
-    def __init__(self, app: Starlette) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers a request."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        try:
-            await self._app(scope, receive, send)
-        except Exception as error:
-            _log.error("failed with %s", type(error).__name__)
 
 
 async def _healthz(_: Request) -> Response:

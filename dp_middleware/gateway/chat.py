@@ -11,7 +11,7 @@ from starlette.responses import JSONResponse, Response
 from dp_middleware.conversation.exchange import Exchange, Reply
 from dp_middleware.conversation.messages import Message, Role, ToolCall
 from dp_middleware.errors import DPMiddlewareError
-from dp_middleware.gateway import fields
+from dp_middleware.gateway import declared, fields
 from dp_middleware.gateway.answers import extracted, shown_chat
 from dp_middleware.gateway.failures import LACKING, Failure, garbage
 from dp_middleware.gateway.fields import Check, flag, one_of, record, refuse, text, whole
@@ -58,7 +58,7 @@ def plan_of(call: Call) -> Plan:
     messages = body.pop("messages")
     transcript = transcript_of(messages, public_system=call.policy.system == "public")
     if "tool_choice" in body:
-        fields.require_choice(body)
+        declared.require_choice(body)
     return Plan(
         transcript=transcript,
         conversation=named(call),
@@ -150,13 +150,7 @@ class ChatStream:
         before, choices = list[dict[str, Any]](), []
         try:
             for choice in event.get("choices") or ():
-                place = int(choice.get("index", 0))
-                if place not in self._replies:
-                    self._replies[place] = Reply(self._exchange)
-                    self._open.add(place)
-                if choice.get("finish_reason"):
-                    self._open.discard(place)
-                choices.append(self._shown(choice, place, before))
+                choices.append(self._shown(choice, int(choice.get("index", 0)), before))
         except DPMiddlewareError:
             raise
         except LACKING:
@@ -168,7 +162,7 @@ class ChatStream:
         self, choice: dict[str, Any], place: int, before: list[dict[str, Any]]
     ) -> dict[str, Any]:
         """One choice of an event; what was held back stands before its end."""
-        reply, delta = self._replies[place], dict(choice.get("delta") or {})
+        reply, delta = self._reply(choice, place), dict(choice.get("delta") or {})
         for name in ("content", "refusal"):
             if isinstance(piece := delta.get(name), str):
                 delta[name] = reply.text(piece, name)
@@ -179,6 +173,15 @@ class ChatStream:
             before += [held, {**held, "delta": rest}]
             delta = {}
         return {**choice, "delta": delta}
+
+    def _reply(self, choice: dict[str, Any], place: int) -> Reply:
+        """The answer at a place, from its first event on."""
+        if place not in self._replies:
+            self._replies[place] = Reply(self._exchange)
+            self._open.add(place)
+        if choice.get("finish_reason"):
+            self._open.discard(place)
+        return self._replies[place]
 
     def complete(self) -> bool:
         """Tells whether all answers that began have ended."""
@@ -235,10 +238,10 @@ def _request(policy: Policy, models: tuple[str, ...]) -> Check:
             "verbosity": one_of("low", "medium", "high"),
             "service_tier": one_of("auto", "default", "flex", "priority"),
             "store": flag,
-            "stop": fields.stop(policy),
-            "response_format": fields.response_format(policy),
-            "tools": fields.tools_of(policy),
-            "tool_choice": fields.tool_choice(),
+            "stop": declared.stop(policy),
+            "response_format": declared.response_format(policy),
+            "tools": declared.tools_of(policy),
+            "tool_choice": declared.tool_choice(),
         },
         ("model", "messages"),
     )

@@ -1,18 +1,22 @@
-"""What a field of a request may be: an allow-list. A refusal names the place, never a value."""
+"""What a request may hold: an allow-list. A refusal names the place, never a value."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from dp_middleware.gateway.failures import Failure
-from dp_middleware.gateway.settings import Policy
+from starlette.requests import ClientDisconnect, Request
+
+from dp_middleware.gateway.failures import Failure, not_json
+from dp_middleware.gateway.settings import Limits
 
 Check = Callable[[Any, str], Any]
 """The value, if it is what it should be in this place; else :class:`Failure`."""
 
-_MOST_TOOLS, _MOST_PARTS = 256, 2000
+_MOST_PARTS = 2000
+_DEEPEST = 50  # arrays and objects in each other
 
 FREE_TEXT = frozenset({
     "user", "metadata", "safety_identifier", "prompt_cache_key", "logit_bias", "name", "names",
@@ -21,6 +25,59 @@ FREE_TEXT = frozenset({
     "moderation",
 })  # fmt: skip
 """Fields of OpenAI's protocol that are refused; only these are called by name."""
+
+
+async def body_of(request: Request, limits: Limits) -> dict[str, Any]:
+    """Reads a request's JSON object.
+
+    Raises:
+        Failure: Too large, too slow, or not a JSON object.
+    """
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json":
+        raise Failure(415, "expected content-type application/json", "invalid_content_type")
+    if request.headers.get("content-encoding", "identity") != "identity":
+        raise Failure(415, "expected a body without content-encoding", "invalid_encoding")
+    most = limits.body_bytes
+    announced = request.headers.get("content-length", "0")
+    if not announced.isdecimal() or len(announced) > 20 or int(announced) > most:
+        raise _too_large(most)
+    data = bytearray()
+    try:
+        async with asyncio.timeout(limits.body_seconds):
+            async for piece in request.stream():
+                data += piece
+                if len(data) > most:
+                    raise _too_large(most)
+    except (TimeoutError, ClientDisconnect):
+        data.clear()
+        raise Failure(408, "the request's body took too long", "timeout") from None
+    return _object(bytes(data))
+
+
+def _too_large(most: int) -> Failure:
+    return Failure(413, f"expected a body of at most {most} bytes", "too_large")
+
+
+def _object(data: bytes) -> dict[str, Any]:
+    """Parses a body; leaves no trace of what it holds if it cannot be parsed."""
+    try:
+        value = json.loads(data.decode("utf-8"), parse_constant=not_json)
+        if isinstance(value, dict) and not _is_deep(value):
+            return value
+    except (ValueError, RecursionError):
+        value = None
+    raise Failure(400, "expected a JSON object in UTF-8, not nested deeply", "invalid_json")
+
+
+def _is_deep(value: Any) -> bool:
+    level = [value]
+    for _ in range(_DEEPEST + 1):
+        inner = [(v.values() if isinstance(v, dict) else v) for v in level]
+        level = [v for values in inner for v in values if isinstance(v, dict | list)]
+        if not level:
+            return False
+    return True
 
 
 def refuse(where: str, expected: str) -> Failure:
@@ -154,23 +211,6 @@ SAMPLING: dict[str, Check] = {
 """Fields that chats and completions have in common."""
 
 
-def declared(is_public: bool, check: Check, option: str) -> Check:
-    """A value that the operator has declared public; refused where that was not done."""
-
-    def check_declared(value: Any, where: str) -> Any:
-        if is_public:
-            return check(value, where)
-        raise Failure(
-            400,
-            f"{where} goes out as it is and was not declared public; the operator allows it "
-            f'with {option} = "public" in the policy',
-            "not_declared_public",
-            param=where,
-        )
-
-    return check_declared
-
-
 def anything(value: Any, _: str) -> Any:
     """Whatever it is; for what was declared public."""
     return value
@@ -184,77 +224,3 @@ def _unknown(key: str, where: str) -> Failure:
     place = where or "the request"
     message = f"{place}: expected fields that this gateway knows, got another"
     return Failure(400, message, "unknown_field", param=where or None)
-
-
-def tools_of(policy: Policy, *, flat: bool = False) -> Check:
-    """Definitions of functions, where they were declared public; flat in the Responses API."""
-    is_function = {"type": one_of("function")}
-    tool = record({**is_function, **_FUNCTION}, ("type", "name"))
-    if not flat:
-        tool = record(
-            {**is_function, "function": record(_FUNCTION, ("name",))}, ("type", "function")
-        )
-    tools = many(tool, least=0, most=_MOST_TOOLS)
-    return declared(policy.tools == "public", tools, "tools")
-
-
-def response_format(policy: Policy, *, flat: bool = False) -> Check:
-    """Words are public anyway, a schema where that was declared; flat in the Responses API."""
-    form = record({**_IS_SCHEMA, **_FORM}, ("type", "name"))
-    if not flat:
-        form = record({**_IS_SCHEMA, "json_schema": record(_FORM, ("name",))}, ("json_schema",))
-    schema = declared(policy.response_format == "public", form, "response_format")
-
-    def check(value: Any, where: str) -> Any:
-        if isinstance(value, dict) and value.get("type") == "json_schema":
-            return schema(value, where)
-        return _PLAIN_FORMAT(value, where)
-
-    return check
-
-
-def json_object(value: Any, where: str) -> Any:
-    """An object of JSON that can be spelled again."""
-    if not isinstance(value, dict):
-        raise refuse(where, "an object")
-    try:
-        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
-    except (ValueError, RecursionError):
-        value = None
-    if value is None:
-        raise refuse(where, "an object of texts without lone surrogates, finite numbers")
-    return value
-
-
-def stop(policy: Policy) -> Check:
-    """One sequence or several, where they were declared public."""
-    return declared(policy.stop == "public", either(str, text, many(text, most=4)), "stop")
-
-
-def tool_choice(*, flat: bool = False) -> Check:
-    """A word, or the name of a tool of this request; flat in the Responses API."""
-    own = record({"type": one_of("function"), "name": text}, ("type", "name"))
-    if not flat:
-        own = record(
-            {"type": one_of("function"), "function": record({"name": text}, ("name",))},
-            ("type", "function"),
-        )
-    return either(dict, own, one_of("none", "auto", "required"))
-
-
-def require_choice(body: Mapping[str, Any]) -> None:
-    """Checks that a tool is chosen by a name that was declared public with it.
-
-    Raises:
-        Failure: By another.
-    """
-    choice = body.get("tool_choice")
-    names = {tool.get("function", tool)["name"] for tool in body.get("tools", ())}
-    if isinstance(choice, dict) and choice.get("function", choice)["name"] not in names:
-        raise refuse("tool_choice", "a tool of this request")
-
-
-_FUNCTION = {"name": text, "description": text, "parameters": json_object, "strict": flag}
-_PLAIN_FORMAT = record({"type": one_of("text", "json_object")}, ("type",))
-_IS_SCHEMA = {"type": one_of("json_schema")}
-_FORM = {"name": text, "description": text, "schema": json_object, "strict": flag}

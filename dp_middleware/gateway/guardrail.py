@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from typing import Any
 from uuid import uuid4
@@ -56,8 +55,8 @@ def _answered(call: Call) -> dict[str, Any]:
     receipt = exchange.receipt
     if [*map(_said, released.get("tool_calls", ()))] != [*map(_said, given.get("tool_calls", ()))]:
         raise ParameterError("expected calls of tools as the remote model made them")
-    nats = math.fsum(certificate.epsilon for certificate in receipt.charged)
-    count_releases(call.gateway, len(receipt.charged), nats, time.perf_counter() - started)
+    seconds = time.perf_counter() - started
+    count_releases(call.gateway, len(receipt.charged), receipt.nats, seconds)
     return {"action": "GUARDRAIL_INTERVENED", "texts": released["texts"]}
 
 

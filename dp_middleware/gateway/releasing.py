@@ -34,7 +34,8 @@ def releases_of(policy: Policy, ledger: Ledger | None, subject: str) -> Any:
         sanitizer = dp.sanitizer(policy.epsilon, policy.mechanism, **terms)
     if policy.mode == "sanitizer":
         return sanitizer
-    terms |= {"kinds": policy.kinds or None, "rest": policy.rest, "on_empty": policy.on_empty}
+    terms |= {name: getattr(policy, name) for name in ("on_empty", "on_language", "rest")}
+    terms["kinds"] = policy.kinds or None
     return dp.Pseudonyms(sanitizer=sanitizer, **terms)
 
 

@@ -11,7 +11,7 @@ from starlette.responses import JSONResponse, Response
 
 from dp_middleware.conversation.messages import Message
 from dp_middleware.errors import EventRefused
-from dp_middleware.gateway import fields
+from dp_middleware.gateway import declared, fields
 from dp_middleware.gateway.failures import Failure
 from dp_middleware.gateway.fields import Check, flag, number, one_of, record, text, whole
 from dp_middleware.gateway.response_answers import ResponseShower, ResponseStream, call_event
@@ -54,7 +54,7 @@ def plan_of(call: Call) -> Plan:
     items, instructions = given.pop("input"), given.pop("instructions", None)
     transcript = transcript_of(items)
     before = given.pop("previous_response_id", None)
-    fields.require_choice(given)
+    declared.require_choice(given)
     if before is not None:
         before = given["previous_response_id"] = _known(call, before)
         transcript = [_after(before, k, message, call) for k, message in enumerate(transcript)]
@@ -143,12 +143,12 @@ def _request(policy: Policy, models: tuple[str, ...]) -> Check:
             ),
             "text": record(
                 {
-                    "format": fields.response_format(policy, flat=True),
+                    "format": declared.response_format(policy, flat=True),
                     "verbosity": one_of("low", "medium", "high"),
                 }
             ),
-            "tools": fields.tools_of(policy, flat=True),
-            "tool_choice": fields.tool_choice(flat=True),
+            "tools": declared.tools_of(policy, flat=True),
+            "tool_choice": declared.tool_choice(flat=True),
         },
         ("model", "input"),
     )

@@ -1,4 +1,4 @@
-"""What all routes of a gateway share, and a call of one: who asks, and what one may take."""
+"""The door that all routes of a gateway have in common: who asks, and what one may take."""
 
 from __future__ import annotations
 
@@ -7,19 +7,23 @@ import base64
 import binascii
 import gc
 import hmac
-import json
+import logging
 import secrets
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 import dp_middleware as dp
+from dp_middleware.gateway.anthropic_answers import spelled
 from dp_middleware.gateway.extraction import Extraction
-from dp_middleware.gateway.failures import Failure, not_json
+from dp_middleware.gateway.failures import NO_RETRY, Failure, failure_of
+from dp_middleware.gateway.fields import body_of
 from dp_middleware.gateway.measures import Measures
 from dp_middleware.gateway.releasing import Pulse, Releases, Sessions, open_ledger
 from dp_middleware.gateway.settings import Client, Limits, Policy, Settings
@@ -31,7 +35,8 @@ _LONGEST = 2000  # characters of an id
 _KEY: Final = "dpk-"
 _LONGEST_KEY = 200  # characters of a key that are looked at
 _MINUTE = 60.0
-_DEEPEST = 50  # arrays and objects in each other
+_log = logging.getLogger("dp_middleware.gateway")
+_CHARGED_AGAIN = ("/v1/completions", "/v1/embeddings")  # where a client tries again
 
 
 def new_key() -> str:
@@ -40,10 +45,7 @@ def new_key() -> str:
 
 
 def hash_of(secret: str, key: str) -> str:
-    """Returns what the configuration holds of a key: HMAC-SHA256 under the secret, in hex.
-
-    A key is as random as the secret, so guessing it is no easier with a fast hash.
-    """
+    """Returns the HMAC-SHA256 in hex of a key, which is random: a fast hash helps no guessing."""
     return hmac.new(secret.encode(), b"client key " + key.encode(), "sha256").hexdigest()
 
 
@@ -74,7 +76,7 @@ class Gate:
     """Counts requests of one worker, and limits them."""
 
     def __init__(self, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
-        self._limits, self._clock = limits, clock
+        self.limits, self._clock = limits, clock
         self._inside = 0
         self._tokens: dict[str, tuple[float, float]] = {}  # what is left, and when
 
@@ -84,7 +86,7 @@ class Gate:
         Raises:
             Failure: Too many at once.
         """
-        if self._inside >= self._limits.concurrent:
+        if self._inside >= self.limits.concurrent:
             raise Failure(429, "too many requests at once", "rate_limit_exceeded", kind="requests")
         self._inside += 1
 
@@ -97,7 +99,7 @@ class Gate:
         Raises:
             Failure: Too many in a minute.
         """
-        most, now = float(self._limits.requests_per_minute), self._clock()
+        most, now = float(self.limits.requests_per_minute), self._clock()
         left, then = self._tokens.get(client, (most, now))
         left = min(most, left + (now - then) * most / _MINUTE)
         self._tokens[client] = (left - 1 if left >= 1 else left, now)
@@ -105,58 +107,6 @@ class Gate:
             wait = {"retry-after": str(int((1 - left) * _MINUTE / most) + 1)}
             message = "too many requests in a minute"
             raise Failure(429, message, "rate_limit_exceeded", kind="requests", headers=wait)
-
-    async def body(self, request: Request) -> dict[str, Any]:
-        """Reads a request's JSON object.
-
-        Raises:
-            Failure: Too large, too slow, or not a JSON object.
-        """
-        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if kind != "application/json":
-            raise Failure(415, "expected content-type application/json", "invalid_content_type")
-        if request.headers.get("content-encoding", "identity") != "identity":
-            raise Failure(415, "expected a body without content-encoding", "invalid_encoding")
-        most = self._limits.body_bytes
-        announced = request.headers.get("content-length", "0")
-        if not announced.isdecimal() or len(announced) > 20 or int(announced) > most:
-            raise _too_large(most)
-        data = bytearray()
-        try:
-            async with asyncio.timeout(self._limits.body_seconds):
-                async for piece in request.stream():
-                    data += piece
-                    if len(data) > most:
-                        raise _too_large(most)
-        except (TimeoutError, ClientDisconnect):
-            data.clear()
-            raise Failure(408, "the request's body took too long", "timeout") from None
-        return _object(bytes(data))
-
-
-def _too_large(most: int) -> Failure:
-    return Failure(413, f"expected a body of at most {most} bytes", "too_large")
-
-
-def _object(data: bytes) -> dict[str, Any]:
-    """Parses a body; leaves no trace of what it holds if it cannot be parsed."""
-    try:
-        value = json.loads(data.decode("utf-8"), parse_constant=not_json)
-        if isinstance(value, dict) and not _is_deep(value):
-            return value
-    except (ValueError, RecursionError):
-        value = None
-    raise Failure(400, "expected a JSON object in UTF-8, not nested deeply", "invalid_json")
-
-
-def _is_deep(value: Any) -> bool:
-    level = [value]
-    for _ in range(_DEEPEST + 1):
-        inner = [(v.values() if isinstance(v, dict) else v) for v in level]
-        level = [v for values in inner for v in values if isinstance(v, dict | list)]
-        if not level:
-            return False
-    return True
 
 
 class Gateway:
@@ -223,7 +173,8 @@ class Gateway:
         self.gate.count(client.id)
         if request.scope.get("query_string"):  # not request.url: Host has a part in that
             raise Failure(400, "expected no query behind the path", "unknown_field")
-        body = await self.gate.body(request) if request.method == "POST" else {}
+        sessions = self.sessions
+        body = await body_of(request, self.settings.limits) if request.method == "POST" else {}
         return Call(
             gateway=self,
             client=client,
@@ -231,8 +182,8 @@ class Gateway:
             body=body,
             policy_name=policy,
             policy=self.settings.policies[policy],
-            session=self.sessions.sessions[policy, client.id],
-            extraction=self.sessions.extractions.get(policy),
+            session=sessions.sessions[policy, client.id],
+            extraction=sessions.extractions.get(policy),
         )
 
     async def ready(self) -> bool:
@@ -288,3 +239,61 @@ class Call:
 
 
 _PREFIXES = {"release": "rel-", "response": "resp_"}
+Handler = Callable[[Call], Awaitable[Response]]
+
+
+class Door:
+    """Lets a client in, and out: with an answer, or a failure without text.
+
+    The key is looked at before the body is read.
+    """
+
+    def __init__(self, gateway: Gateway, path: str, method: str, handler: Handler) -> None:
+        self._gateway, self._path, self._method, self._handler = gateway, path, method, handler
+        self._policy = gateway.settings.policy(path)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers a request."""
+        measures, started = self._gateway.measures, time.perf_counter()
+        response: Response | None = None
+        with measures.inside.track_inprogress():
+            try:
+                with self._gateway.gate:
+                    call = await self._gateway.let_in(Request(scope, receive), self._policy)
+                    response = await self._handler(call)
+                    await response(scope, receive, send)
+            except Exception as error:
+                if response is None or not getattr(response, "begun", True):
+                    response = self._failed(error)
+                    await response(scope, receive, send)
+        seconds, status = time.perf_counter() - started, response.status_code
+        measures.requests.labels(self._path, str(status)).inc()
+        measures.seconds.labels(self._path).observe(seconds)
+        _log.info("%s %s %d %.0f ms", self._method, self._path, status, 1000 * seconds)
+
+    def _failed(self, error: Exception) -> Response:
+        failure = failure_of(error)
+        if failure.status >= 500:
+            what = (self._method, self._path, failure.code, type(error).__name__)
+            _log.error("%s %s failed: %s (%s)", *what)
+        if self._path in _CHARGED_AGAIN and failure.code.startswith("upstream"):
+            failure.headers.update(NO_RETRY)
+        speaks_anthropic = self._path.startswith("/v1/messages")
+        return failure.response(spelled(failure) if speaks_anthropic else None)
+
+
+class Quiet:
+    """Logs nothing but the type of what goes wrong outside of all doors."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers a request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        try:
+            await self._app(scope, receive, send)
+        except Exception as error:
+            _log.error("failed with %s", type(error).__name__)

@@ -62,6 +62,8 @@ class Policy(_Section):
         kinds: Which kinds get pseudonyms; empty: all that the detector knows.
         on_empty: What happens to a text in which no entity is found, in mode ``"pseudonyms"``:
             ``"raise"`` refuses it, ``"pass"`` sends it as it is.
+        on_language: What happens in mode ``"pseudonyms"`` to a text in a language whose names the
+            detector does not know: ``"refuse"``, ``"warn"`` or ``"pass"``.
         rest: ``"common"``, in mode ``"pseudonyms"``: of what gets no pseudonym only words of a
             public list go out, every other one as a label. Default: all of it.
         system: Whether system prompts are private (``"release"``) or ``"public"``, sent as is.
@@ -85,6 +87,7 @@ class Policy(_Section):
     mechanism: str = "nearest-response"
     kinds: tuple[str, ...] = ()
     on_empty: Literal["raise", "pass"] = "raise"
+    on_language: Literal["refuse", "warn", "pass"] = "refuse"
     rest: Literal["common"] | None = None
     system: Literal["release", "public"] = "release"
     tools: Literal["refuse", "public"] = "refuse"
@@ -167,7 +170,7 @@ class Limits(_Section):
 
 
 class Settings(BaseSettings):
-    """The configuration of a gateway. Frozen; its ``repr`` holds no secret.
+    """Configures a gateway. Frozen; its ``repr`` holds no secret.
 
     What is in the environment comes first: ``$DP_GATEWAY_LEDGER__URL`` for ``url`` in ``[ledger]``.
 

@@ -10,7 +10,7 @@ from starlette.responses import JSONResponse, Response
 
 from dp_middleware.conversation.exchange import Exchange
 from dp_middleware.conversation.messages import ONCE, Message
-from dp_middleware.gateway import fields
+from dp_middleware.gateway import declared, fields
 from dp_middleware.gateway.chat import ChatStream
 from dp_middleware.gateway.failures import garbage
 from dp_middleware.gateway.fields import Check, one_of, record, text, whole
@@ -87,7 +87,7 @@ class TextStream(ChatStream):
     def _shown(
         self, choice: dict[str, Any], place: int, before: list[dict[str, Any]]
     ) -> dict[str, Any]:
-        reply = self._replies[place]
+        reply = self._reply(choice, place)
         text = reply.text(choice.get("text") or "")
         rest = "" if place in self._open else reply.close("text")
         return {**choice, "text": text + rest}
@@ -111,7 +111,7 @@ def _completion(policy: Policy, models: tuple[str, ...]) -> Check:
             "stream_options": fields.STREAM_OPTIONS,
             "max_tokens": whole(0, 10_000_000),
             "logprobs": whole(0, 20),
-            "stop": fields.stop(policy),
+            "stop": declared.stop(policy),
         },
         ("model", "prompt"),
     )

@@ -18,7 +18,7 @@ from starlette.types import Receive, Scope, Send
 from dp_middleware.conversation.exchange import Exchange
 from dp_middleware.conversation.messages import Message, is_structured
 from dp_middleware.conversation.notebook import Unknown
-from dp_middleware.errors import DPMiddlewareError, guarded
+from dp_middleware.errors import DPMiddlewareError, without_text
 from dp_middleware.gateway.failures import Failure, failure_of
 from dp_middleware.gateway.service import Call, Gateway
 from dp_middleware.gateway.upstream import sse
@@ -130,6 +130,7 @@ def headers_of(call: Call, exchange: Exchange, seconds: float) -> dict[str, str]
     private = [r for r in exchange.releases if r.certificate.mechanism not in _PUBLIC]
     draws = len(exchange.receipt.charged)
     nats = math.fsum(certificate.epsilon for certificate in exchange.receipt.charged)
+    spent = math.fsum(release.spent for release in private)
     count_releases(call.gateway, draws, nats, seconds)
     account = {
         "policy": call.policy_name,
@@ -137,7 +138,8 @@ def headers_of(call: Call, exchange: Exchange, seconds: float) -> dict[str, str]
         "tokens": sum(release.tokens_total for release in private),
         "verbatim": sum(release.tokens_verbatim for release in private),
         "draws": draws,
-        "nats": nats if math.isfinite(nats) else "inf",
+        "spent": spent if math.isfinite(spent) else "inf",
+        "charged": nats if math.isfinite(nats) else "inf",
         "created": int(time.time()),
     }
     headers = {
@@ -148,6 +150,7 @@ def headers_of(call: Call, exchange: Exchange, seconds: float) -> dict[str, str]
         "x-dp-tokens": str(account["tokens"]),
         "x-dp-tokens-verbatim": str(account["verbatim"]),
         "x-dp-draws": str(draws),
+        "x-dp-spent-nats": f"{spent:.6g}",
         "x-dp-charged-nats": f"{nats:.6g}",
     }
     if call.gateway.ledger is not None:
@@ -188,7 +191,15 @@ async def in_thread(work: Callable[[], T], threads: Executor | None = None) -> T
     Raises:
         DPMiddlewareError: The library's as it is, of others the type only.
     """
-    return await asyncio.get_running_loop().run_in_executor(threads, guarded, work)
+
+    def textless() -> T:
+        try:
+            return work()
+        except Exception as error:
+            failure = without_text(error)
+        raise failure.with_traceback(None)
+
+    return await asyncio.get_running_loop().run_in_executor(threads, textless)
 
 
 class EventWriter(Protocol):
@@ -235,8 +246,8 @@ class EventStream(Response):
         Raises:
             Failure: The upstream did not begin; nothing was sent.
         """
-        writing = asyncio.create_task(self._write(send))
         leaving = asyncio.create_task(_until_gone(receive))
+        writing = asyncio.create_task(self._write(send))
         try:
             await asyncio.wait({writing, leaving}, return_when=asyncio.FIRST_COMPLETED)
         finally:

@@ -68,9 +68,8 @@ class _Answer(httpx.AsyncByteStream):
         self._stream, self._free = stream, free
         self._closed = False
 
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        async for piece in self._stream:
-            yield piece
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self._stream.__aiter__()
 
     async def aclose(self) -> None:
         if not self._closed:

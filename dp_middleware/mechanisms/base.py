@@ -35,7 +35,7 @@ At its default, where the law is that of before, a fingerprint leaves it out.
 
 @dataclass(frozen=True, kw_only=True)
 class Mechanism(ABC):
-    """A randomised map with a guarantee: a frozen dataclass of public parameters.
+    """Maps tokens at random, with a guarantee: a frozen dataclass of public parameters.
 
     Attributes:
         name: What the command line and :data:`dp_middleware.MECHANISMS` call it.
@@ -134,7 +134,7 @@ class Mechanism(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class ChannelMechanism(Mechanism):
-    """A mechanism whose output at a position depends on the token there and on nothing else.
+    """Releases at a position what depends on the token there and on nothing else.
 
     An author writes one method: :meth:`log_rows`, or :meth:`log_probs` by those who think in NumPy.
     The other one is made from it, for every class anew, so that what a subclass writes last is

@@ -152,7 +152,7 @@ FRAMEWORKS: dict[str, tuple[str, ...]] = {
 
 
 def citations(what: Any) -> str:
-    """BibTeX entries of what something is built on, separated by blank lines.
+    """Returns BibTeX entries of what something is built on, separated by blank lines.
 
     Args:
         what: A mechanism, ``InferDPT`` or ``PrivRewrite``: an object or its class. Cite the

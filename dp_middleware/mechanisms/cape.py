@@ -111,7 +111,7 @@ class _Bucketed(ContextualMechanism):
 
 @dataclass(frozen=True, kw_only=True)
 class Cape(_Bucketed):
-    """Draw one of the equal-width buckets of utility, then a token of it uniformly.
+    """Draws one of the equal-width buckets of utility, then a token of it uniformly.
 
     Reference:
         Wu et al. (2025), ICML. The Delta printed there (Eq. 11) is the range of the utilities of
@@ -166,7 +166,7 @@ class Cape(_Bucketed):
 
 @dataclass(frozen=True, kw_only=True)
 class CapeStrict(_Bucketed):
-    """Cape repaired: buckets of equal size, and a context of released tokens.
+    """Repairs Cape: buckets of equal size, and a context of released tokens.
 
     Reference:
         This library; after Wu et al. (2025), ICML.

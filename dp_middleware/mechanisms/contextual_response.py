@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,7 +22,7 @@ from dp_middleware.vocabulary.vocabulary import Vocabulary
 
 @dataclass(frozen=True, kw_only=True)
 class ContextualResponse(ContextualMechanism):
-    """Release the codeword nearest to x with weight e^epsilon, each other one with weight 1.
+    """Releases the codeword nearest to x with weight e^epsilon, each other with weight 1.
 
     The codebook of a position is what a public language model ranks highest after the tokens
     that were released before it, mixed with a public unigram. The nearest codeword is x itself
@@ -36,9 +35,7 @@ class ContextualResponse(ContextualMechanism):
     Guarantee:
         epsilon-DP per token, exactly. Given what was released so far, all tokens have the same M
         codewords and the normaliser e^epsilon + M - 1; later codebooks depend on releases only,
-        so a changed token is paid for once. The number of tokens is public. Among texts that are
-        released together these include the other texts' releases, by what rounding makes of
-        logits of a batch; of each text alone the law is the same.
+        so a changed token is paid for once. The number of tokens is public.
 
     Attributes:
         epsilon: Nats per token. Positive.
@@ -76,18 +73,6 @@ class ContextualResponse(ContextualMechanism):
     def context(self) -> Reads:
         """Always what was released: with raw text a token would be paid for again and again."""
         return "released"
-
-    @classmethod
-    def tuned(cls, space: EmbeddingSpace, *, epsilon: float, texts: Sequence[str]) -> Self:
-        """With the unigram of **public** texts: counts of tokens, and one more of each.
-
-        Raises:
-            ParameterError: One text instead of a sequence.
-        """
-        if isinstance(texts, str):
-            raise ParameterError("expected a sequence of public texts, got one string")
-        counts = 1.0 + frequencies.counts_in(space.vocabulary, texts)
-        return cls(epsilon=epsilon, unigram=tuple(counts.tolist()))
 
     def outputs(self, space: EmbeddingSpace, logits: ArrayLike) -> Ids:
         """The codebook, ascending."""

@@ -57,7 +57,7 @@ class _CandidateLists(ChannelMechanism):
 
 @dataclass(frozen=True, kw_only=True)
 class CusText(_CandidateLists):
-    """Release a token of x's public class, nearer ones more often.
+    """Releases a token of x's public class, nearer ones more often.
 
     The vocabulary is partitioned greedily: walk tokens in index order; the first unassigned one
     takes its ``candidates - 1`` nearest unassigned tokens into a class (ties by index).
@@ -110,7 +110,7 @@ class CusText(_CandidateLists):
 
 @dataclass(frozen=True, kw_only=True)
 class CusTextPlus(CusText):
-    """CusText that releases the tokens of a public list unchanged.
+    """Releases as CusText does, but the tokens of a public list unchanged.
 
     The classes are those of :class:`CusText`, made from all tokens: a kept token can be released
     for another member of its class, it just is never replaced itself.
@@ -168,7 +168,7 @@ class CusTextPlus(CusText):
 
 @dataclass(frozen=True, kw_only=True)
 class CusTextAggressive(_CandidateLists):
-    """Release one of x's K nearest tokens, nearer ones more often.
+    """Releases one of x's K nearest tokens, nearer ones more often.
 
     Reference:
         Chen et al. (2023), "aggressive" mapping; elsewhere called a fixed candidate list.
@@ -194,7 +194,7 @@ class CusTextAggressive(_CandidateLists):
 
 @dataclass(frozen=True, kw_only=True)
 class CusTextStrict(CusTextAggressive):
-    """CusTextAggressive repaired: tokens off the list have score 0 instead of probability 0.
+    """Repairs CusTextAggressive: tokens off the list have score 0 instead of probability 0.
 
     Reference:
         This library; zero-extension of Chen et al. (2023).

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_middleware import _validate
-from dp_middleware.embedding.service import apart
+from dp_middleware._waits import told
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms.kernels import pursuit, units
@@ -30,7 +30,7 @@ _MOST_ROUNDS = 64
 
 @dataclass(frozen=True, kw_only=True)
 class DocumentResponse(TextMechanism):
-    """Release the T public units that together come closest to a text, or any T units.
+    """Releases the T public units that together come closest to a text, or any T units.
 
     Of all M^T sequences of units in a public list, the one that a greedy pursuit finds for the
     encoder's vector of the text has the weight e^epsilon, all others have the weight 1.
@@ -127,14 +127,14 @@ class DocumentResponse(TextMechanism):
 
     def best(self, texts: Iterable[str], encoder: Encoder) -> list[int]:
         """For each text the place of its best sequence among all M^T. As private as the text."""
-        vectors, alone = _vectors(encoder, self.units), apart(encoder)
+        vectors = _vectors(encoder, self.units)
 
         def encode(some: Sequence[Sequence[int]]) -> NDArray[np.float32]:
-            return alone([self._join(numbers) for numbers in some])
+            return encoder.encode([self._join(numbers) for numbers in some])
 
         places = []
         for text in texts:
-            (target,) = alone([text.encode("utf-8", "replace").decode()])
+            (target,) = encoder.encode([text.encode("utf-8", "replace").decode()])
             target = np.nan_to_num(np.asarray(target, np.float32), posinf=0.0, neginf=0.0)
             found = pursuit.best_units(target, self.rounds, vectors, encode, self.shortlist)
             places.append(self._place(found))
@@ -162,4 +162,5 @@ class DocumentResponse(TextMechanism):
 @lru_cache(maxsize=4)
 def _vectors(encoder: Encoder, units: tuple[str, ...]) -> NDArray[np.float32]:
     """Of the units, (M, d); the encoder keeps them on disk."""
-    return encoder.space(Vocabulary(units), "encoded").vectors.astype(np.float32)
+    with told(f"encoding the codebook of {len(units):,} units, once for this computer"):
+        return encoder.space(Vocabulary(units), "encoded").vectors.astype(np.float32)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial
 from itertools import accumulate, pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -14,11 +14,10 @@ from dp_middleware.contexts import Context
 from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.embedding.service import EmbeddingService
 from dp_middleware.embedding.space import BLOCK, EmbeddingSpace
-from dp_middleware.errors import ParameterError
-from dp_middleware.mechanisms import landmarks, lockstep
+from dp_middleware.errors import ParameterError, withheld
+from dp_middleware.mechanisms import landmarks
 from dp_middleware.mechanisms.base import ChannelMechanism, Mechanism, rows_of
 from dp_middleware.mechanisms.keys import key_in_memory
-from dp_middleware.mechanisms.lockstep import FRESH, asked
 from dp_middleware.mechanisms.near_lists import near_rows
 from dp_middleware.mechanisms.text_mechanisms import (
     ContextualMechanism,
@@ -29,6 +28,11 @@ from dp_middleware.mechanisms.text_mechanisms import (
 from dp_middleware.sampling import sampler
 from dp_middleware.sampling.near_rows import NearRows
 from dp_middleware.vocabulary.vocabulary import UNKNOWN
+
+T = TypeVar("T")
+
+FRESH = -1
+"""In a text's releases: what is to be drawn here is not yet known."""
 
 _ROWS = 8 * BLOCK  # of logits held at a time
 
@@ -187,12 +191,21 @@ class _FromContext(Drawer):
         entropy: sampler.Entropy,
         releases: Sequence[Ids] | None = None,
     ) -> list[Ids]:
-        around = _or_fresh(texts, releases)
-        if self._mechanism.context == "raw":
-            pairs = zip(texts, around, strict=True)
-            return [self._from_raw(ids, public, entropy) for ids, public in pairs]
-        start = partial(self._context.start_among, self._space)
-        return lockstep.released(texts, around, start, partial(self._draw_rows, entropy))
+        draw = self._from_raw if self._mechanism.context == "raw" else self._from_released
+        pairs = zip(texts, _or_fresh(texts, releases), strict=True)
+        return [draw(ids, public, entropy) for ids, public in pairs]
+
+    def _from_released(self, ids: Ids, public: Ids, entropy: sampler.Entropy) -> Ids:
+        """Position by position, each after what was released before it."""
+        stream = asked(partial(self._context.start_among, self._space, public))
+        private, drawn = iter(ids), []
+        for number in public.tolist():
+            if number == FRESH:
+                token, row = np.array([next(private)]), asked(stream.logits)
+                number = int(self._draw_rows(entropy, token, row)[0])
+                drawn.append(number)
+            asked(partial(stream.append, number))
+        return np.array(drawn, dtype=np.int64)
 
     def _from_raw(self, ids: Ids, public: Ids, entropy: sampler.Entropy) -> Ids:
         released = np.empty(len(ids), dtype=np.int64)
@@ -225,6 +238,12 @@ class _FromContext(Drawer):
             rows[place, slice(None) if outputs is None else outputs] = -np.log(count)
         drawn = [table.draw(1, entropy)[0] for table in sampler.tables(rows)]
         return np.array(drawn, dtype=np.int64)
+
+
+def asked(question: Callable[[], T], whom: str = "context") -> T:
+    """What a model of the caller's answers; its own exceptions may quote a text, and stay here."""
+    with withheld(f"the {whom} failed with {{}}"):
+        return question()
 
 
 def _or_fresh(texts: Sequence[Ids], releases: Sequence[Ids] | None) -> list[Ids]:

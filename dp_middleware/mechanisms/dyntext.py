@@ -21,7 +21,7 @@ _CELLS = 1 << 20  # (rows, K, K) numbers at a time
 
 @dataclass(frozen=True, kw_only=True)
 class DynText(ChannelMechanism):
-    """Release one of the k nearest tokens, k from the token's noisy density.
+    """Releases one of the k nearest tokens, k from the token's noisy density.
 
     f(t) counts the tokens within gamma, the mean distance of the K-th nearest (the token itself
     is the first). Gaussian noise of the "smooth" scale S(t) sqrt(2 ln(1.25/delta)) /
@@ -113,7 +113,7 @@ class DynText(ChannelMechanism):
 
 @dataclass(frozen=True, kw_only=True)
 class DynTextStrict(DynText):
-    """DynText repaired: tokens off the list have score 0 instead of probability 0.
+    """Repairs DynText: tokens off the list have score 0 instead of probability 0.
 
     Reference:
         This library; zero-extension of Zhang et al. (2025).

@@ -17,7 +17,7 @@ from dp_middleware.sampling.sampler import Entropy
 
 @dataclass(frozen=True, kw_only=True)
 class MetricNoise(NoiseMechanism):
-    """Release the token nearest to x's vector plus noise of density exp(-eta ||z||).
+    """Releases the token nearest to x's vector plus noise of density exp(-eta ||z||).
 
     Reference:
         Feyisetan et al. (2020), WSDM; also called FBDD, MLDP, NOISE, WordPerturb.

@@ -23,7 +23,7 @@ Nearness = Literal["distance", "centred_cosine"]
 
 @dataclass(frozen=True, kw_only=True)
 class NearestResponse(ChannelMechanism):
-    """Release one of the k codewords nearest to x with weight e^epsilon, another with weight 1.
+    """Releases one of the k codewords nearest to x with weight e^epsilon, another with weight 1.
 
     Reference:
         This library; a staircase mechanism in the sense of Kairouz, Oh and Viswanath (2014), of

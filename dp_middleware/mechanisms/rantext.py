@@ -36,7 +36,7 @@ def noise_epsilon(epsilon: float) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class RanText(ChannelMechanism):
-    """Draw a radius r, then release a token nearer than r with score 1 - d/r.
+    """Draws a radius r, then releases a token nearer than r with score 1 - d/r.
 
     r = ||Y||, Y_i Laplace with scale noise_range[i] / noise_epsilon(epsilon). The radius does not
     depend on the token, so the row is an integral over r. Against the two-step draw, probabilities
@@ -140,7 +140,7 @@ class RanText(ChannelMechanism):
 
 @dataclass(frozen=True, kw_only=True)
 class RanTextStrict(RanText):
-    """RanText repaired: the score is max(0, 1 - d/r) over all tokens.
+    """Repairs RanText: the score is max(0, 1 - d/r) over all tokens.
 
     Reference:
         This library; zero-extension of Tong et al. (2023).

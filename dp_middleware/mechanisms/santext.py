@@ -22,7 +22,7 @@ from dp_middleware.vocabulary.words import word_numbers
 
 @dataclass(frozen=True, kw_only=True)
 class SanText(ScoredMechanism):
-    """Release y for x with probability proportional to exp(-epsilon/2 * d(x, y)).
+    """Releases y for x with probability proportional to exp(-epsilon/2 * d(x, y)).
 
     Reference:
         Yue et al. (2021), Findings of ACL, Algorithm 1.
@@ -51,7 +51,7 @@ class SanText(ScoredMechanism):
 
 @dataclass(frozen=True, kw_only=True)
 class SanTextPlus(ChannelMechanism):
-    """SanText on sensitive tokens; a non-sensitive token often stays as it is.
+    """Applies SanText to sensitive tokens; a non-sensitive token often stays as it is.
 
     A sensitive token draws from the sensitive set V_S with weights exp(-epsilon/2 * d). A
     non-sensitive one stays itself with probability ``keep``, else draws from V_S the same way.

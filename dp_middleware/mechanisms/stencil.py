@@ -27,7 +27,7 @@ from dp_middleware.sampling.sampler import Entropy
 
 @dataclass(frozen=True, kw_only=True)
 class Stencil(NoiseMechanism):
-    """Release the token nearest to the weighted mean of the vectors around, never x itself.
+    """Releases the token nearest to the weighted mean of the vectors around, never x itself.
 
     Weights exp(-(o - c)^2 / (2 sigma^2)) by the offset o, over the offsets that the text has.
     A window of odd length has offsets -(L-1)/2 .. (L-1)/2 and c = 0, one of even length
@@ -91,7 +91,7 @@ class Stencil(NoiseMechanism):
 
 @dataclass(frozen=True, kw_only=True)
 class DChiStencil(NoiseMechanism):
-    """Release the token nearest to the window's mean plus noise of density exp(-eta ||z||).
+    """Releases the token nearest to the window's mean plus noise of density exp(-eta ||z||).
 
     The mean of :class:`Stencil`. Here x itself may be released: left out, it would be an output
     possible for every token but itself, and the loss infinite.

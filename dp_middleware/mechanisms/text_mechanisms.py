@@ -22,7 +22,7 @@ Reads = Literal["raw", "released"]
 
 @dataclass(frozen=True, kw_only=True)
 class ContextualMechanism(Mechanism):
-    """A mechanism whose law at a position also depends on logits made from other positions.
+    """Releases at a position by a law that also depends on logits made from other positions.
 
     Attributes:
         epsilon: Nats per position. Positive.
@@ -81,7 +81,7 @@ class ContextualMechanism(Mechanism):
 
 @dataclass(frozen=True, kw_only=True)
 class NoiseMechanism(Mechanism):
-    """A mechanism that adds noise to vectors and releases the nearest tokens."""
+    """Adds noise to vectors and releases the nearest tokens."""
 
     notion: ClassVar[Notion] = "metric"
 

@@ -15,7 +15,7 @@ Score = Literal["clipped_cosine", "shifted_cosine"]
 
 @dataclass(frozen=True, kw_only=True)
 class TokenExponential(ScoredMechanism):
-    """Release y for x with probability proportional to exp(epsilon/2 * u(x, y)).
+    """Releases y for x with probability proportional to exp(epsilon/2 * u(x, y)).
 
     u = max(0, cos) for ``"clipped_cosine"``, (1 + cos)/2 for ``"shifted_cosine"``.
 

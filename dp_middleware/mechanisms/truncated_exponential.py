@@ -15,7 +15,7 @@ from dp_middleware.mechanisms.scored import ScoredMechanism
 
 @dataclass(frozen=True, kw_only=True)
 class TruncatedExponential(ScoredMechanism):
-    """Release y for x with probability proportional to exp(-epsilon/2 * min(d(x, y), threshold)).
+    """Releases y for x with probability proportional to exp(-epsilon/2 min(d(x, y), threshold)).
 
     The paper draws among the tokens within the threshold, scored -d, and one element "outside",
     scored -threshold + 2/epsilon * ln(number outside), then uniformly outside. That element's

@@ -24,7 +24,7 @@ _SIZES = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 
 @dataclass(frozen=True, kw_only=True)
 class VectorResponse(Mechanism):
-    """Release a direction of the cap around x's with probability p, else one of the whole sphere.
+    """Releases a direction of the cap around x's with probability p, else one of the sphere.
 
     x is the direction of a text's vector less a public mean, in the first k of some public
     principal components; k and the cap are those of the largest expected cosine. What is drawn is

@@ -23,7 +23,7 @@ from dp_middleware.vocabulary.classes import token_classes
 
 @dataclass(frozen=True, kw_only=True)
 class WithinClasses(ChannelMechanism):
-    """Release y for x as the inner mechanism does, given that y is of x's public class.
+    """Releases y for x as the inner mechanism does, given that y is of x's public class.
 
     P(y | x) is proportional to P_inner(y | x) where class(y) = class(x), and 0 elsewhere. If the
     inner mechanism reaches nothing of the class from x, the release is uniform over the class: if

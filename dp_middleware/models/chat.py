@@ -49,15 +49,6 @@ class ChatModel:
         _check(messages)
         return self._answered(await self._aguarded(self.adapter.aask(messages)))
 
-    async def amany(self, messages: Messages, count: int) -> list[str] | None:
-        """Asks for several answers in one call, without blocking the event loop.
-
-        As many as came, which may be fewer or more, blank ones as empty texts; ``None`` if the
-        model has no such call, and then nothing was sent.
-        """
-        _check(messages)
-        return await self._aguarded(self.adapter.amany(messages, count))
-
     def stream(self, messages: Messages) -> Generator[str, None, None]:
         """The answer in pieces, as the model writes it."""
         _check(messages)
@@ -108,7 +99,7 @@ class ChatModel:
 
 
 def chat_model(x: Any, model: str | None = None, *, local: bool = False) -> ChatModel:
-    """A chat model from what you have.
+    """Makes a chat model of what you have.
 
     Args:
         x: A LangChain chat model, a LlamaIndex LLM, an ``openai.OpenAI`` or ``AsyncOpenAI``

@@ -3,36 +3,27 @@
 from __future__ import annotations
 
 import os
-from functools import cached_property
-from threading import Lock
 from typing import Any
 from urllib.parse import urlsplit
 
-from dp_middleware.errors import ParameterError, library, needs
-from dp_middleware.models.adapters.base import Adapter, AdapterError, Messages
+from dp_middleware.errors import ParameterError, library
 from dp_middleware.models.chat import ChatModel, chat_model
-from dp_middleware.models.trust import IN_PROCESS
 
 _OLLAMA_PORT = 11434
 _EVERYWHERE = ("0.0.0.0", "::")  # where a server listens; from here it is this computer
-_TEMPERATURE = 0.75  # the paper of PrivRewrite
 _NO_KEY = "none"  # servers of one's own ask for no key, but the client insists on one
 
 
-def open_model(spec: str, *, private: bool, varied: bool = False) -> ChatModel:
-    """A chat model from a specification.
+def open_model(spec: str, *, private: bool) -> ChatModel:
+    """Makes a chat model from a specification.
 
     Args:
-        spec: ``openai:MODEL[@BASE_URL]``, ``ollama:MODEL`` or ``hf:NAME_OR_PATH``. The first
-            reads ``OPENAI_BASE_URL`` if no URL is given, and ``OPENAI_API_KEY``, which is sent to
-            no other URL; with a URL the key is optional. The second is :func:`ollama`. The third
-            is loaded with transformers, in process, at first use.
+        spec: ``openai:MODEL[@BASE_URL]`` or ``ollama:MODEL``. The first reads
+            ``OPENAI_BASE_URL`` if no URL is given, and ``OPENAI_API_KEY``, which is sent to no
+            other URL; with a URL the key is optional. The second is :func:`ollama`.
         private: Whether it will see raw text: its calls then leave no record, use no proxy of
             the environment and follow no redirect. Whether it *may* is for
             :func:`~dp_middleware.models.trust.require_trusted`.
-        varied: Whether it will be asked the same more than once, for different answers: ``hf:``
-            then samples at temperature 0.75, else it decodes greedily. A server's temperature is
-            its own.
 
     Raises:
         ParameterError: Not such a specification, or no API key.
@@ -43,18 +34,13 @@ def open_model(spec: str, *, private: bool, varied: bool = False) -> ChatModel:
         opened = _open_openai(rest, private)
     elif kind == "ollama" and rest:
         opened = ollama(rest)
-    elif kind == "hf" and rest:
-        adapter = TransformersAdapter(rest, _TEMPERATURE if varied else None)
-        opened = ChatModel(adapter=adapter, location=IN_PROCESS)
     else:
-        raise ParameterError(
-            "expected openai:MODEL[@BASE_URL], ollama:MODEL or hf:NAME_OR_PATH, got another form"
-        )
+        raise ParameterError("expected openai:MODEL[@BASE_URL] or ollama:MODEL, got another form")
     return opened.private() if private else opened
 
 
 def ollama(model: str, host: str | None = None) -> ChatModel:
-    """A chat model of an Ollama server, on this computer unless told otherwise.
+    """Makes a chat model of an Ollama server, on this computer unless told otherwise.
 
     It is called directly: through no proxy of the environment, and following no redirect.
 
@@ -116,66 +102,3 @@ def _http(private: bool) -> Any:
 
 def _openai() -> Any:
     return library("openai", "openai")
-
-
-MAX_NEW_TOKENS = 512
-
-
-class TransformersAdapter(Adapter):
-    """Answers with at most ``MAX_NEW_TOKENS`` tokens of a model that is loaded at first use.
-
-    Tokens are sampled with the temperature; ``None``: decoding is greedy, so that the same messages
-    get the same answer.
-    """
-
-    def __init__(self, name: str, temperature: float | None = None) -> None:
-        self._name = name
-        self._decoding: dict[str, Any] = {"do_sample": False}
-        if temperature is not None:
-            self._decoding = {"do_sample": True, "temperature": temperature}
-        self._lock = Lock()
-
-    def ask(self, messages: Messages) -> str:  # noqa: D102
-        with self._lock:
-            model, tokenizer = self._loaded
-        has_template = bool(tokenizer.chat_template)  # which writes its special tokens itself
-        prompt = _prompt(tokenizer, messages)
-        tokens = tokenizer(prompt, return_tensors="pt", add_special_tokens=not has_template)
-        inputs = {name: tokens[name].to(model.device) for name in ("input_ids", "attention_mask")}
-        length = inputs["input_ids"].shape[1]
-        paddings = (tokenizer.pad_token_id, tokenizer.eos_token_id, 0)
-        output = model.generate(
-            **inputs,
-            max_new_tokens=_room(model, length),
-            **self._decoding,
-            pad_token_id=next(token for token in paddings if token is not None),
-        )
-        return str(tokenizer.decode(output[0, length:], skip_special_tokens=True))
-
-    @cached_property
-    def _loaded(self) -> tuple[Any, Any]:
-        import torch
-
-        with needs("models"):
-            from transformers import AutoModelForCausalLM, AutoTokenizer
-
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-        model: Any = AutoModelForCausalLM.from_pretrained(self._name, dtype="auto")
-        return model.to(device).eval(), AutoTokenizer.from_pretrained(self._name)
-
-
-def _prompt(tokenizer: Any, messages: Messages) -> str:
-    if tokenizer.chat_template:
-        return str(
-            tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
-        )
-    turns = [f"{turn['role'].capitalize()}: {turn['content']}" for turn in messages]
-    return "\n\n".join([*turns, "Assistant:"])
-
-
-def _room(model: Any, length: int) -> int:
-    """How many tokens still fit behind a prompt."""
-    limit = getattr(model.config, "max_position_embeddings", None) or length + MAX_NEW_TOKENS
-    if length >= limit:
-        raise AdapterError(f"the prompt has {length} tokens, the model takes {limit}")
-    return int(min(MAX_NEW_TOKENS, limit - length))

@@ -51,6 +51,21 @@ class Location:
         )
 
 
+_OURS = ("dp_middleware", "langchain_dp_middleware", "llama_index_dp_middleware")
+_INDEXES = frozenset(
+    {
+        *(f"langchain_community.{name}Retriever" for name in ("BM25", "TFIDF", "KNN", "SVM")),
+        *("langchain_community.FAISS", "langchain_community.InMemoryDocstore"),
+        *("llama_index.BM25Retriever", "llama_index.FaissVectorStore"),
+        "llama_index.FaissMapVectorStore",
+    }
+)
+_OF_RETRIEVERS = (
+    "use a local index and embedding model, or give a class of your own that calls it a property "
+    "location, a dp_middleware Location, that says where it runs; make LlamaIndex's handlers "
+    "discreet by quiet_recorders(callback_manager)"
+)
+
 IN_PROCESS = Location()
 
 
@@ -127,17 +142,24 @@ def locate(model: Any, *, local: bool = False) -> Location:
     return place if local else place | Location(unknown=unknown)
 
 
-def locate_all(
-    root: Any, *, local: frozenset[str] = frozenset(), releases: Callable[[object], bool]
-) -> Location:
-    """Finds where anything runs that sees what an object, such as a retriever, is given.
+def locate_retriever(retriever: Any) -> Location:
+    """Finds where anything runs that sees what a retriever, LangChain's or LlamaIndex's, is given.
 
-    As :func:`locate`, but a framework's object with callback handlers is unknown. ``local`` names
-    classes that stay in process, as ``package.Name``, and are looked into; ``releases`` tells
-    whether an object releases by itself what it sends.
+    As :func:`locate`, but a framework's object with callback handlers is unknown, and some classes
+    of indexes are known to stay in process.
     """
-    place, unknown = _places(root, releases, local)
+    place, unknown = _places(retriever, _releases, _INDEXES)
     return place | Location(unknown=unknown)
+
+
+def require_local(retriever: Any, trusted_hosts: Iterable[str]) -> None:
+    """Refuses a retriever of which any part could take the raw query out of this computer.
+
+    Raises:
+        UntrustedHost: A part of it may send the query elsewhere than to the ``trusted_hosts``.
+        ParameterError: ``trusted_hosts`` is not a collection of host names.
+    """
+    require_trusted(locate_retriever(retriever), trusted_hosts, remedy=_OF_RETRIEVERS)
 
 
 def said_by(x: Any) -> Location | None:
@@ -195,6 +217,11 @@ def _name_of(x: Any) -> str:
 
 def _is_ours(x: object) -> bool:
     return type(x).__module__.startswith("dp_middleware.")
+
+
+def _releases(x: object) -> bool:
+    """Tells whether it is of this library or of an adapter, which release what they send."""
+    return type(x).__module__.partition(".")[0] in _OURS
 
 
 def _is_told(x: object) -> bool:

@@ -5,7 +5,6 @@ from dp_middleware.privacy.conversions import (
     approx_of_zcdp,
     zcdp_of_bounded_range,
     zcdp_of_pure,
-    zcdp_of_two_level,
 )
 from dp_middleware.privacy.guarantee import (
     Adjacency,
@@ -30,5 +29,4 @@ __all__ = [
     "approx_of_zcdp",
     "zcdp_of_bounded_range",
     "zcdp_of_pure",
-    "zcdp_of_two_level",
 ]

@@ -29,7 +29,7 @@ _GUARANTEES: dict[str, type[Guarantee]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Witness:
-    """The triple at which the loss is attained: ln P(output | token) - ln P(output | other).
+    """Names the triple at which the loss is attained: ln P(output | token) - ln P(output | other).
 
     All three are vocabulary tokens (public); ``None`` stands for the unknown symbol.
     """
@@ -41,7 +41,7 @@ class Witness:
 
 @dataclass(frozen=True, kw_only=True)
 class Certificate:
-    """What a mechanism guarantees per token occurrence or text, and how that is known.
+    """States what a mechanism guarantees per token occurrence or text, and how that is known.
 
     A certificate speaks of the mechanism and the space, never of a text.
 

@@ -10,15 +10,13 @@ from __future__ import annotations
 import math
 
 from dp_middleware import _validate
-from dp_middleware.errors import ParameterError
 
 _SMALL_RANGE = 1e-3  # below, rho and range^2 / 8 agree to 1e-7 and the difference loses digits
-_ORDER_STEP = 1e-3  # relative, between two orders alpha
 _BISECTIONS = 200
 
 
 def zcdp_of_pure(epsilon: float) -> float:
-    """The smallest rho such that every epsilon-DP mechanism is rho-zCDP: epsilon tanh(epsilon/2).
+    """Returns the smallest rho for every epsilon-DP mechanism: epsilon tanh(epsilon/2).
 
     Reference:
         Steinke (2024), "Tight RDP & zCDP Bounds from Pure DP", differentialprivacy.org; below
@@ -39,7 +37,7 @@ def zcdp_of_pure(epsilon: float) -> float:
 
 
 def zcdp_of_bounded_range(range_: float) -> float:
-    """The smallest rho that a range bounds: q - 1 - ln q, q = range / (1 - e^-range).
+    """Returns the smallest rho that a range bounds: q - 1 - ln q, q = range / (1 - e^-range).
 
     The range of a pair is max_y l(y) - min_y l(y), l = ln P(y|x) - ln P(y|x'); at most epsilon
     for the exponential mechanism with weights exp(epsilon u / 2), u in [0, 1].
@@ -69,45 +67,8 @@ def zcdp_of_bounded_range(range_: float) -> float:
     return min(above_one - math.log1p(above_one), range_ * range_ / 8)
 
 
-def zcdp_of_two_level(epsilon: float, outputs: int, near: int) -> float:
-    """A rho for M outputs of which k have weight e^epsilon and the others 1, as NearestResponse.
-
-    Guarantee:
-        Two such rows P, P' that share as few near outputs as possible differ most: with
-        j = min(k, M - k) and N = k e^epsilon + M - k,
-        (alpha - 1) D_alpha = ln(1 + j (e^(alpha epsilon) - 1) (1 - e^((1-alpha) epsilon)) / N),
-        increasing in j. A row uniform over the outputs is a mean of such rows, and D_alpha is
-        convex in its second and quasi-convex in its first argument. D_alpha grows with alpha up
-        to epsilon, so D_b / a bounds D_alpha / alpha on [a, b]; rho is the largest such bound
-        over orders 0.1 % apart, at most 0.1 % above the smallest one. It is *not* reached at
-        alpha -> 1 (the KL divergence) where M is large. For levels rounded to integers it holds
-        up to that rounding.
-
-    Args:
-        epsilon: Nats, at least 0; may be ``inf``.
-        outputs: M.
-        near: k, 1 to M.
-    """
-    _validate.nonnegative(epsilon=epsilon)
-    _validate.at_least(1, outputs=outputs, near=near)
-    if near > outputs:
-        raise ParameterError(f"expected near <= outputs={outputs}, got near={near}")
-    different = min(near, outputs - near)
-    if not different or epsilon == 0:
-        return 0.0
-    if math.isinf(epsilon):
-        return math.inf
-    log_share = math.log(different / (near + (outputs - near) * math.exp(-epsilon)))
-    rho, order = 0.0, 1.0
-    while epsilon / order > rho:  # larger orders: D_alpha <= epsilon
-        following = order * (1 + _ORDER_STEP)
-        rho = max(rho, _two_level_divergence(epsilon, log_share, following) / order)
-        order = following
-    return min(rho, zcdp_of_pure(epsilon))
-
-
 def approx_of_zcdp(rho: float, delta: float) -> float:
-    """An epsilon such that rho-zCDP implies (epsilon, delta)-DP.
+    """Returns an epsilon such that rho-zCDP implies (epsilon, delta)-DP.
 
     The smallest rho alpha + ln(1 / (alpha delta)) / (alpha - 1) + ln(1 - 1/alpha) over
     alpha > 1, never above the rho + 2 sqrt(rho ln(1/delta)) of Bun and Steinke (2016).
@@ -140,12 +101,3 @@ def approx_of_zcdp(rho: float, delta: float) -> float:
     log_order = math.log1p(high)
     tail = -(log_order + math.log(delta)) / high
     return max(0.0, rho * (1 + high) + tail + math.log(high) - log_order)
-
-
-def _two_level_divergence(epsilon: float, log_share: float, order: float) -> float:
-    """D_alpha, with ``log_share`` the logarithm of j e^epsilon / N."""
-    steep = (order - 1) * epsilon
-    grown = log_share + steep + math.log(-math.expm1(-order * epsilon))
-    grown += math.log(-math.expm1(-steep))
-    log_moment = grown + math.log1p(math.exp(-grown)) if grown > 0 else math.log1p(math.exp(grown))
-    return log_moment / (order - 1)

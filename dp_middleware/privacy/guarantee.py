@@ -16,7 +16,7 @@ from dp_middleware.errors import ParameterError
 
 @dataclass(frozen=True, kw_only=True)
 class PureDP:
-    """P(y | x) <= exp(epsilon) P(y | x') for all outputs y and all adjacent x, x'.
+    """Promises P(y | x) <= exp(epsilon) P(y | x') for all outputs y and all adjacent x, x'.
 
     Attributes:
         epsilon: Nats.
@@ -27,7 +27,7 @@ class PureDP:
 
 @dataclass(frozen=True, kw_only=True)
 class ApproxDP:
-    """P(S | x) <= exp(epsilon) P(S | x') + delta for all sets S and all adjacent x, x'.
+    """Promises P(S | x) <= exp(epsilon) P(S | x') + delta for all sets S and all adjacent x, x'.
 
     Attributes:
         epsilon: Nats.
@@ -40,7 +40,7 @@ class ApproxDP:
 
 @dataclass(frozen=True, kw_only=True)
 class MetricDP:
-    """P(y | x) <= exp(epsilon d(x, x') + slack) P(y | x') (Chatzikokolakis et al., 2013).
+    """Promises P(y | x) <= exp(epsilon d(x, x') + slack) P(y | x') (Chatzikokolakis et al., 2013).
 
     Attributes:
         epsilon: Nats per unit of distance.
@@ -55,7 +55,7 @@ class MetricDP:
 
 @dataclass(frozen=True, kw_only=True)
 class NoGuarantee:
-    """Nothing finite can be promised.
+    """Promises nothing finite.
 
     Attributes:
         reason: Why, in a sentence without private text.
@@ -69,7 +69,7 @@ Guarantee = PureDP | ApproxDP | MetricDP | NoGuarantee
 
 @dataclass(frozen=True)
 class Adjacency:
-    """Which two inputs a guarantee compares: two tokens of one occurrence, or two whole texts.
+    """Says which two inputs a guarantee compares: two tokens of one occurrence, or two whole texts.
 
     Build one with :meth:`substitution` or :meth:`within`, where the number of tokens is public,
     with :meth:`texts`, where it is not, or with :meth:`entities`.

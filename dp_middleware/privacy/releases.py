@@ -11,9 +11,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Protocol, Self
 
-from dp_middleware.errors import BudgetExhausted, ParameterError
+from dp_middleware.errors import ParameterError
 from dp_middleware.privacy.certificate import Certificate, json_number
-from dp_middleware.privacy.guarantee import PureDP
 
 Bill = tuple[Certificate, int]
 """What a release is charged with, and for how many tokens or texts; for none nothing is."""
@@ -28,7 +27,7 @@ class Ledger(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Release:
-    """What leaves the trust boundary, and what it is worth. Holds nothing of the input.
+    """Holds what leaves the trust boundary, and what it is worth. Holds nothing of the input.
 
     Attributes:
         text: The released text.
@@ -128,28 +127,6 @@ class Payer(ABC):
             if n:
                 write_charge(certificate)
 
-    def require_budget(self, releases: int) -> None:
-        """Refuse what cannot be afforded as a whole; reserves nothing.
-
-        Args:
-            releases: How many are needed.
-
-        Raises:
-            BudgetExhausted: The subject's budget has less left.
-            ParameterError: The guarantee is not pure DP, so that its price is another.
-        """
-        if self.ledger is None or self.subject is None:
-            return
-        if not isinstance(self.certificate.guarantee, PureDP):
-            raise ParameterError("expected a mechanism of pure DP to tell what a turn costs")
-        remaining = getattr(self.ledger, "remaining", None)
-        if remaining is None:
-            raise ParameterError("expected a dp.PrivacyLedger to tell what remains of a budget")
-        if remaining(self.subject) < releases * self.certificate.epsilon:
-            raise BudgetExhausted(
-                f"expected a budget for {releases} releases, got less; nothing was charged"
-            )
-
 
 @dataclass(kw_only=True)
 class Receipt:
@@ -166,22 +143,27 @@ class Receipt:
     charged: list[Certificate] = field(default_factory=list)
     remaining: float | None = None
 
-    def to_dict(self) -> dict[str, Any]:
-        """JSON-ready: the released texts, their certificate, and what this call was charged.
+    @property
+    def nats(self) -> float:
+        """What was charged, in all."""
+        return math.fsum(certificate.epsilon for certificate in self.charged)
 
-        An infinite charge is the string ``"inf"``.
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready: the released texts, their certificate, and what they spend and cost.
+
+        ``"spent"``: nats on these texts together, :attr:`Release.spent` of each; ``"charged"``:
+        nats that this call was charged, 0 where all came from a memo. An infinite number is the
+        string ``"inf"``.
         """
         if not self.releases:
             return {}
         certificate = self.releases[-1].certificate
-        nats = math.fsum(each.epsilon for each in self.charged)
         return {
             "released": [release.text for release in self.releases],
             "certificate": certificate.to_dict(),
-            "charge": {
-                "nats": json_number(nats),
-                "unit": certificate.unit,
-            },
+            "spent": json_number(math.fsum(release.spent for release in self.releases)),
+            "charged": json_number(self.nats),
+            "unit": certificate.unit,
         }
 
 

@@ -12,7 +12,7 @@ from operator import itemgetter
 from typing import ClassVar
 
 from dp_middleware.pseudonyms.kinds import Label
-from dp_middleware.pseudonyms.matching import overlapping
+from dp_middleware.pseudonyms.lists import overlapping
 from dp_middleware.pseudonyms.rewriting import Mention, PseudonymDraft, settled
 from dp_middleware.pseudonyms.structured import View, view_of
 from dp_middleware.sanitizers.spans import PART

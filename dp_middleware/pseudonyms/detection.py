@@ -7,7 +7,7 @@ from operator import index
 from typing import Any, NamedTuple, cast
 
 from dp_middleware._quiet import unrecorded
-from dp_middleware.errors import ParameterError, withheld
+from dp_middleware.errors import ParameterError
 from dp_middleware.pseudonyms.labels import (
     CONTEXTUAL,
     IDENTIFYING,
@@ -45,7 +45,7 @@ class Entity(NamedTuple):
 
 
 def entities_of(text: str, detector: Any, kinds: Collection[str] | None = None) -> list[Entity]:
-    """The entities of a text, sorted and disjoint, without blanks at their ends.
+    """Returns the entities of a text, sorted and disjoint, without blanks at their ends.
 
     Where results overlap, a secret wins, then a kind whose pattern is checked (an e-mail address,
     an IBAN), then one that words beside it tell (an age, an id), the longest, the first. What
@@ -69,10 +69,17 @@ def entities_of(text: str, detector: Any, kinds: Collection[str] | None = None) 
     """
     wanted = None if kinds is None else kinds_of(kinds)
     _check(detector, wanted)
-    failed = f"expected entities (start, end, kind) from {_name(detector)}, it failed with {{}}, "
-    failed += "whose message may quote the text; call it on a public text"
-    with withheld(failed, Exception), unrecorded():
-        results = list(_detected(detector, text)) if text else []
+    failure = ""
+    try:
+        with unrecorded():
+            results = list(_detected(detector, text)) if text else []
+    except Exception as error:
+        failure = type(error).__name__
+    if failure:
+        raise ParameterError(
+            f"expected entities (start, end, kind) from {_name(detector)}, it failed with "
+            f"{failure}, whose message may quote the text; call it on a public text"
+        )
     if not all(0 <= each.start <= each.end <= len(text) for each in results):
         raise ParameterError(
             f"expected entities inside the text of {len(text)} characters, got one outside from "

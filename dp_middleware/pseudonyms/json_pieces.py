@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Container
+from typing import Any
 
-from dp_middleware.pseudonyms.mapping import Pair, Restorer, restore
-from dp_middleware.pseudonyms.matching import Names
+from dp_middleware.pseudonyms.matching import Names, Restorer
 from dp_middleware.pseudonyms.structured import NUMBER
 
 _PLAIN = re.compile(r'[^"\\]+')
@@ -34,7 +34,7 @@ class JsonRestorer:
         hosts: As of :class:`Restorer`.
     """
 
-    def __init__(self, names: Names[Pair], *, hosts: Container[str] | None = None) -> None:
+    def __init__(self, names: Names[Any], *, hosts: Container[str] | None = None) -> None:
         self._names, self._hosts = names, hosts
         self._string: _String | None = None  # that is open
         self._text = ""  # an escape, or a number, that has not ended
@@ -126,7 +126,12 @@ class _String:
         return self._begun
 
 
-def restore_json(text: str, names: Names[Pair]) -> str:
+def restore(text: str, names: Names[Any]) -> str:
+    """Returns a whole text with the originals in place of their pseudonyms."""
+    return Restorer(names).feed(text, more=False)
+
+
+def restore_json(text: str, names: Names[Any]) -> str:
     """Returns whole JSON with the originals; text that is none is restored as text."""
     try:
         json.loads(text)

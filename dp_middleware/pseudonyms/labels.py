@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Hashable, Mapping
+from difflib import get_close_matches
 from functools import lru_cache
 from types import MappingProxyType
 
@@ -100,9 +101,25 @@ def kind_of(label: Hashable) -> str:
     return known or ("date" if _BIRTH.search(name) else name.lower())
 
 
+KNOWN = tuple(_LABELS)
+"""All kinds that have a name of their own."""
+
+
 def is_known(kind: str) -> bool:
     """Whether a kind is one that the table has, and so surely no other kind under another name."""
     return kind in _LABELS
+
+
+def refuse_slips(kinds: Collection[str]) -> None:
+    """Refuses a kind that is spelled almost as one of the table: nothing of that would be found.
+
+    Raises:
+        ParameterError: One is.
+    """
+    for kind in sorted(kinds):
+        near = [] if is_known(kind) else get_close_matches(kind, _LABELS, n=1, cutoff=0.8)
+        if near:
+            raise ParameterError(f"expected a kind, got {kind!r}; did you mean {near[0]!r}?")
 
 
 def kinds_of(labels: Collection[str]) -> frozenset[str]:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from dp_middleware.errors import ParameterError
 from dp_middleware.pseudonyms.detection import Entity, entities_of
 from dp_middleware.pseudonyms.labels import kind_of
-from dp_middleware.pseudonyms.matching import Names, overlapping
+from dp_middleware.pseudonyms.matching import Names
 
 What = str | re.Pattern[str] | Callable[[str], Iterable[Any]]
 """A text, found in any case where words end; a regular expression; a function to spans."""
@@ -134,3 +135,12 @@ def _merged(spans: Iterable[Span]) -> list[Span]:
         else:
             merged.append((start, end))
     return merged
+
+
+def overlapping(
+    spans: Sequence[tuple[int, int]], start: int, end: int
+) -> Sequence[tuple[int, int]]:
+    """Returns those of sorted, disjoint spans that overlap a part of a text."""
+    first = bisect_left(spans, (start,))
+    first -= first > 0 and spans[first - 1][1] > start
+    return spans[first : bisect_left(spans, (end,))]

@@ -1,27 +1,97 @@
-"""Which pseudonym stands for which value in a conversation, and the way back."""
+"""Kinds of entities with their laws, and which pseudonym stands for which value.
+
+Laws do not depend on the value but for those that stay near it.
+"""
 
 from __future__ import annotations
 
-import json
 import secrets
-from collections.abc import Callable, Container, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Container
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from threading import RLock
-from typing import Any
+from typing import Any, ClassVar
 
 from dp_middleware import _forks
 from dp_middleware._forks import StaysHere
-from dp_middleware.pseudonyms.addresses import POSSIBLE, opening, stays
-from dp_middleware.pseudonyms.kinds import LABELS, Kind, Kinds
-from dp_middleware.pseudonyms.matching import Names, fold, normal
-from dp_middleware.pseudonyms.seal import TAG, Seal
+from dp_middleware.errors import ParameterError
+from dp_middleware.pseudonyms.draws import MOST_WORDS, TRIES, Draws, Free, Part, label, whole
+from dp_middleware.pseudonyms.json_pieces import restore
+from dp_middleware.pseudonyms.matching import Names, normal
 from dp_middleware.pseudonyms.structured import view_of
 from dp_middleware.vocabulary import frequencies
 
-_CONTEXT = 3  # signs before a place that tell whether it continues a word or a number
-_BEGINNING = 80  # signs that may begin an address
-_ADDRESS = 300  # signs at the beginning and at the end of an open address that tell what it is
+
+@dataclass(frozen=True, kw_only=True)
+class Kind:
+    """What stands for the entities of one public kind.
+
+    Guarantee:
+        Given the kind, the shapes and which parts are equal, the law of all pseudonyms of a
+        session is the same whatever the values are, so nothing is lost (0 nats); for a kind that
+        keeps something near its value, the loss is exactly :attr:`loss` per distinct value.
+    """
+
+    name: ClassVar[str]
+    keeps: ClassVar[str]  # what is revealed beside the kind, for the certificate's assumptions
+    keeps_digits: ClassVar[bool] = False  # parts that end in digits get pseudonyms that do
+    numeric: ClassVar[bool] = False  # a number alone gets a pseudonym that is one
+    exact: ClassVar[bool] = False  # a pseudonym, and what comes back, is written in its own case
+    loss: ClassVar[float] = 0.0
+    """Nats per distinct value, between any two values of one shape."""
+
+    def parts(self, mention: str) -> list[Part]:
+        """Returns what is replaced in a mention, in reading order; the rest of it stays."""
+        return [Part(a, b, self._shape(mention[a:b])) for a, b, _ in whole(mention)]
+
+    def key(self, text: str, shape: str) -> str:
+        """Returns what equal values have in common: they get one pseudonym. Private."""
+        return normal(text)
+
+    def draw(self, key: str, shape: str, free: Free, draws: Draws) -> str:
+        """Draws the pseudonym of a value, as it is written in the middle of a sentence.
+
+        A label where nothing is left of the law.
+
+        Args:
+            key: Of the value, private; only a kind with a loss or a secret shift reads it.
+            shape: Public.
+            free: Refuses what is in use; what is drawn instead depends on public things only.
+            draws: The randomness.
+        """
+        return self._drawn(key, shape, free, draws) or label(self.name, free, draws)
+
+    def respelled(self, pseudonym: str, was: str, shape: str, free: Free, draws: Draws) -> str:
+        """Returns the pseudonym of a known value in another shape; made of public things.
+
+        Args:
+            pseudonym: What was drawn for the value.
+            was: The shape that it was drawn for.
+            shape: Of the value as it is written now.
+            free: As of :meth:`draw`.
+            draws: The randomness.
+        """
+        return pseudonym
+
+    def _shape(self, text: str) -> str:
+        return ""
+
+    def _drawn(self, key: str, shape: str, free: Free, draws: Draws) -> str | None:
+        return None
+
+
+def combined(name: str, one: Callable[[], str], joint: str, free: Free) -> str:
+    """Draws what may be used; where a list seems used up, two draws in one word, or more.
+
+    Raises:
+        ParameterError: Nothing of this kind may be used.
+    """
+    for length in range(1, MOST_WORDS):
+        for _ in range(TRIES):
+            text = joint.join(one() for _ in range(length))
+            if free(text):
+                return text
+    raise ParameterError(f"no pseudonym of the kind {name} may be used; begin a new session")
 
 
 @dataclass(frozen=True)
@@ -46,11 +116,6 @@ class Pair(StaysHere):
 class Mapping(StaysHere):
     """The pairs of one conversation, and its secret numbers.
 
-    Args:
-        within: The keyed name of the conversation.
-        seal: Encrypts what is kept; ``None``: nothing is kept.
-        kinds: Of the pairs that are kept.
-
     Attributes:
         originals: Pairs by what they stand for.
         pseudonyms: Pairs by what stands for them.
@@ -58,22 +123,17 @@ class Mapping(StaysHere):
         lock: Held while pairs are made.
     """
 
-    def __init__(
-        self, within: bytes = b"", seal: Seal | None = None, kinds: Kinds = LABELS
-    ) -> None:
-        self._within, self._seal, self._kinds = within, seal, kinds
+    def __init__(self) -> None:
         self.name = secrets.token_bytes(16)
         self.after_fork()
         self._clear()
-        _forks.renew(self)
+        _forks.renewed[id(self)] = self
 
     def _clear(self) -> None:
         self.originals, self.pseudonyms = Names[Pair](), Names[Pair]()
         self._pairs: dict[str, Pair] = {}
         self._secrets: dict[str, int] = {}
-        self._unsaved: list[list[Any]] = []
-        self._seen = 0  # number of the last row that was read
-        self._chain = b""  # tells the place of the next one: of all before it
+        self._otherwise: dict[tuple[str, str], str] = {}
 
     def after_fork(self) -> None:
         """A forked child begins with a lock that no thread holds."""
@@ -84,6 +144,11 @@ class Mapping(StaysHere):
 
     def __repr__(self) -> str:
         return f"Mapping of {len(self)} values"
+
+    @property
+    def is_new(self) -> bool:
+        """Whether nothing was ever drawn for it."""
+        return not (self._pairs or self._secrets)
 
     def below(self, n: int) -> int:
         """Uniform in 0 .. n - 1."""
@@ -96,6 +161,23 @@ class Mapping(StaysHere):
     def first(self, name: str, value: int) -> int:
         """The number that came first under this name."""
         return self._number(f"first {name}", lambda: value)
+
+    def keep_otherwise(self, place: str, released: str, original: str) -> None:
+        """Has an original of its own for what was released in a place of a file.
+
+        Args:
+            place: Its public name.
+            released: Public.
+            original: What no pair restores as it was written.
+        """
+        if self._otherwise.get((place, released)) != original:
+            self._otherwise[place, released] = original
+            self._note([place, released, original])
+
+    def otherwise(self, place: str, released: str) -> str:
+        """The original of what was released in a place of a file."""
+        kept = self._otherwise.get((place, released))
+        return restore(released, self.pseudonyms) if kept is None else kept
 
     @property
     def pairs(self) -> list[Pair]:
@@ -148,7 +230,7 @@ class Mapping(StaysHere):
         self._pairs[key] = pair = Pair(kind, shape, key, text, pseudonym)
         self.originals.add(text, pair)
         self.pseudonyms.add(pseudonym, pair)
-        self._unsaved.append([kind.name, shape, key, text, pseudonym])
+        self._note([kind.name, shape, key, text, pseudonym])
         return pair
 
     def add(self, pair: Pair) -> None:
@@ -157,109 +239,18 @@ class Mapping(StaysHere):
             self.originals.add(pair.original, pair)
             self.pseudonyms.add(pair.pseudonym, pair)
 
-    # what is kept --------------------------------------------------------------------------------
-
-    @contextmanager
-    def kept_in(self, entries: Any, now: float) -> Iterator[None]:
-        """Reads what was kept, and keeps it, with what is added, from now on."""
-        with self.lock:
-            self.load(entries)
-            yield
-            if self._seal is None:
-                return
-            entries.use(self._within, now)
-            if self._unsaved:
-                data = json.dumps(self._unsaved).encode()
-                sealed = self._seal.closed(data, self._within + self._chain)
-                self._seen = entries.seal(self._within, sealed, now)
-                self._chain, self._unsaved = sealed[-TAG:], []
+    def kept_in(self, entries: object, now: float) -> AbstractContextManager[object]:
+        """Holds the lock; what is in memory alone is kept nowhere else."""
+        return self.lock
 
     def load(self, entries: Any) -> None:
-        """Reads what another process, or this one before a restart, has kept.
+        """Reads what was kept elsewhere: here nothing."""
 
-        Where it was dropped, it is here too: others would draw other pairs.
-        """
-        if self._seal is None:
-            return
-        rows = entries.sealed(self._within, self._seen - 1)
-        if self._seen and (not rows or rows[0][0] != self._seen):
-            self._clear()
-        for number, sealed in rows[1 if self._seen else 0 :]:
-            data = self._seal.opened(sealed, self._within + self._chain)
-            self._seen, self._chain = number, sealed[-TAG:]
-            for record in json.loads(data):
-                if len(record) == 2:
-                    self._secrets.setdefault(*record)
-                else:
-                    self.add(Pair(self._kinds[record[0]], *record[1:]))
+    def _note(self, record: list[Any]) -> None:
+        """Notes what is to be kept elsewhere: here nothing."""
 
     def _number(self, name: str, make: Callable[[], int]) -> int:
         if name not in self._secrets:
             self._secrets[name] = make()
-            self._unsaved.append([name, self._secrets[name]])
+            self._note([name, self._secrets[name]])
         return self._secrets[name]
-
-
-class Restorer:
-    """Restores a text that comes in pieces; what could still become a pseudonym is held back.
-
-    The pieces that it returns, joined, are the restored whole.
-
-    Args:
-        names: Pairs by their pseudonyms; they do not change while it works.
-        text: The first piece.
-        hosts: Of somebody who reads the text: in an address of another host a pseudonym stays.
-            ``None``: nowhere.
-    """
-
-    def __init__(
-        self, names: Names[Pair], text: str = "", *, hosts: Container[str] | None = None
-    ) -> None:
-        self._names, self._hosts = names, hosts
-        self._text, self._done = text, 0
-
-    def close(self) -> str:
-        """Returns the rest."""
-        return self.feed("", more=False)
-
-    def feed(self, piece: str, more: bool = True) -> str:
-        """Returns what is certain after a further piece, and whether there may be more."""
-        context = self._context()
-        self._text, self._done = context + self._text[self._done :] + piece, len(context)
-        names, text, out = self._names, self._text, list[str]()
-        folded, hosts = fold(text), self._hosts
-        if hosts is not None and not POSSIBLE.search(text):
-            hosts = None
-        limit = names.open_at(text, self._done, folded) if more else len(text)
-        for start, end, pair in list(names.find(text, self._done, folded)):
-            if start >= limit:
-                break
-            like = text[start:end]
-            foreign = hosts is not None and stays(text, start, end, hosts, more)
-            if foreign is None:
-                limit = start
-                break
-            original = like if foreign else pair.kind.written(pair.original, like)
-            out += [text[self._done : start], original]
-            self._done = end
-            if end > limit:  # what was undecided has been decided by this match
-                limit = names.open_at(text, end, folded)
-        out.append(text[self._done : max(limit, self._done)])
-        self._done = max(limit, self._done)
-        return "".join(out)
-
-    def _context(self) -> str:
-        """What stands before the place where it goes on, as far as it matters."""
-        kept = _CONTEXT if self._hosts is None else _BEGINNING
-        begun = None
-        if self._hosts is not None and POSSIBLE.search(self._text):
-            begun = opening(self._text, self._done)
-        if begun is None:
-            return self._text[max(0, self._done - kept) : self._done]
-        address = self._text[max(0, begun - _BEGINNING) : self._done]
-        return address if len(address) <= 2 * _ADDRESS else address[:_ADDRESS] + address[-_ADDRESS:]
-
-
-def restore(text: str, names: Names[Pair]) -> str:
-    """Returns a whole text with the originals in place of their pseudonyms."""
-    return Restorer(names, text).close()

@@ -1,14 +1,17 @@
-"""Texts that are found again in another text, in any case and across any blanks."""
+"""Texts that are found again in another text, in any case and across any blanks, and restored."""
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from dp_middleware.pseudonyms.addresses import POSSIBLE, opening, stays
 
 V = TypeVar("V")
+Spans = Sequence[tuple[int, int]]
 
 _UNSPACED = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
 """Scripts whose words are not parted by blanks."""
@@ -18,14 +21,22 @@ _PIECES = re.compile(rf"[^\W\d_{_UNSPACED}]+|(?:(?![{_UNSPACED}])\d)+|\S")
 
 _OF_UNSPACED = re.compile(f"[{_UNSPACED}]")
 _BLANKS = re.compile(r"\s*")
-_NUMBER = re.compile(  # but no address of the internet
+NUMERAL = re.compile(  # alone, which may go on behind a sign; no address of the internet
     r"(?!\d{1,3}(?:\.\d{1,3}){3}\Z)[$€£¥₹]?\s?"
     r"(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d{1,3}(?:\.\d{3})+(?:,\d+)?|\d+(?:[.,]\d+)?)%?"
 )
 _ENCODED = re.compile(r"%\d[a-f]")
+_DIGITS = re.compile(r"\d*")
 _UNDECIDED = re.compile(r"[.,]\d{0,3}\Z")  # of a number, or behind it
 _ALIKE = str.maketrans("\u2018\u2019\u02bc\u2010\u2011\u2012\u2013\u2212", "'''-----")
 """Apostrophes and hyphens that a model or a word processor writes for one another."""
+
+LABEL = re.compile(r"[A-Z][A-Z_ -]*_[0-9]+")
+"""What stands for a value that no law of its kind can replace."""
+
+_CONTEXT = 3  # signs before a place that tell whether it continues a word or a number
+_BEGINNING = 80  # signs that may begin an address
+_ADDRESS = 300  # signs at the beginning and at the end of an open address that tell what it is
 
 
 class Match(NamedTuple, Generic[V]):
@@ -62,25 +73,22 @@ class Names(Generic[V]):
         for (_, end), (start, _) in pairwise(pieces):
             self._starts |= {spelled[:end], spelled[:start]}
 
-    def find(self, text: str, start: int = 0, folded: str | None = None) -> Iterator[Match[V]]:
+    def find(
+        self, text: str, parts: Spans | None = None, folded: str | None = None
+    ) -> Iterator[Match[V]]:
         """The longest texts from left to right, none overlapping another.
 
         Args:
             text: Where to look.
-            start: From which offset on; what stands before it is seen as the context of a word.
+            parts: The first offset of each part where to look, and that behind it; what stands
+                around is seen as the context of a word. Default: all of it.
             folded: What :func:`fold` makes of the text, where that is known.
         """
-        return self.find_in(text, [(start, len(text))], folded)
-
-    def find_in(
-        self, text: str, parts: Iterable[tuple[int, int]], folded: str | None = None
-    ) -> Iterator[Match[V]]:
-        """As :meth:`find`, in parts of a text, each with its first offset and that behind it."""
         if not self.values:
             return
         folded, heads = folded or fold(text), self._heads
         escapes = "\\" in text or "%" in text
-        for start, end in parts:
+        for start, end in [(0, len(text))] if parts is None else parts:
             done = start
             for piece in _PIECES.finditer(folded, start, end):
                 if not escapes and piece.group() not in heads:
@@ -102,11 +110,9 @@ class Names(Generic[V]):
         for piece in _PIECES.finditer(folded, start):
             for place in begins(folded, piece) if escapes else (piece.start(),):
                 may_begin = piece.end() >= undecided or folded[place : piece.end()] in self._heads
-                if (
-                    may_begin
-                    and (not within_word(text, place) or (escapes and is_escaped(folded, place)))
-                    and self._is_open(folded, place, undecided)
-                ):
+                if within_word(text, place) and not (escapes and is_escaped(folded, place)):
+                    continue
+                if may_begin and self._is_open(folded, place, undecided):
                     return place
         return len(text)
 
@@ -115,7 +121,7 @@ class Names(Generic[V]):
         for end, spelled in self._walk(folded, start):
             if end <= limit and spelled in self.values and not within_word(text, end):
                 inside = goes_on(text, start) or goes_on(text, end)
-                if not (inside and is_number(spelled)):
+                if not (inside and NUMERAL.fullmatch(spelled)):
                     best = Match(start, end, self.values[spelled])
         return best
 
@@ -127,14 +133,12 @@ class Names(Generic[V]):
                 surplus = end - undecided
                 if 0 < surplus < len(spelled):
                     spelled = spelled[:-surplus]
-                return self._begins(spelled + (" " if end < undecided else ""))
+                spelled += " " if end < undecided else ""
+                if len(self._sorted) != len(self.values):
+                    self._sorted = sorted(self.values)
+                after = bisect_left(self._sorted, spelled)
+                return after < len(self._sorted) and self._sorted[after].startswith(spelled)
         return False
-
-    def _begins(self, spelled: str) -> bool:
-        if len(self._sorted) != len(self.values):
-            self._sorted = sorted(self.values)
-        place = bisect_left(self._sorted, spelled)
-        return place < len(self._sorted) and self._sorted[place].startswith(spelled)
 
     def _walk(self, folded: str, place: int) -> Iterator[tuple[int, str]]:
         """What texts here may begin with, piece by piece, each with the offset behind it."""
@@ -148,6 +152,62 @@ class Names(Generic[V]):
             yield place, spelled
             if spelled not in self._starts:
                 return
+
+
+class Restorer:
+    """Restores a text that comes in pieces; what could still become a pseudonym is held back.
+
+    The pieces that it returns, joined, are the restored whole.
+
+    Args:
+        names: Pairs by their pseudonyms; they do not change while it works.
+        hosts: Of somebody who reads the text: in an address of another host a pseudonym stays.
+            ``None``: nowhere.
+    """
+
+    def __init__(self, names: Names[Any], *, hosts: Container[str] | None = None) -> None:
+        self._names, self._hosts = names, hosts
+        self._text, self._done = "", 0
+
+    def close(self) -> str:
+        """Returns the rest."""
+        return self.feed("", more=False)
+
+    def feed(self, piece: str, more: bool = True) -> str:
+        """Returns what is certain after a further piece, and whether there may be more."""
+        context = self._context()
+        self._text, self._done = context + self._text[self._done :] + piece, len(context)
+        names, text, out = self._names, self._text, list[str]()
+        folded, hosts = fold(text), self._hosts if POSSIBLE.search(text) else None
+        limit = names.open_at(text, self._done, folded) if more else len(text)
+        for start, end, pair in list(names.find(text, [(self._done, len(text))], folded)):
+            if start >= limit:
+                break
+            like = text[start:end]
+            foreign = hosts is not None and stays(text, start, end, hosts, more)
+            if foreign is None:
+                limit = start
+                break
+            if not foreign:
+                like = pair.original if pair.kind.exact else cased(pair.original, like)
+            out += [text[self._done : start], like]
+            self._done = end
+            if end > limit:  # what was undecided has been decided by this match
+                limit = names.open_at(text, end, folded)
+        out.append(text[self._done : max(limit, self._done)])
+        self._done = max(limit, self._done)
+        return "".join(out)
+
+    def _context(self) -> str:
+        """What stands before the place where it goes on, as far as it matters."""
+        kept = _CONTEXT if self._hosts is None else _BEGINNING
+        begun = None
+        if self._hosts is not None and POSSIBLE.search(self._text):
+            begun = opening(self._text, self._done)
+        if begun is None:
+            return self._text[max(0, self._done - kept) : self._done]
+        address = self._text[max(0, begun - _BEGINNING) : self._done]
+        return address if len(address) <= 2 * _ADDRESS else address[:_ADDRESS] + address[-_ADDRESS:]
 
 
 def fold(text: str) -> str:
@@ -166,25 +226,28 @@ def normal(text: str) -> str:
     return folded if folded.isalnum() else " ".join(folded.split())
 
 
-def head(folded: str) -> str:
-    """The first piece of a text that begins with no blank."""
-    match = _PIECES.match(folded)
-    return "" if match is None else match.group()
-
-
 class Words:
-    """A public text that is asked whether it holds others, which are :func:`normal`.
-
-    Args:
-        pieces: What lies between private places; nothing spans two of them.
-    """
+    """Public texts between private places, asked whether they hold others, as of :func:`normal`."""
 
     def __init__(self, pieces: Iterable[str]) -> None:
         self._text = "\n".join(normal(piece) for piece in pieces)
         self._heads = frozenset(_PIECES.findall(self._text))
 
     def __contains__(self, spelled: object) -> bool:
-        return isinstance(spelled, str) and head(spelled) in self._heads and spelled in self._text
+        first = _PIECES.match(spelled) if isinstance(spelled, str) else None
+        return first is not None and first.group() in self._heads and first.string in self._text
+
+
+def cased(text: str, like: str) -> str:
+    """Returns a pseudonym, or a restored value, in the case of another spelling of it.
+
+    Labels such as "DATE_46" have one spelling, and their capitals are nobody's.
+    """
+    if LABEL.fullmatch(text) or LABEL.fullmatch(like):
+        return text
+    if len(like) > 1 and like.isupper():
+        return text.upper()
+    return text.lower() if like.islower() else text
 
 
 def within_word(text: str, place: int) -> bool:
@@ -217,11 +280,6 @@ def begins(folded: str, piece: re.Match[str]) -> Iterator[int]:
         yield place + 1
 
 
-def is_number(text: str) -> bool:
-    """Whether a text is a number alone, which may go on behind a full stop or a comma."""
-    return _NUMBER.fullmatch(text) is not None
-
-
 def goes_on(text: str, place: int) -> bool:
     """Whether digits on both sides of an offset are of one number, by a sign that is beside it.
 
@@ -232,18 +290,8 @@ def goes_on(text: str, place: int) -> bool:
     sign = place if text[place] in ".," else place - 1
     if sign < 1 or text[sign] not in ".," or not text[sign - 1].isdecimal():
         return False
-    behind = text[sign + 1 : sign + 5]
-    digits = next((n for n, sign in enumerate(behind) if not sign.isdecimal()), len(behind))
+    digits = len(_DIGITS.findall(text, sign + 1, sign + 5)[0])
     return digits == 3 if text[sign] == "," else digits > 0
-
-
-def overlapping(
-    spans: Sequence[tuple[int, int]], start: int, end: int
-) -> Sequence[tuple[int, int]]:
-    """Returns those of sorted, disjoint spans that overlap a part of a text."""
-    first = bisect_left(spans, (start,))
-    first -= first > 0 and spans[first - 1][1] > start
-    return spans[first : bisect_left(spans, (end,))]
 
 
 def is_word(sign: str) -> bool:

@@ -3,37 +3,29 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import replace
-from typing import Any, Literal, NoReturn, Self
+from collections.abc import Iterable
+from typing import Any, Literal, NoReturn, get_args
 
 from dp_middleware import _validate
-from dp_middleware.conversation.memo import Entries
-from dp_middleware.errors import CannotCalibrate, NothingFound, ParameterError
-from dp_middleware.privacy import Certificate
-from dp_middleware.privacy.releases import Ledger, Payer, Release, check_payer, write_charge
-from dp_middleware.pseudonyms.beside import read_rest, release_rest, without_ledger
-from dp_middleware.pseudonyms.common import Word, only_common
-from dp_middleware.pseudonyms.detection import entities_in
-from dp_middleware.pseudonyms.detectors.ours import Strictness, default
-from dp_middleware.pseudonyms.guarantee import certificate_of
+from dp_middleware.errors import CannotCalibrate, ParameterError
+from dp_middleware.privacy.releases import Ledger, check_payer
+from dp_middleware.pseudonyms.beside import without_ledger
+from dp_middleware.pseudonyms.common import Word
+from dp_middleware.pseudonyms.detectors.languages import OnLanguage
+from dp_middleware.pseudonyms.detectors.ours import Detector, Strictness, default
 from dp_middleware.pseudonyms.kinds import Kind, Kinds, default_kinds
 from dp_middleware.pseudonyms.kinds.names import LOCALES
-from dp_middleware.pseudonyms.labels import kind_of
+from dp_middleware.pseudonyms.labels import VALIDATED, kind_of, refuse_slips
 from dp_middleware.pseudonyms.lists import Also, Lists, What, lists_of
-from dp_middleware.pseudonyms.mapping import Mapping
-from dp_middleware.pseudonyms.rewriting import PseudonymDraft, count, places_of
+from dp_middleware.pseudonyms.releasing import PseudonymReleaser
 from dp_middleware.pseudonyms.session import PseudonymSession
-from dp_middleware.pseudonyms.structured import SIGNS, View, view_of
 from dp_middleware.sanitizers.sanitizer import Sanitizer
-from dp_middleware.sanitizers.spans import Scope
 
 OnEmpty = Literal["raise", "pass"]
 Rest = Literal["common"] | None
 
 
-class Pseudonyms(Payer):
+class Pseudonyms(PseudonymReleaser):
     """Replaces the entities of a text by pseudonyms that a session can turn back.
 
     What stands for a value is drawn from the public list or pattern of its kind, whatever value of
@@ -59,6 +51,10 @@ class Pseudonyms(Payer):
         strictness: Of the default detector: ``"precise"``, ``"balanced"`` or ``"safe"``.
         language: Of the texts, public: its names are looked for, and drawn. Default: looked for are
             those of the language of each text, drawn American ones.
+        on_language: What happens to a text whose rest goes out, in a language whose names the
+            default detector does not know: ``"refuse"``; ``"warn"``: it is logged, and a note of
+            the certificate; ``"pass"``: the latter alone. Default ``"refuse"``; with another
+            detector, or only ``kinds`` that are told by their signs, nothing is judged.
         rest: ``"common"``: of the rest of the text only words of a public list of English and
             signs go out; every other word and number becomes a label. Default: all of it goes out.
         allow: What is never replaced, and so public: texts, found in any case where words end,
@@ -73,9 +69,6 @@ class Pseudonyms(Payer):
         ParameterError: An unknown kind, or a sanitizer whose guarantee does not add up with this.
     """
 
-    remembers = True
-    _mapping: Mapping  # of the conversation that it is bound to
-
     def __init__(
         self,
         detector: Any = None,
@@ -85,6 +78,7 @@ class Pseudonyms(Payer):
         *,
         strictness: Strictness = "balanced",
         language: str | None = None,
+        on_language: OnLanguage | None = None,
         rest: Rest = None,
         allow: Iterable[What] = (),
         also: Also = (),
@@ -92,6 +86,8 @@ class Pseudonyms(Payer):
         subject: str | None = None,
     ) -> None:
         _validate.one_of(("raise", "pass"), on_empty=on_empty)
+        if on_language is not None:
+            _validate.one_of(get_args(OnLanguage), on_language=on_language)
         if rest is not None:
             _validate.one_of(("common",), rest=rest)
         if rest is not None and sanitizer is not None:
@@ -106,6 +102,10 @@ class Pseudonyms(Payer):
         if detector is None:
             detector = default(self._asked, strictness, language)
         self._detector = detector
+        if on_language is None and isinstance(self._detector, Detector):
+            on_language = "refuse"
+        is_any = self._asked is not None and self._asked <= VALIDATED | {"secret"}
+        self.on_language = None if is_any or rest or sanitizer else on_language
         self.sanitizer = without_ledger(sanitizer)
         own = (None, None) if sanitizer is None else (sanitizer.ledger, sanitizer.subject)
         self.ledger = own[0] if ledger is None else ledger
@@ -116,11 +116,6 @@ class Pseudonyms(Payer):
         kinds = "all kinds" if self._asked is None else ", ".join(sorted(self._asked))
         rest = "public" if self.rest is None else "common words"
         return f"Pseudonyms({kinds}; the rest: {self.sanitizer or rest})"
-
-    @property
-    def certificate(self) -> Certificate:
-        """Returns that of a release in which all kinds occur; of one with few it is better."""
-        return self._certificate(self.kinds.values(), self.sanitizer)
 
     def session(self, key: bytes | None = None, **options: Any) -> PseudonymSession:
         """Makes a session that releases with pseudonyms and restores what comes back.
@@ -139,32 +134,6 @@ class Pseudonyms(Payer):
             'pseudonyms.session(); session.release_once("user", text); session.restore(answer)'
         )
 
-    @staticmethod
-    def count(text: str) -> int:
-        """Number of words and signs of a public text."""
-        return count(text)
-
-    def read(self, text: str, scope: Scope | None = None) -> PseudonymDraft:
-        """Detect what is to be replaced in a text. Private; for sessions.
-
-        Raises:
-            ParameterError: Not a text, a scope, or a detector that failed.
-        """
-        if not isinstance(text, str):
-            raise ParameterError(f"expected text of type str, got {type(text).__name__}")
-        if scope is not None:
-            raise ParameterError("expected no scope= with pseudonyms: the detector finds the spans")
-        may_be_json = any(sign in text for sign in SIGNS)
-        view = view_of(text) if may_be_json else View(raw=text, text=text, inner=text)
-        detector, asked, lists = self._detector, self._asked, self._lists
-        if lists is None:
-            view, entities = entities_in(view, detector, asked)
-            return PseudonymDraft(view=view, places=tuple(places_of(view, entities, self.kinds)))
-        kinds = None if asked is None else asked | lists.kinds
-        view, entities = entities_in(view, lists.detector(detector, asked), kinds, lists.kinds)
-        places = tuple(places_of(view, entities, self.kinds))
-        return PseudonymDraft(view=view, places=places, kept=tuple(lists.kept(view.text)))
-
     def naming(self, allow: Iterable[What] = (), also: Also = ()) -> Pseudonyms:
         """Returns the same with further things that are never, or always, replaced.
 
@@ -174,88 +143,6 @@ class Pseudonyms(Payer):
         twin = copy.copy(self)
         twin._lists = (self._lists or Lists()).added(allow, also)
         return twin
-
-    def bound(self, mapping: Mapping) -> Self:
-        """Returns the same for the texts of one conversation."""
-        twin = copy.copy(self)
-        twin._mapping = mapping
-        return twin
-
-    def kept_in(self, entries: Entries, now: float) -> AbstractContextManager[None]:
-        """Reads the mapping as it was kept, and keeps it, with what is added, from now on."""
-        return self._mapping.kept_in(entries, now)
-
-    def release_drafts(
-        self, drafts: Sequence[PseudonymDraft]
-    ) -> list[tuple[Release, PseudonymDraft]]:
-        """Charges, draws and writes in the conversation, one text after the other."""
-        released = []
-        with self._mapping.lock:
-            for draft in drafts:
-                release, used = self.release_draft(draft, self._mapping)
-                released.append((release, replace(draft, used=used)))
-        return released
-
-    def release_draft(
-        self, draft: PseudonymDraft, mapping: Mapping
-    ) -> tuple[Release, tuple[str, ...]]:
-        """Charges each new value that stays near, and new tokens; draws what is new; writes.
-
-        Args:
-            draft: From :meth:`read`.
-            mapping: Of the conversation; its lock is held by the caller.
-
-        Returns:
-            The release, and the pseudonyms in it.
-
-        Raises:
-            BudgetExhausted: From the ledger; nothing was drawn.
-            NothingFound: Nothing was found, and ``on_empty`` is ``"raise"``.
-        """
-        alone = self.sanitizer is None
-        draft = draft.complete(mapping, public=alone)
-        if self.rest is not None:
-            draft = only_common(draft)
-        elif alone and self.on_empty == "raise" and draft.text.strip() and not draft.places:
-            raise NothingFound(
-                "expected a text in which the detector finds something, got one in which it finds "
-                'nothing and which would go out as it is; on_empty="pass" allows that'
-            )
-        kinds, sanitizer = {place.kind for place in draft.places}, self.sanitizer
-        rest = None if sanitizer is None else read_rest(sanitizer, draft)
-        certificate = self._certificate(kinds, sanitizer)
-        priced = certificate if sanitizer is None else self._certificate(kinds, None)
-        near = draft.near(mapping)
-        for bill, n in ((priced, near), (certificate, 0 if rest is None else len(rest.fresh))):
-            if self.ledger is not None and self.subject and n:
-                self.ledger.charge(self.subject, bill, n)
-        for _ in range(near):  # of the tokens the sanitizer does
-            write_charge(priced)
-        if rest is not None and sanitizer is not None:
-            written, used = draft.written(mapping, ())
-            release = release_rest(sanitizer, rest, draft, written, certificate)
-            return replace(release, for_values=near * priced.epsilon), used
-        allowed = () if self._lists is None else self._lists.texts
-        written, used = draft.written(mapping, draft.public(allowed))
-        text = draft.filled(written, 0, len(draft.text), draft.view)
-        release = Release(
-            text=text,
-            certificate=certificate,
-            tokens_total=count(text),  # not of the values: how many words they have is private
-            tokens_verbatim=count("\n".join(draft.text[start:end] for start, end in draft.gaps)),
-            for_values=near * priced.epsilon,
-        )
-        return release, used
-
-    def _certificate(self, kinds: Iterable[Kind], sanitizer: Sanitizer | None) -> Certificate:
-        """Of a release in which these kinds occur, with what perturbs the rest, if anything."""
-        return certificate_of(
-            frozenset(kinds),
-            tuple(self.kinds.items()),
-            None if sanitizer is None else sanitizer.certificate,
-            common=self.rest is not None,
-            allows=self._lists is not None and self._lists.allow != (),
-        )
 
     def at(self, epsilon: float) -> Pseudonyms:
         """The same with its sanitizer calibrated to an epsilon.
@@ -288,5 +175,6 @@ def _chosen(
     names = {kind_of(kind) for kind in asked if not isinstance(kind, Kind)} | set(own)
     if not names:
         raise ParameterError("expected at least one kind, as a name or an instance of Kind")
+    refuse_slips(names - set(own))
     chosen = Kinds((name, own.get(name) or laws[name]) for name in names)
     return chosen, frozenset(names)

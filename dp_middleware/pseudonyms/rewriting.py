@@ -13,17 +13,18 @@ from typing import NamedTuple, TypeVar
 
 from dp_middleware._forks import StaysHere
 from dp_middleware.pseudonyms.detection import Entity
-from dp_middleware.pseudonyms.kinds import LABELS, Kind, Kinds, Label
+from dp_middleware.pseudonyms.kinds import LABELS, Kinds, Label
 from dp_middleware.pseudonyms.kinds.names import titled
-from dp_middleware.pseudonyms.mapping import Mapping
+from dp_middleware.pseudonyms.lists import overlapping
+from dp_middleware.pseudonyms.mapping import Kind, Mapping
 from dp_middleware.pseudonyms.matching import (
+    NUMERAL,
     Names,
     Words,
+    cased,
     fold,
     goes_on,
-    is_number,
     is_word,
-    overlapping,
     within_word,
 )
 from dp_middleware.pseudonyms.structured import Value, View
@@ -32,6 +33,7 @@ from dp_middleware.vocabulary import frequencies
 
 S = TypeVar("S", Entity, "Mention")
 V = TypeVar("V")
+Written = tuple[list[str], tuple[str, ...]]
 
 _VALUES = re.compile(r"[^\0\s](?:[^\0]*[^\0\s])?")
 _TOKENS = re.compile(r"\w+|[^\w\s]")
@@ -103,9 +105,10 @@ class PseudonymDraft(StaysHere):
         if not names.values:
             return self
         text, new = self.view.inner, list[Mention]()
-        for start, end, name in names.find_in(text, self.gaps, folded):
+        for start, end, name in names.find(text, self.gaps, folded):
             like, kind, shape = known(name)
-            if overlapping(self.kept, start, end) or ordinary(text[start:end], like):
+            stays = self.kept and overlapping(self.kept, start, end)
+            if stays or ordinary(text[start:end], like):
                 continue
             number = _number_at(self.view, start, end)
             if number is not None and number[:2] != (start, end):  # of a number all
@@ -145,9 +148,7 @@ class PseudonymDraft(StaysHere):
         keys = {place.kind.key(self.text[place.start : place.end], place.shape) for place in lossy}
         return sum(mapping.known(key) is None for key in keys)
 
-    def written(
-        self, mapping: Mapping, public: Container[str]
-    ) -> tuple[list[str], tuple[str, ...]]:
+    def written(self, mapping: Mapping, public: Container[str]) -> Written:
         """Returns what stands in each place, and the pseudonyms; values without one get one.
 
         Args:
@@ -158,8 +159,8 @@ class PseudonymDraft(StaysHere):
         text = self.view.text
         pairs = [mapping.pair(kind, text[a:b], shape, public) for a, b, kind, shape in self.places]
         written = [
-            place.kind.written(pair.pseudonym, text[place.start : place.end])
-            for place, pair in zip(self.places, pairs, strict=True)
+            pair.pseudonym if kind.exact else cased(pair.pseudonym, text[a:b])
+            for (a, b, kind, _), pair in zip(self.places, pairs, strict=True)
         ]
         return written, tuple(dict.fromkeys(pair.pseudonym for pair in pairs))
 
@@ -205,8 +206,7 @@ def places_of(view: View, entities: Iterable[Entity], kinds: Kinds = LABELS) -> 
         parts = kind.parts(mention)
         whole = _number_at(view, start, end) is None or [p[:2] for p in parts] == [(0, end - start)]
         if not (parts and whole):  # nothing of it would be replaced, or not all of a number
-            kind = Label(of=name)
-            parts = kind.parts(mention)
+            kind, parts = Label(of=name), Label(of=name).parts(mention)
         for first, behind, shape in parts:
             own = Label(of=name) if kind.keeps_digits and "9" not in shape else kind
             places.append(Mention(start + first, start + behind, own, shape))
@@ -267,7 +267,7 @@ def whole_words(text: str, spans: Iterable[S], kind_of: Callable[[S], Kind]) -> 
 
 def widened(text: str, start: int, end: int, kind: Kind) -> tuple[int, int]:
     """Offsets at which a word or number ends, also one that begins with what is written there."""
-    is_open = kind.numeric and is_number(text[start:end])
+    is_open = kind.numeric and NUMERAL.fullmatch(text[start:end]) is not None
     if not (is_open or text[start - 1 : start].isalnum() or text[end : end + 1].isalnum()):
         return start, end
     while start > 0 and (

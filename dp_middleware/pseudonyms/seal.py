@@ -1,10 +1,16 @@
-"""Encryption of what is kept of a conversation's pseudonyms."""
+"""What is kept of a conversation's pseudonyms, encrypted."""
 
 from __future__ import annotations
 
+import json
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 from dp_middleware.errors import ParameterError, needs
+from dp_middleware.pseudonyms.kinds import Kinds
+from dp_middleware.pseudonyms.mapping import Mapping, Pair
 
 TAG = 16
 """Bytes at the end of what is sealed, of all of it and of what was before."""
@@ -44,3 +50,58 @@ class Seal:
                 "expected a mapping as it was written with this key, got one that does not "
                 "decrypt: its file was changed, or the key is another; take a copy of the file"
             ) from None
+
+
+class SealedMapping(Mapping):
+    """A mapping that is kept elsewhere too, encrypted, and has what others added to it there.
+
+    Args:
+        within: The keyed name of the conversation.
+        seal: Encrypts.
+        kinds: Of the pairs that are kept.
+    """
+
+    def __init__(self, within: bytes, seal: Seal, kinds: Kinds) -> None:
+        self._within, self._seal, self._kinds = within, seal, kinds
+        super().__init__()
+
+    def _clear(self) -> None:
+        super()._clear()
+        self._unsaved: list[list[Any]] = []
+        self._seen = 0  # number of the last row that was read
+        self._chain = b""  # tells the place of the next one: of all before it
+
+    def _note(self, record: list[Any]) -> None:
+        self._unsaved.append(record)
+
+    @contextmanager
+    def kept_in(self, entries: Any, now: float) -> Iterator[None]:
+        """Reads what was kept, and keeps it, with what is added, from now on."""
+        with self.lock:
+            self.load(entries)
+            yield
+            entries.use(self._within, now)
+            if self._unsaved:
+                data = json.dumps(self._unsaved).encode()
+                sealed = self._seal.closed(data, self._within + self._chain)
+                self._seen = entries.seal(self._within, sealed, now)
+                self._chain, self._unsaved = sealed[-TAG:], []
+
+    def load(self, entries: Any) -> None:
+        """Reads what another process, or this one before a restart, has kept.
+
+        Where it was dropped, it is here too: others would draw other pairs.
+        """
+        rows = entries.sealed(self._within, self._seen - 1)
+        if self._seen and (not rows or rows[0][0] != self._seen):
+            self._clear()
+        for number, sealed in rows[1 if self._seen else 0 :]:
+            data = self._seal.opened(sealed, self._within + self._chain)
+            self._seen, self._chain = number, sealed[-TAG:]
+            for record in json.loads(data):
+                if len(record) == 2:
+                    self._secrets.setdefault(*record)
+                elif len(record) == 3:
+                    self._otherwise[record[0], record[1]] = record[2]
+                else:
+                    self.add(Pair(self._kinds[record[0]], *record[1:]))

@@ -48,7 +48,7 @@ class RowCache:
             weakref.WeakValueDictionary()
         )
         self.after_fork()
-        _forks.renew(self)
+        _forks.renewed[id(self)] = self
 
     def after_fork(self) -> None:
         """Drop all rows: the parent may have been writing one."""

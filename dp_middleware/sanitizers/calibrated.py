@@ -35,7 +35,7 @@ def sanitizer(
     ledger: Ledger | None = None,
     subject: str | None = None,
 ) -> Sanitizer:
-    """A sanitizer whose *certified* epsilon per token is the one asked for.
+    """Makes a sanitizer whose *certified* epsilon per token is the one asked for.
 
     Args:
         epsilon: Nats per token occurrence, or per text for a mechanism of whole texts; the
@@ -85,7 +85,7 @@ def document_sanitizer(
     ledger: Ledger | None = None,
     subject: str | None = None,
 ) -> Sanitizer:
-    """A sanitizer that releases words and phrases for a whole text, of which nothing is public.
+    """Makes a sanitizer that releases words and phrases for a whole text; nothing is public.
 
     epsilon is for any text against any other, however long: nothing composes over tokens. With a
     codebook of your own: ``dp.Sanitizer(dp.DocumentResponse.tuned(texts, epsilon=25), space)``.
@@ -109,7 +109,7 @@ def class_preserving(
     space: EmbeddingSpace | None = None,
     classes: Sequence[Hashable] | None = None,
 ) -> Sanitizer:
-    """A sanitizer that releases every token as one of its class, calibrated within classes.
+    """Makes a sanitizer that releases every token as one of its class, calibrated within classes.
 
     **The class of every token is public**: that a position holds a three-digit number, a month or
     a given name goes out as it is, and epsilon is about which one. In a small class that is few

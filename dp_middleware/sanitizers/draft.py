@@ -13,7 +13,7 @@ from dp_middleware._forks import StaysHere
 from dp_middleware.embedding import EmbeddingSpace
 from dp_middleware.embedding.arrays import Ids
 from dp_middleware.errors import DPMiddlewareError, ParameterError
-from dp_middleware.mechanisms.lockstep import FRESH
+from dp_middleware.mechanisms.drawing import FRESH
 from dp_middleware.sanitizers.policies import KeepPolicy
 from dp_middleware.sanitizers.spans import Scope, encode_with, private_parts
 from dp_middleware.vocabulary.vocabulary import UNKNOWN, Vocabulary

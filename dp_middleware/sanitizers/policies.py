@@ -17,7 +17,7 @@ from dp_middleware.vocabulary import frequencies
 
 @dataclass(frozen=True, kw_only=True)
 class KeepPolicy:
-    """Which tokens are released unchanged: a public list that does not depend on the data.
+    """Says which tokens are released unchanged: a public list that does not depend on the data.
 
     Under such a policy it is public at which positions a kept token stood, so the certificate
     speaks of tokens that are not kept (``Adjacency.within``).

@@ -25,6 +25,7 @@ from dp_middleware.sanitizers.draft import D, Draft, TextDraft, read, read_whole
 from dp_middleware.sanitizers.explanation import Explanation, explain
 from dp_middleware.sanitizers.policies import KeepPolicy
 from dp_middleware.sanitizers.spans import Detector, Scope
+from dp_middleware.vocabulary.frequencies import tell_foreign
 
 
 class Sanitizer(Payer):
@@ -122,8 +123,9 @@ class Sanitizer(Payer):
             UnknownTokenError: The vocabulary's policy is ``"raise"``.
             ParameterError: Not a text, or a span outside of it.
         """
-        ((release, _),) = self.release_drafts([self.read(text, scope)])
-        return release
+        draft = self.read(text, scope)
+        tell_foreign(text, self.space.vocabulary)
+        return self.release_drafts([draft])[0][0]
 
     def release_batch(
         self, texts: Sequence[str], *, scope: Detector | Sequence[Scope] | None = None

@@ -17,7 +17,7 @@ PART = "\x1e"
 
 @dataclass(frozen=True)
 class Span:
-    """Private characters of a text, and how what is released for them is written there.
+    """Marks private characters of a text, and how what is released for them is written there.
 
     For text that is written in another way than it is read, such as a string in JSON: ``text``
     is the string, ``encode`` writes one in JSON.

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from dp_middleware.certification import certify
 from dp_middleware.embedding import EmbeddingService
-from dp_middleware.embedding.batching import check_texts
-from dp_middleware.embedding.service import apart
+from dp_middleware.embedding.shared import check_texts
 from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms import VectorResponse
 from dp_middleware.privacy import Certificate
@@ -60,8 +59,7 @@ class VectorSanitizer(Payer):
             ParameterError: Not texts, or an encoder of another width than the components have.
             EmbeddingError: The encoder failed.
         """
-        encode = apart(self.service)  # one by one: no vector depends on another text
-        rows = [encode([text]) for text in check_texts(texts)]
+        rows = [self.service.encode([text]) for text in check_texts(texts)]  # none sees another
         directions = [self.mechanism.directions(row) for row in rows]  # refuses before a charge
         self.pay([(self.certificate, 1)] * len(rows))
         released = [self.mechanism.release(row, bulk_entropy) for row in directions]

@@ -16,7 +16,7 @@ _SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
 def json_values(text: str, *, keys: Iterable[str] | None = None) -> list[Span]:
-    """Strings, numbers and Booleans of a JSON document.
+    """Marks strings, numbers and Booleans of a JSON document.
 
     Public: keys, their order, brackets, ``null``, blanks, and with them how many values there are
     and where. Private: each string (read without its escapes), number, ``true`` and ``false``.

@@ -11,7 +11,7 @@ from dp_middleware.sanitizers.spans import Span
 
 
 def matches(*patterns: str | re.Pattern[str]) -> Callable[[str], list[Span]]:
-    r"""What regular expressions match is private, **everything else goes out as it is**.
+    r"""Makes what regular expressions match private; **everything else goes out as it is**.
 
     Example:
         >>> from dp_middleware import scopes

@@ -24,7 +24,7 @@ _NAMELESS = frozenset({
 def presidio(
     analyzer: Any, *, language: str = "en", entities: Iterable[str] | None = None
 ) -> Callable[[str], list[Span]]:
-    """What a Presidio ``AnalyzerEngine`` finds is private.
+    """Makes what a Presidio ``AnalyzerEngine`` finds private.
 
     **What the analyzer misses goes out as it is.** The guarantee holds for the spans that it
     finds; no recogniser finds all, and where it found something is public.

@@ -27,7 +27,7 @@ _NUMBER = re.compile(r"[+-]?\d+(?:[.,]\d+)+")
 
 
 def token_classes(vocabulary: Vocabulary) -> tuple[str, ...]:
-    """A public label per token, and one for the unknown symbol: for ``Adjacency.within``.
+    """Gives a public label per token, and one for the unknown symbol: for ``Adjacency.within``.
 
     A function of the vocabulary and of lists shipped with this library, never of a text. Case and
     a leading blank do not count. The first that fits: month, weekday, number word, ordinal, name

@@ -35,7 +35,7 @@ class Occurrence(NamedTuple):
 
 
 class Vocabulary:
-    """An ordered list of distinct tokens with a tokenizer; public.
+    """Lists distinct tokens in order, with a tokenizer; public.
 
     The out-of-vocabulary policy is an explicit choice; nothing passes through unchanged:
 

@@ -180,22 +180,6 @@ class CallReleaser:
             exchange=exchange, own=own, extracts=extracts, messages=sent, system=system
         )
 
-    def turn(self, messages: Sequence[AnyMessage], passages: dp.Passages | None) -> str:
-        """Returns the user's last message and what tools found for it, for a local model. Private.
-
-        Where a public tool returned released documents stand the raw ones.
-        """
-        texts: list[str] = []
-        for message in reversed(messages):
-            if isinstance(message, HumanMessage | ToolMessage):
-                text = str(message.text)
-                if passages is not None and self.public.knows(message):
-                    text = passages.restore(self.session.sanitizer.subject, text)
-                texts.append(text)
-            if isinstance(message, HumanMessage):
-                break
-        return "\n\n".join(reversed(texts))
-
     def _passes(
         self, messages: Sequence[AnyMessage], saved: Mapping[str, Saved]
     ) -> Callable[[str], bool]:
@@ -211,6 +195,17 @@ class CallReleaser:
             return read_message(message, self.rules, f"message {place}")
         fields: Any = {name: getattr(message, name) for name in _PUBLIC}
         return public_reading(ToolMessage(**fields))
+
+
+def turn_of(messages: Sequence[AnyMessage]) -> str:
+    """Returns the user's last message and what tools found for it, for a local model. Private."""
+    texts: list[str] = []
+    for message in reversed(messages):
+        if isinstance(message, HumanMessage | ToolMessage):
+            texts.append(str(message.text))
+        if isinstance(message, HumanMessage):
+            break
+    return "\n\n".join(reversed(texts))
 
 
 # the state ---------------------------------------------------------------------------------------

@@ -57,7 +57,7 @@ def note_answer(
     event_id: str | None = None,
     conversation: str = "",
 ) -> None:
-    """Tell the session what the remote model answered: its words and its calls of tools.
+    """Tells the session what the remote model answered: its words and its calls of tools.
 
     Args:
         session: Lets the answer out again in a later transcript.

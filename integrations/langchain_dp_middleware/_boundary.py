@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict
 import dp_middleware as dp
 from dp_middleware.conversation.exchange import Exchange, Tools
 from dp_middleware.conversation.session import session_of
-from dp_middleware.errors import ParameterError, UnknownAnswer, guarded
+from dp_middleware.errors import ParameterError, UnknownAnswer, without_text
 from langchain_dp_middleware._messages import Input, MessageRules
 
 EPSILON = "dp_epsilon"
@@ -63,8 +63,7 @@ def cross(
     """
     rules = MessageRules.of(adapter)
     options: Any = {"unknown": rules.passes, "tools": tools}
-
-    def work() -> list[tuple[Any, Exchange]]:
+    try:
         session = session_for(adapter.session, config, adapter.max_epsilon, default=epsilon)
         inputs = [read(value, rules) for value in values]
         transcripts = [private.transcript for private in inputs]
@@ -73,8 +72,9 @@ def cross(
             exchanges = session.exchanges(transcripts, conversation=name, **options)
         pairs = zip(inputs, exchanges, strict=True)
         return [(private.copy(exchange.sent), exchange) for private, exchange in pairs]
-
-    return guarded(work)
+    except Exception as error:
+        failure = without_text(error)
+    raise failure.with_traceback(None)
 
 
 @contextmanager

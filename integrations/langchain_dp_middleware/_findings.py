@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,23 +10,15 @@ from langchain_core.runnables import RunnableBinding
 import dp_middleware as dp
 from dp_middleware.errors import UntrustedHost
 from dp_middleware.models.parts import inherits, reachable as reachable
-from dp_middleware.models.trust import Location, locate, locate_all, require_trusted
+from dp_middleware.models.trust import locate, locate_retriever, require_trusted
 
 WRAP = "give it DPChatModel(session, model), or, if it may see raw text, name it in local="
 _VENDORS = {"openai", "anthropic", "groq", "mistralai", "cohere", "ollama", "google"}
-_OURS = ("dp_middleware", "langchain_dp_middleware")
-_LOCAL = frozenset(
-    f"langchain_community.{name}"
-    for name in (
-        *("BM25Retriever", "TFIDFRetriever", "KNNRetriever", "SVMRetriever"),
-        *("FAISS", "InMemoryDocstore"),
-    )
-)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """Something that sends raw text out, or keeps the middleware from working.
+    """Names something that sends raw text out, or keeps the middleware from working.
 
     Attributes:
         where: Names the part: nodes, middleware, tools.
@@ -60,7 +51,7 @@ def is_ours(x: Any) -> bool:
 def is_local(x: Any) -> bool:
     """Tells whether a model, or a retriever with all that it is made of, runs on this machine."""
     try:
-        require_trusted(locate(x) if is_model(x) else _place_of(x))
+        require_trusted(locate(x) if is_model(x) else locate_retriever(x))
     except UntrustedHost:
         return False
     return True
@@ -71,24 +62,3 @@ def bare(model: Any) -> Any:
     while isinstance(model, RunnableBinding) and not is_ours(model):
         model = model.bound
     return model
-
-
-def require_local(retriever: Any, trusted_hosts: Iterable[str]) -> None:
-    """Refuses a retriever that would take the raw query out of this computer.
-
-    Raises:
-        UntrustedHost: A part of it may send the query elsewhere than to the ``trusted_hosts``.
-        ParameterError: ``trusted_hosts`` is not a collection of host names.
-    """
-    remedy = (
-        "use a local index and embedding model, or give your own retriever a property location, a "
-        "dp_middleware Location, that says where it runs"
-    )
-    require_trusted(_place_of(retriever), trusted_hosts, remedy=remedy)
-
-
-def _place_of(retriever: Any) -> Location:
-    def releases(x: object) -> bool:
-        return type(x).__module__.partition(".")[0] in _OURS
-
-    return locate_all(retriever, local=_LOCAL, releases=releases)

@@ -39,14 +39,12 @@ class MessageRules:
             sent; ``"pass"``: declared public.
         public_templates: Of a private text that one of these prompts made only the values are
             released, the others whole.
-        on_exhausted: A public answer, which may be sent though no remote model wrote it.
     """
 
     system: Literal["pass", "release"] = "pass"
     ai: Literal["noted", "pass"] = "noted"
     on_other: Literal["raise", "drop", "pass"] = "raise"
     public_templates: tuple[Template, ...] = ()
-    on_exhausted: str | None = None
 
     def __post_init__(self) -> None:
         one_of(("pass", "release"), "system", self.system)
@@ -61,7 +59,7 @@ class MessageRules:
 
     def passes(self, words: str) -> bool:
         """Tells whether an answer that is not known may be sent."""
-        return self.ai == "pass" or words == self.on_exhausted
+        return self.ai == "pass"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,16 +7,15 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Annotated, Any, Literal, NotRequired
-from uuid import uuid4
 
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from langchain_core.messages import AIMessage, BaseMessage
 
 import dp_middleware as dp
-from dp_middleware.conversation.exchange import Tools, checked_tools
+from dp_middleware.conversation.events import checked_tools
+from dp_middleware.conversation.exchange import Tools
 from dp_middleware.conversation.saved import Saved
 from dp_middleware.conversation.session import session_of
 from dp_middleware.errors import (
-    BudgetExhausted,
     ParameterError,
     needs,
     raise_alone,
@@ -31,6 +30,7 @@ from langchain_dp_middleware._agent_calls import (
     changed,
     merge,
     saved_in,
+    turn_of,
     with_ids,
 )
 from langchain_dp_middleware._boundary import conversation_of, require_epsilon, session_for
@@ -46,7 +46,6 @@ with needs("agents", "langchain"):
         ModelRequest,
         ModelResponse,
         PrivateStateAttr,
-        hook_config,
     )
     from langgraph.errors import GraphBubbleUp
     from langgraph.prebuilt.tool_node import ToolCallRequest
@@ -88,8 +87,6 @@ class DPAgentMiddleware(AgentMiddleware[DPAgentState, Any, Any]):
             It writes the answers in the state, from the user's last message and what tools found;
             later turns send what the remote model had said, as do streamed tokens.
         trusted_hosts: Names of further hosts that may see raw text.
-        passages: Those of a :class:`DPRetriever` under ``public_tools``: the extractor reads the
-            raw documents.
         instruction: Public: what the extractor is to do.
         public_tools: Names of the tools whose results are sent as they are. Only what the tool
             itself returned: errors, and what others say in its place, are released.
@@ -97,10 +94,6 @@ class DPAgentMiddleware(AgentMiddleware[DPAgentState, Any, Any]):
         ai: ``"pass"`` declares AI messages public that the remote model did not write.
         on_other: A block that is not text: ``"raise"``, ``"drop"`` or ``"pass"``.
         traced: ``"allow"`` runs with tracers and callbacks, **which record private text**.
-        on_exhausted: A public text that ends the turn where the budget is exhausted, and nothing is
-            sent; default the error.
-        turn_releases: How many releases a turn may need; where the budget has less left, the turn
-            does not begin. Reserves nothing.
         max_epsilon: Ceiling of ``config["configurable"]["dp_epsilon"]``; default the
             session's own epsilon.
         tools: Names of the tools that are called with the originals of pseudonyms, or ``"all"``;
@@ -124,7 +117,6 @@ class DPAgentMiddleware(AgentMiddleware[DPAgentState, Any, Any]):
         *,
         extractor: Any = None,
         trusted_hosts: Iterable[str] = (),
-        passages: dp.Passages | None = None,
         instruction: str = ANSWER,
         public_tools: Collection[str] = (),
         system: Literal["pass", "release"] = "pass",
@@ -132,8 +124,6 @@ class DPAgentMiddleware(AgentMiddleware[DPAgentState, Any, Any]):
         on_other: Literal["raise", "drop", "pass"] = "raise",
         traced: Literal["refuse", "allow"] = "refuse",
         max_epsilon: float | None = None,
-        on_exhausted: str | None = None,
-        turn_releases: int | None = None,
         tools: Tools = (),
     ) -> None:
         super().__init__()
@@ -142,37 +132,23 @@ class DPAgentMiddleware(AgentMiddleware[DPAgentState, Any, Any]):
             raise ParameterError("expected public_tools to be a collection of names, got one str")
         require_epsilon(max_epsilon=max_epsilon)
         self._session = session_of(session)
-        rules: Any = {"system": system, "ai": ai, "on_other": on_other}
-        self._rules = MessageRules(**rules, on_exhausted=on_exhausted)
+        self._rules = MessageRules(system=system, ai=ai, on_other=on_other)
         self._tools = checked_tools(tools)
         self._public = PublicResults(session=self._session, tools=frozenset(public_tools))
-        if turn_releases is not None and not turn_releases >= 1:
-            raise ParameterError(f"expected turn_releases >= 1, got {turn_releases!r}")
-        self._turn_releases = turn_releases
         self._traced, self._max_epsilon = traced, max_epsilon
-        self._passages, self._instruction = passages, instruction
+        self._instruction = instruction
         self._extractor: Any = None if extractor is None else local_model(extractor, trusted_hosts)
 
-    @hook_config(can_jump_to=["end"])
     def before_model(self, state: DPAgentState, runtime: Runtime[Any]) -> dict[str, Any] | None:
         """Release what is new in the state, and forget the releases of removed messages."""
         releaser = self._releaser()
         messages, saved = with_ids(state["messages"]), saved_in(state)
         ids = {message.id for message in messages}
         update: dict[str, Any] = {name: None for name in saved if name not in ids}
-        try:
-            if self._turn_releases is not None and isinstance(messages[-1], HumanMessage):
-                releaser.session.sanitizer.require_budget(self._turn_releases)
-            exchange, _ = releaser.exchange(messages, saved)
-        except BudgetExhausted:
-            if self._rules.on_exhausted is None:
-                raise
-            reply = AIMessage(self._rules.on_exhausted, id=str(uuid4()))
-            return {"messages": [reply], "dp_releases": update, "jump_to": "end"}
+        exchange, _ = releaser.exchange(messages, saved)
         update |= changed(exchange.saved, saved)
         return {"dp_releases": update} if update else None
 
-    @hook_config(can_jump_to=["end"])
     async def abefore_model(
         self, state: DPAgentState, runtime: Runtime[Any]
     ) -> dict[str, Any] | None:
@@ -265,7 +241,7 @@ class DPAgentMiddleware(AgentMiddleware[DPAgentState, Any, Any]):
         """What the extractor is asked of answers with a text, by their places. Private."""
         if self._extractor is None:
             return []
-        turn = releaser.turn(request.messages, self._passages)
+        turn = turn_of(request.messages)
         return [
             (k, inferdpt.for_extractor(turn, message.text, self._instruction))
             for k, message in enumerate(shown)

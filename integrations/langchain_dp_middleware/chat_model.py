@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from string import Formatter
 from typing import Any, Literal
 
-from langchain_core.language_models import BaseChatModel, FakeListChatModel
+from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage, SystemMessage
 from langchain_core.outputs import LLMResult
 from langchain_core.prompts import (
@@ -23,9 +23,10 @@ from langchain_core.runnables.utils import ConfigurableFieldSpec
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import Field, field_validator
 
-from dp_middleware.conversation.exchange import Exchange, Tools, checked_tools
+from dp_middleware.conversation.events import checked_tools
+from dp_middleware.conversation.exchange import Exchange, Tools
 from dp_middleware.conversation.templates import Template
-from dp_middleware.errors import BudgetExhausted, ParameterError
+from dp_middleware.errors import ParameterError
 from langchain_dp_middleware._boundary import (
     EPSILON_SPEC,
     MODEL_CONFIG,
@@ -56,8 +57,6 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
         on_other: ``"raise"``, ``"drop"`` or ``"pass"``.
         public_templates: Public prompts, as f-strings or LangChain's templates of f-strings: of a
             text that one of them made, only the values are released; that it did is public.
-        on_exhausted: A public text that answers where the budget is exhausted, and nothing is sent;
-            None: the error. Not for ``generate`` and what is made with ``|``.
         tools: Names of the tools that are called with originals, or ``"all"``.
 
     Raises:
@@ -73,7 +72,6 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
     ai: Literal["noted", "pass"] = "noted"
     on_other: Literal["raise", "drop", "pass"] = "raise"
     public_templates: tuple[Template, ...] = ()
-    on_exhausted: str | None = None
     tools: Any = ()
 
     def __init__(self, session: Any, inner: Any, **options: Any) -> None:
@@ -187,13 +185,7 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
         return self.inner
 
     def _enter(self, value: Any, config: RunnableConfig | None) -> Entered:
-        try:
-            return self.entered(value, config, self.inner)
-        except BudgetExhausted:
-            if self.on_exhausted is None:
-                raise
-            reply = FakeListChatModel(responses=[self.on_exhausted])
-            return Entered(rest=reply, input="", config=config or RunnableConfig())
+        return self.entered(value, config, self.inner)
 
     def entered(
         self, value: Any, config: RunnableConfig | None, rest: Runnable[Any, Any]

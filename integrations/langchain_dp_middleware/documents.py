@@ -8,7 +8,7 @@ from typing import Any
 from langchain_core.documents import BaseDocumentTransformer, Document
 
 import dp_middleware as dp
-from dp_middleware.conversation.passages import public_keys
+from dp_middleware.conversation.metadata import public_keys
 from dp_middleware.conversation.session import ONCE, session_of
 from dp_middleware.errors import guarded
 from langchain_dp_middleware._boundary import at_most, for_subject
@@ -57,20 +57,15 @@ def release_documents(
     documents: Sequence[Document],
     metadata: tuple[str, ...],
     identify: Callable[[Document], Any],
-    passages: dp.Passages | None = None,
 ) -> list[Document]:
     """Returns released copies: page content, id and the metadata named, nothing else.
 
-    ``identify`` gives the event id of a document, public, or ``ONCE``; ``passages`` remember what
-    was released for which document.
+    ``identify`` gives the event id of a document, public, or ``ONCE``.
     """
 
     def work() -> list[Document]:
         events = [(identify(document), "user", document.page_content) for document in documents]
         releases = session.release_many(events, conversation=_CONVERSATION)
-        if passages is not None:
-            for document, release in zip(documents, releases, strict=True):
-                passages.keep(session.sanitizer.subject, release.text, document.page_content)
         return [
             Document(
                 page_content=release.text,

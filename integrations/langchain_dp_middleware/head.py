@@ -12,7 +12,8 @@ from langchain_core.runnables.base import coerce_to_runnable
 from langchain_core.runnables.config import merge_configs
 from langchain_core.runnables.utils import ConfigurableFieldSpec
 
-from dp_middleware.conversation.exchange import Tools, checked_tools
+from dp_middleware.conversation.events import checked_tools
+from dp_middleware.conversation.exchange import Tools
 from dp_middleware.conversation.session import session_of
 from dp_middleware.errors import ParameterError
 from langchain_dp_middleware._boundary import (
@@ -135,7 +136,7 @@ class Head(ReleasedCalls, Runnable[Any, Any]):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PrivateHead(Head):
-    """First step of a chain; what stands to its right receives released text only.
+    """Stands first in a chain; what stands to its right receives released text only.
 
     ``PrivateHead(sanitizer, keys=["question"]) | prompt | model | parser`` is again a PrivateHead.
     Every call releases its input in a plain function call, without callbacks, and then runs the

@@ -16,9 +16,8 @@ from langchain_core.runnables.config import set_config_context
 from langchain_core.runnables.utils import ConfigurableFieldSpec
 from pydantic import Field
 
-import dp_middleware as dp
 from dp_middleware._quiet import in_thread
-from dp_middleware.errors import BudgetExhausted, ParameterError, RemoteError, guarded
+from dp_middleware.errors import ParameterError, RemoteError, guarded
 from dp_middleware.frameworks import chat_model, inferdpt
 from dp_middleware.models.chat import local_model
 from langchain_dp_middleware._boundary import (
@@ -26,7 +25,6 @@ from langchain_dp_middleware._boundary import (
     MODEL_CONFIG,
     cross,
     fields_of,
-    for_subject,
     refuse_outer_run,
 )
 from langchain_dp_middleware._calls import signed
@@ -62,13 +60,10 @@ class InferDPTChatModel(RefusedWrappers, BaseChatModel):
         instruction: Public: what is asked where the messages hold no system message.
         max_epsilon: As of :class:`PrivateHead`.
         traced: ``"refuse"`` or ``"allow"`` to run inside another run.
-        on_exhausted: As of :class:`DPChatModel`.
         remote: What :func:`dp.chat_model` takes.
         extractor: What :func:`dp.chat_model` takes; in process, on loopback or on a trusted host. A
             function must be declared, with ``dp.chat_model(function, local=True)``.
         trusted_hosts: Names of further hosts that may see raw text.
-        passages: Those of a :class:`DPRetriever`: where system messages hold the released documents
-            that it found, the extractor reads the raw ones.
 
     Raises:
         UntrustedHost: The extractor would send raw text elsewhere.
@@ -83,12 +78,10 @@ class InferDPTChatModel(RefusedWrappers, BaseChatModel):
     instruction: str = "Answer the message below."
     max_epsilon: float | None = None
     traced: Literal["refuse", "allow"] = "refuse"
-    on_exhausted: str | None = None
 
     remote: Any = Field(exclude=True, repr=False)
     extractor: Any = Field(exclude=True, repr=False)
     trusted_hosts: frozenset[str] = frozenset()
-    passages: dp.Passages | None = Field(default=None, exclude=True, repr=False)
 
     def __init__(
         self,
@@ -128,8 +121,6 @@ class InferDPTChatModel(RefusedWrappers, BaseChatModel):
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> AIMessage:
         """Release, ask the remote model, extract."""
         asked = self._asked(input, config, kwargs)
-        if isinstance(asked, AIMessage):
-            return asked
         return _answered(asked, self.extractor(asked.question))
 
     async def ainvoke(
@@ -137,8 +128,6 @@ class InferDPTChatModel(RefusedWrappers, BaseChatModel):
     ) -> AIMessage:
         """As :meth:`invoke`."""
         asked = await in_thread(self._asked, input, config, kwargs)
-        if isinstance(asked, AIMessage):
-            return asked
         return _answered(asked, await self.extractor.acall(asked.question))
 
     def stream(
@@ -146,9 +135,6 @@ class InferDPTChatModel(RefusedWrappers, BaseChatModel):
     ) -> Iterator[AIMessageChunk]:
         """As :meth:`invoke`, giving the answer in pieces."""
         asked, said = self._asked(input, config, kwargs), ""
-        if isinstance(asked, AIMessage):
-            yield AIMessageChunk(content=asked.text, id=asked.id, chunk_position="last")
-            return
         try:
             for piece in self.extractor.stream(asked.question):
                 said += piece
@@ -211,38 +197,28 @@ class InferDPTChatModel(RefusedWrappers, BaseChatModel):
 
     # the boundary ----------------------------------------------------------------------------
 
-    def _asked(
-        self, value: Any, config: RunnableConfig | None, options: dict[str, Any]
-    ) -> Asked | AIMessage:
-        """What the remote model drafted, or the fixed reply where the budget is exhausted."""
+    def _asked(self, value: Any, config: RunnableConfig | None, options: dict[str, Any]) -> Asked:
+        """Asks the remote model for a draft."""
         config = config or RunnableConfig()
         if self.traced == "refuse":
             refuse_outer_run(config, "InferDPTChatModel", REMEDY)
         if settings := sorted(name for name, option in options.items() if option is not None):
             raise ParameterError(f"expected settings on the two models themselves, got {settings}")
         messages = messages_of(value)
-        try:
-            [(released, exchange)] = cross(self, [messages], read_transcript, config, remedy=_NOTE)
-        except BudgetExhausted:
-            if self.on_exhausted is None:
-                raise
-            return AIMessage(self.on_exhausted, id=f"dp-{uuid4()}")
+        [(released, exchange)] = cross(self, [messages], read_transcript, config, remedy=_NOTE)
         history, text, instruction = turn_of(released, self.instruction)
         unit = self.session.sanitizer.certificate.unit
         sent = [*history, *inferdpt.for_remote(text, instruction, unit)]
         with set_config_context(config) as context:
             draft = context.run(self.remote, sent)
-        question = guarded(self._question, messages, draft, config)
+        question = guarded(self._question, messages, draft)
         asked = Asked(exchange=exchange, question=question, draft=draft)
         asked.note()
         return asked
 
-    def _question(self, messages: list[BaseMessage], draft: str, config: RunnableConfig) -> Any:
-        """What the extractor is given, with the raw documents for those that were released."""
+    def _question(self, messages: list[BaseMessage], draft: str) -> Any:
+        """Writes what the extractor is given."""
         history, text, instruction = turn_of(messages, self.instruction)
-        if self.passages is not None:
-            subject = for_subject(self.session, config).sanitizer.subject
-            instruction = self.passages.restore(subject, instruction)
         return [*history, *inferdpt.for_extractor(text, draft, instruction)]
 
     # description -----------------------------------------------------------------------------

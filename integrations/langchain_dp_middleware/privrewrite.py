@@ -19,7 +19,7 @@ from langchain_dp_middleware.head import Head
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PrivRewriteRunnable(Head):
-    """From a private text to its rewrite, which may be published; of the same kind.
+    """Makes of a private text its rewrite, which may be published; of the same kind.
 
     A text gives a text; a prompt value, list of messages or dict that holds one private text gives
     one with the rewrite in its place. It goes first, as :class:`PrivateHead` does, and refuses to

@@ -16,8 +16,9 @@ from langchain_core.runnables.utils import ConfigurableFieldSpec
 from pydantic import Field, field_validator
 
 import dp_middleware as dp
-from dp_middleware.conversation.passages import public_keys
+from dp_middleware.conversation.metadata import public_keys
 from dp_middleware.errors import ParameterError, guarded
+from dp_middleware.models.trust import require_local
 from langchain_dp_middleware._boundary import (
     EPSILON_SPEC,
     MODEL_CONFIG,
@@ -26,7 +27,6 @@ from langchain_dp_middleware._boundary import (
     session_for,
 )
 from langchain_dp_middleware._calls import Entered, ReleasedCalls
-from langchain_dp_middleware._findings import require_local
 from langchain_dp_middleware.documents import release_documents
 from langchain_dp_middleware.tracing import deaf_handlers, quiet
 
@@ -54,8 +54,6 @@ class DPRetriever(ReleasedCalls, BaseRetriever):
             model asks a tool.
         trusted_hosts: Names of further hosts that may see the raw query.
         identify: From a document to its public event id; default its id.
-        passages: Remembers the raw documents for an adapter with an extractor that has the same
-            ones; see :class:`dp.Passages`.
         max_epsilon: Nats per token occurrence, the most that a call's config gets; None: the
             sanitizer's own epsilon.
 
@@ -74,7 +72,6 @@ class DPRetriever(ReleasedCalls, BaseRetriever):
     query: Literal["private", "public"] = "private"
     trusted_hosts: frozenset[str] = frozenset()
     identify: Callable[[Document], str] | None = Field(default=None, exclude=True, repr=False)
-    passages: dp.Passages | None = Field(default=None, exclude=True, repr=False)
     max_epsilon: float | None = None
 
     def __init__(self, session: Any, retriever: Any, **options: Any) -> None:
@@ -131,7 +128,7 @@ class DPRetriever(ReleasedCalls, BaseRetriever):
             what="the local retriever",
         )
         identify = self.identify or _id_of
-        return release_documents(session, documents, self.public_metadata, identify, self.passages)
+        return release_documents(session, documents, self.public_metadata, identify)
 
 
 def _search(retriever: BaseRetriever, query: str, kwargs: dict[str, Any]) -> list[Document]:

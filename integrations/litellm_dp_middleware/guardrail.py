@@ -15,7 +15,8 @@ from litellm.integrations.custom_guardrail import (
 )
 from litellm.types.guardrails import GuardrailEventHooks
 
-from dp_middleware.conversation.exchange import Exchange, Tools, checked_tools
+from dp_middleware.conversation.events import checked_tools
+from dp_middleware.conversation.exchange import Exchange, Tools
 from dp_middleware.conversation.guardrail import Rules, release_request, restore_response
 from dp_middleware.conversation.session import session_of
 from dp_middleware.errors import (

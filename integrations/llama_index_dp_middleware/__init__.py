@@ -9,7 +9,6 @@ with needs("llama-index", "llama-index-core"):
 
 from dp_middleware.models.recorders import quiet_recorders
 from llama_index_dp_middleware._blocks import epsilon, subject, unrecorded
-from llama_index_dp_middleware.chat_engine import DPChatEngine
 from llama_index_dp_middleware.embedding import DPEmbedding, ServiceEmbedding
 from llama_index_dp_middleware.engine import DPQueryEngine
 from llama_index_dp_middleware.llm import DPLLM
@@ -18,7 +17,6 @@ from llama_index_dp_middleware.query import DPQueryTransform
 
 __all__ = [
     "DPLLM",
-    "DPChatEngine",
     "DPEmbedding",
     "DPNodePostprocessor",
     "DPQueryEngine",

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from llama_index.core.base.llms import types as llms
 from llama_index.core.prompts import ChatPromptTemplate, PromptTemplate, SelectorPromptTemplate
 
 from dp_middleware.conversation.literals import as_json
-from dp_middleware.conversation.messages import Message, Role, ToolCall, checked
+from dp_middleware.conversation.messages import Message, Role, ToolCall
 from dp_middleware.conversation.templates import Parts, Template, parts_of
 from dp_middleware.errors import ParameterError
 
@@ -46,9 +46,6 @@ def slots_of(
     Raises:
         ParameterError: Something cannot be released. Names its place, never itself.
     """
-    if isinstance(message, Mapping):  # as chat clients keep it
-        _, said, text, _ = checked(message)
-        message = llms.ChatMessage(role=llms.MessageRole(said), content=text)
     if not isinstance(message, llms.ChatMessage):
         raise ParameterError(f"{where}: expected a ChatMessage, got {type(message).__name__}")
     kind, role = message.role, _ROLES.get(message.role)

@@ -8,14 +8,13 @@ from itertools import takewhile
 from typing import Any, Literal, TypeVar
 
 from llama_index.core.base.llms import types as llms
-from llama_index.core.llms import CustomLLM
 from llama_index.core.llms.llm import LLM
 
 import dp_middleware as dp
 from dp_middleware.conversation.exchange import Exchange, Tools
 from dp_middleware.conversation.messages import ONCE, Message
 from dp_middleware.conversation.templates import Template, parts_of
-from dp_middleware.errors import BudgetExhausted, guarded
+from dp_middleware.errors import guarded
 from llama_index_dp_middleware._answers import AnswerCall
 from llama_index_dp_middleware._blocks import in_block
 from llama_index_dp_middleware._messages import slots_of
@@ -40,30 +39,21 @@ class Transcript:
     conversation: str | None
     tools: Tools
     inner: LLM
-    on_exhausted: str | None
     structured: bool
 
     def release(self, messages: Sequence[llms.ChatMessage]) -> AnswerCall[list[llms.ChatMessage]]:
         """Makes new messages that may be sent, or raises an error without text."""
-        return guarded(self._call, self._messages, messages, [])
+        return guarded(self._call, self._messages, messages)
 
     def release_prompt(self, prompt: str) -> AnswerCall[str]:
         """Releases a prompt without a transcript: a new event at every call."""
-        return guarded(self._call, self._prompt, prompt, "")
+        return guarded(self._call, self._prompt, prompt)
 
     def _call(
-        self, work: Callable[[dp.Session, Any], tuple[Exchange, T]], private: Any, nothing: T
+        self, work: Callable[[dp.Session, Any], tuple[Exchange, T]], private: Any
     ) -> AnswerCall[T]:
-        session, model = in_block(self.session), self.inner
-        try:
-            exchange, sent = work(session, private)
-        except BudgetExhausted:
-            if self.on_exhausted is None:
-                raise
-            exchange, sent = session.exchange([]), nothing
-            model = _FixedReply(text=self.on_exhausted)
-            session.note_remote(None, model.text, conversation=self.conversation or "")
-        return AnswerCall(exchange, self.structured, model, sent)
+        exchange, sent = work(in_block(self.session), private)
+        return AnswerCall(exchange, self.structured, self.inner, sent)
 
     def _prompt(self, session: dp.Session, prompt: str) -> tuple[Exchange, str]:
         parts = parts_of(self.templates, "user", prompt)
@@ -97,19 +87,3 @@ class Transcript:
 
     def _exchange(self, session: dp.Session, transcript: Sequence[Message]) -> Exchange:
         return session.exchange(transcript, conversation=self.conversation, tools=self.tools)
-
-
-class _FixedReply(CustomLLM):
-    """Says one public text to everything; asks nobody."""
-
-    text: str
-
-    @property
-    def metadata(self) -> llms.LLMMetadata:
-        return llms.LLMMetadata(model_name="dp-fixed-reply")
-
-    def complete(self, *args: Any, **kwargs: Any) -> llms.CompletionResponse:
-        return llms.CompletionResponse(text=self.text)
-
-    def stream_complete(self, *args: Any, **kwargs: Any) -> llms.CompletionResponseGen:
-        yield llms.CompletionResponse(text=self.text, delta=self.text)

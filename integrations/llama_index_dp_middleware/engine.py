@@ -14,14 +14,19 @@ from llama_index.core.schema import NodeWithScore, QueryBundle, QueryType
 import dp_middleware as dp
 from dp_middleware._quiet import in_thread
 from dp_middleware.conversation.exchange import Exchange
-from dp_middleware.errors import ParameterError
+from dp_middleware.conversation.metadata import public_keys
+from dp_middleware.errors import ParameterError, guarded
 from dp_middleware.frameworks import inferdpt
 from dp_middleware.models.chat import local_model
+from dp_middleware.models.trust import require_local
 from dp_middleware.privacy.releases import Receipt, receipts
-from llama_index_dp_middleware._blocks import unspanned
+from llama_index_dp_middleware._blocks import unrecorded, unspanned
 from llama_index_dp_middleware._responses import apieces, for_extractor, restored
-from llama_index_dp_middleware._search import Found, LocalSearch
+from llama_index_dp_middleware.nodes import release_scored
 from llama_index_dp_middleware.query import DPQueryTransform, require_words
+
+Found = tuple[list[NodeWithScore], list[NodeWithScore]]
+"""Raw nodes, and their released copies."""
 
 
 class DPQueryEngine(BaseQueryEngine):
@@ -72,7 +77,9 @@ class DPQueryEngine(BaseQueryEngine):
         trusted = trusted_hosts if isinstance(trusted_hosts, str) else tuple(trusted_hosts)
         super().__init__(callback_manager=None)
         self._transform = DPQueryTransform(session)
-        self._search = LocalSearch(self._transform.session, retriever, metadata, trusted)
+        if retriever is not None:
+            require_local(retriever, trusted)
+        self._retriever, self._metadata = retriever, public_keys(metadata)
         self._inner = query_engine
         self._extractor = None if extractor is None else local_model(extractor, trusted)
         self._streaming = streaming
@@ -85,7 +92,7 @@ class DPQueryEngine(BaseQueryEngine):
         """Answers a raw query."""
         query = _bundle(str_or_query_bundle)
         receipt, (passages, nodes), released = self._release(query)
-        if self._search.retriever is None:
+        if self._retriever is None:
             answer = self._inner.query(released)
         else:
             answer = self._inner.synthesize(released, nodes)
@@ -104,7 +111,7 @@ class DPQueryEngine(BaseQueryEngine):
         """As :meth:`query`, without blocking the event loop."""
         query = _bundle(str_or_query_bundle)
         receipt, (passages, nodes), released = await in_thread(self._release, query)
-        if self._search.retriever is None:
+        if self._retriever is None:
             answer = await self._inner.aquery(released)
         else:
             answer = await self._inner.asynthesize(released, nodes)
@@ -123,9 +130,14 @@ class DPQueryEngine(BaseQueryEngine):
     _aquery: Any = aquery
 
     def _release(self, query: QueryBundle) -> tuple[Receipt, Found, QueryBundle]:
-        """Finds nodes for a query, and releases both."""
+        """Finds nodes for a query, unrecorded, and releases both."""
         with receipts() as receipt:
-            return receipt, self._search.find(query), self._transform.run(query)
+            if self._retriever is None:
+                return receipt, ([], []), self._transform.run(query)
+            with unrecorded():
+                raw = guarded(self._retriever.retrieve, query, what="the retriever")
+            nodes = guarded(release_scored, self._transform.session, raw, self._metadata)
+            return receipt, (raw, nodes), self._transform.run(query)
 
     def _exchange(
         self, query: QueryBundle, passages: list[NodeWithScore], answer: responses.RESPONSE_TYPE

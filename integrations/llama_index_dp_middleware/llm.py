@@ -14,7 +14,8 @@ from llama_index.core.llms.llm import LLM
 from llama_index.core.llms.structured_llm import StructuredLLM
 
 import dp_middleware as dp
-from dp_middleware.conversation.exchange import Tools, checked_tools
+from dp_middleware.conversation.events import checked_tools
+from dp_middleware.conversation.exchange import Tools
 from dp_middleware.conversation.session import session_of
 from dp_middleware.conversation.templates import Template
 from dp_middleware.errors import ParameterError
@@ -81,8 +82,6 @@ class DPLLM(FunctionCallingLLM):
         conversation: Its public name, if it has one; else messages go on in the conversation that
             they continue.
         tools: Names of the tools that are called with the originals of pseudonyms, or ``"all"``.
-        on_exhausted: A public text that answers where the budget is exhausted, and nothing is sent;
-            default the error.
 
     Raises:
         DPMiddlewareError: From a call: content that is not text, an answer that is not the inner
@@ -102,7 +101,6 @@ class DPLLM(FunctionCallingLLM):
         system: System = "release",
         conversation: str | None = None,
         tools: Tools = (),
-        on_exhausted: str | None = None,
     ) -> None:
         if not isinstance(inner, LLM):
             raise ParameterError(f"expected a LlamaIndex LLM, got {type(inner).__name__}")
@@ -123,7 +121,6 @@ class DPLLM(FunctionCallingLLM):
             conversation=conversation,
             tools=checked_tools(tools),
             inner=inner,
-            on_exhausted=on_exhausted,
             structured=isinstance(inner, StructuredLLM),
         )
         super().__init__(**{name: getattr(inner, name) for name in _SETTINGS})
@@ -242,6 +239,6 @@ class DPLLM(FunctionCallingLLM):
     def as_structured_llm(self, output_cls: Any, **kwargs: Any) -> Any:
         """Wraps the inner structured model, in the same session and conversation."""
         inner, transcript = self._inner.as_structured_llm(output_cls, **kwargs), self._transcript
-        names = ("system", "conversation", "tools", "on_exhausted")
+        names = ("system", "conversation", "tools")
         options = {name: getattr(transcript, name) for name in names}
         return DPLLM(transcript.session, inner, public_templates=transcript.templates, **options)

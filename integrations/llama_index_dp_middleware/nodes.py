@@ -14,7 +14,7 @@ from llama_index.core.bridge.pydantic import BaseModel, PrivateAttr
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 
 import dp_middleware as dp
-from dp_middleware.conversation.passages import public_keys
+from dp_middleware.conversation.metadata import public_keys
 from dp_middleware.conversation.session import session_of
 from dp_middleware.errors import ParameterError, guarded
 from llama_index_dp_middleware._blocks import in_block, unspanned
@@ -64,7 +64,7 @@ class DPTransform(_Releases, schema.TransformComponent):
         DPMiddlewareError: From a call: the release failed. Holds no text.
     """
 
-    def __init__(
+    def __init__(  # again: type checkers would be shown pydantic's own
         self, session: dp.Session | dp.Sanitizer, *, metadata: Collection[str] = ()
     ) -> None:
         super().__init__(session, metadata=metadata)
@@ -125,7 +125,7 @@ class DPNodePostprocessor(_Releases, BaseNodePostprocessor):
         DPMiddlewareError: From a call: the release failed. Holds no text.
     """
 
-    def __init__(
+    def __init__(  # again: type checkers would be shown pydantic's own
         self, session: dp.Session | dp.Sanitizer, *, metadata: Collection[str] = ()
     ) -> None:
         super().__init__(session, metadata=metadata)
@@ -144,20 +144,14 @@ def release_scored(
     session: dp.Session,
     nodes: Sequence[schema.NodeWithScore],
     metadata: tuple[str, ...],
-    conversation: str = CONVERSATION,
 ) -> list[schema.NodeWithScore]:
     """As :func:`release_nodes`, for nodes that were found; the copies have no scores."""
     raw = [scored.node for scored in nodes]
-    return [
-        schema.NodeWithScore(node=n) for n in release_nodes(session, raw, metadata, conversation)
-    ]
+    return [schema.NodeWithScore(node=node) for node in release_nodes(session, raw, metadata)]
 
 
 def release_nodes(
-    session: dp.Session,
-    nodes: Sequence[Any],
-    metadata: tuple[str, ...],
-    conversation: str = CONVERSATION,
+    session: dp.Session, nodes: Sequence[Any], metadata: tuple[str, ...]
 ) -> list[schema.BaseNode]:
     """Makes new nodes with the released texts; one whose fields may hold more is refused."""
     for k, node in enumerate(nodes):
@@ -168,11 +162,11 @@ def release_nodes(
             )
         if any(getattr(node, name, None) is not None for name in _MEDIA):
             raise ParameterError(f"node {k}: only text can be released; take other media out")
-    return [_release(session, node, metadata, conversation) for node in nodes]
+    return [_release(session, node, metadata) for node in nodes]
 
 
 def _release(
-    session: dp.Session, node: schema.BaseNode, metadata: tuple[str, ...], conversation: str
+    session: dp.Session, node: schema.BaseNode, metadata: tuple[str, ...]
 ) -> schema.BaseNode:
     """Copies nothing but the id, the chosen metadata and the ids of its source and neighbours.
 
@@ -180,7 +174,7 @@ def _release(
     hash of their text, offsets count private characters, the embedding is of the raw text.
     """
     text = node.get_content()
-    release = in_block(session).release(node.id_, "tool", text, conversation=conversation)
+    release = in_block(session).release(node.id_, "tool", text, conversation=CONVERSATION)
     return (schema.Document if isinstance(node, schema.Document) else schema.TextNode)(
         id_=node.id_,
         text=release.text,

@@ -8,7 +8,8 @@ from typing import Any
 
 from agents.run_config import CallModelData, CallModelInputFilter, ModelInputData
 
-from dp_middleware.conversation.exchange import Exchange, Tools, checked_tools
+from dp_middleware.conversation.events import checked_tools
+from dp_middleware.conversation.exchange import Exchange, Tools
 from dp_middleware.conversation.literals import as_json
 from dp_middleware.conversation.messages import Message, Role, ToolCall
 from dp_middleware.conversation.notebook import Unknown

@@ -12,13 +12,13 @@ from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse
 from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.usage import RequestUsage
 
+from dp_middleware.conversation.events import checked_tools
 from dp_middleware.conversation.exchange import (
     RESTORATION,
     Exchange,
     Plain,
     Tools,
     WayBack,
-    checked_tools,
 )
 from dp_middleware.conversation.session import session_of
 from dp_middleware.errors import ParameterError, guarded

@@ -1,7 +1,5 @@
 """Calibration hits its target from below, stops at jumps, and refuses what cannot be."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Certificates of contextual mechanisms against the exact law of whole released texts."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import math
@@ -9,6 +7,7 @@ import math
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
+from support.cases import over
 from support.spaces import random_space, space_of
 
 import dp_middleware as dp
@@ -18,7 +17,7 @@ from dp_middleware.mechanisms.cape import Cape, CapeStrict
 from dp_middleware.sampling import sampler
 
 ANY = dp.Adjacency.substitution()
-BOTH = pytest.mark.parametrize("kind", [Cape, CapeStrict])
+BOTH = over("kind", [Cape, CapeStrict])
 SIZE = 4
 
 
@@ -97,7 +96,7 @@ def steep_context(bound=4.0):
 
 
 @BOTH
-@pytest.mark.parametrize("length", [1, 2, 3])
+@over("length", [1, 2, 3])
 def test_a_released_context_costs_one_position(kind, length):
     space = random_space(tokens=SIZE, seed=4)
     mechanism = kind(epsilon=2.0, buckets=3, logit_bound=4.0, context="released")
@@ -239,8 +238,8 @@ def test_rounding_adds_to_the_loss_of_a_position_and_is_included(kind):
     assert max(excesses) > 1e-8
 
 
-@pytest.mark.parametrize("size", [2, 51, 1000])
-@pytest.mark.parametrize("epsilon", [1.0, 6.0, 300.0])
+@over("size", [2, 51, 1000])
+@over("epsilon", [1.0, 6.0, 300.0])
 def test_calibration_meets_the_target(size, epsilon):
     space = space_of(np.ones((size, 1)))
     for mechanism, length in (

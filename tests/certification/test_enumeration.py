@@ -1,13 +1,12 @@
 """The pass over all rows: on any device, in little memory, and from lists as from rows in full."""
 
-from __future__ import annotations
-
 import math
 import tracemalloc
 
 import numpy as np
 import pytest
 import torch
+from support.cases import over
 from support.pretend_device import DEVICES, device_named
 from support.spaces import random_space
 from torch.overrides import TorchFunctionMode
@@ -45,7 +44,7 @@ def device(request, monkeypatch):
         yield found
 
 
-def test_a_device_calibrates_and_bounds_delta_as_the_host_does(device):
+def test_a_device_calibrates_and_bounds_ranges_as_the_host_does(device):
     here = random_space(tokens=40, seed=4)
     there = dp.EmbeddingSpace(here.vocabulary, here.vectors, device=str(device))
     ours, theirs = (
@@ -56,9 +55,8 @@ def test_a_device_calibrates_and_bounds_delta_as_the_host_does(device):
     labels = dp.Adjacency.within((np.arange(len(here)) % 2).tolist())
     noise = [dp.certify(dp.MetricNoise(eta=3.0), s, adjacency=labels) for s in (here, there)]
     assert noise[0].epsilon == pytest.approx(noise[1].epsilon, abs=1e-9)
-    for method in ("exact", "bound"):
-        curves = [dp.delta_curve(ours, s, [0.5, 1.0], method=method) for s in (here, there)]
-        assert curves[0].deltas == pytest.approx(curves[1].deltas, abs=1e-9)
+    ranges = [dp.bounded_range(ours, space) for space in (here, there)]
+    assert ranges[0] == pytest.approx(ranges[1], abs=1e-9)
 
 
 class _Largest(TorchFunctionMode):
@@ -75,7 +73,7 @@ class _Largest(TorchFunctionMode):
         return found
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS[:-3] + MECHANISMS[-2:], ids=lambda m: m.name)
+@over("mechanism", MECHANISMS[:-3] + MECHANISMS[-2:])
 def test_memory_is_a_block_of_rows(mechanism, monkeypatch):
     """All rows would be 12 blocks. RanText has a table of its radius besides, whatever V is."""
     space = random_space(tokens=768, dimensions=2, seed=1)

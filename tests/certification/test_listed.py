@@ -1,13 +1,12 @@
 """A nearest response is certified from its lists: to the last bit as from its rows."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
+from support.cases import over
 from support.spaces import random_space, responses, spaces
 
 import dp_middleware as dp
@@ -51,8 +50,8 @@ def test_every_number_is_that_of_the_rows(space, data):
     assert (fast["english"] is None) == (shares is None)
 
 
-@pytest.mark.parametrize("near", [1, 3, 200])
-@pytest.mark.parametrize("repeated", [1, 4])
+@over("near", [1, 3, 200])
+@over("repeated", [1, 4])
 def test_several_blocks_of_a_larger_space(near, repeated):
     space = random_space(tokens=200)
     mechanism = dp.NearestResponse(

@@ -1,7 +1,5 @@
 """Certificates of noise mechanisms, held against exactly integrated losses."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

@@ -1,7 +1,5 @@
 """The bundled encoder's spaces: calibration, storage and RANTEXT's stated accuracy."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

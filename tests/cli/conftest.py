@@ -1,7 +1,5 @@
 """A toy space in place of the real ones; nothing of the user's is read or written."""
 
-from __future__ import annotations
-
 import pytest
 from support.commands import toy_space
 from support.letters import Letters

@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 import pytest
+from support.cases import over
 from support.commands import refused, run
 from support.texts import CANARY
 from typer.testing import CliRunner
@@ -17,7 +18,7 @@ import dp_middleware as dp
 from dp_middleware.cli import app
 
 
-@pytest.mark.parametrize(
+@over(
     "arguments",
     [
         (CANARY,),
@@ -37,7 +38,7 @@ from dp_middleware.cli import app
         ("sanitize", "x", "--keep", CANARY),
     ],
 )
-@pytest.mark.parametrize("as_json", [False, True])
+@over("as_json", [False, True])
 def test_bad_usage_is_2_on_one_line_without_the_text(arguments, as_json):
     assert refused(*arguments, as_json=as_json).exit_code == 2
 
@@ -114,13 +115,13 @@ app()
     assert set(result.stdout.decode().split()) <= {"\u00fc", "\u00e9"}
 
 
-@pytest.mark.parametrize(
-    ("arguments", "told"),
+@over(
+    "arguments, told",
     [
         (("sanitise",), "did you mean sanitize?"),
         (("sanitize", "x", "--epsilom", "1"), "did you mean --epsilon?"),
         (("sanitize", "x", "--epsilom", "1"), "no such option --epsilom of sanitize;"),
-        (("sanitize", "x", "--rejects", "1"), "--rejects of sanitize; it is one of sanitize-file."),
+        (("sanitize", "x", "--dry-run"), "--dry-run of sanitize; it is one of sanitize-file."),
         (("chat", "x", "--quickly"), "no such option of chat; expected one of --"),
         (("sanitize", "x", "-m", "nearest-respons"), "did you mean nearest-response?"),
         (("attack", "bayse", "x"), "did you mean bayes?"),

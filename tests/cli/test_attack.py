@@ -1,10 +1,9 @@
 """``dp-middleware attack``: what is shown, sent, charged and refused."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
+from support.cases import over
 from support.commands import flat, refused, run
 from support.contract import OpenAIServer
 from support.texts import CANARY
@@ -62,7 +61,7 @@ def test_a_chat_model_is_sent_the_release_only_and_the_ledger_is_charged(tmp_pat
     assert dp.PrivacyLedger(ledger).spent("default") == pytest.approx(2, rel=1e-3)
 
 
-@pytest.mark.parametrize(
+@over(
     "arguments",
     [
         (CANARY,),
@@ -77,6 +76,6 @@ def test_a_chat_model_is_sent_the_release_only_and_the_ledger_is_charged(tmp_pat
         ("llm-inference", CANARY, "--model", "none-such"),
     ],
 )
-@pytest.mark.parametrize("as_json", [False, True])
+@over("as_json", [False, True])
 def test_a_bad_attack_is_2_on_one_line(arguments, as_json):
     assert refused("attack", *arguments, as_json=as_json).exit_code == 2

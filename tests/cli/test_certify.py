@@ -1,7 +1,5 @@
 """``dp-middleware certify`` says what the library certifies."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """``dp-middleware chat``: who is sent what, over real HTTP."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

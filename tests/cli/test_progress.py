@@ -1,7 +1,5 @@
 """A person is told of every wait of more than two seconds; a log gets one plain line."""
 
-from __future__ import annotations
-
 from threading import Event
 
 import pytest

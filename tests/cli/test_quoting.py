@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pytest
+from support.cases import over
 from support.commands import CliRunner, app
 from support.texts import CANARY
 from typer.main import get_command
@@ -18,7 +19,6 @@ LOCAL = ("--extractor", "ollama:x")
 NEEDED = {  # what a command needs before it reads a text
     "sanitize": (),
     "pseudonymize": (),
-    "rewrite": ("--generator", "ollama:x"),
     "chat": ("--remote", "ollama:x", *LOCAL),
     "attack": ("masked-token", "--model", "/nowhere"),
 }
@@ -81,7 +81,7 @@ def test_no_error_quotes_a_text_whatever_it_begins_with(command, as_json):
             assert not as_json or json.loads(result.stdout)["error"]["exit_code"]
 
 
-@pytest.mark.parametrize("command", [*COMMANDS, "ledger"])
+@over("command", [*COMMANDS, "ledger"])
 def test_no_other_command_quotes_what_it_does_not_know(command):
     if command in NEEDED or command == "demo":
         return

@@ -1,7 +1,5 @@
 """``dp-middleware serve``: keys, refusals, and a real gateway of two processes."""
 
-from __future__ import annotations
-
 import os
 import secrets
 import signal

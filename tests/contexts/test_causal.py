@@ -1,15 +1,13 @@
 """Causal language models as contexts: a small random GPT-2 with a byte-level tokenizer."""
 
-from __future__ import annotations
-
 import logging
 import pickle
 
 import numpy as np
 import pytest
 import torch
+from support.cases import over
 from support.gpt2 import gpt2
-from support.replay import replayed, with_kept
 from support.texts import CANARY
 from tokenizers import ByteLevelBPETokenizer
 from transformers import (
@@ -18,8 +16,6 @@ from transformers import (
     Gemma2Config,
     Gemma3TextConfig,
     GPTJConfig,
-    OpenAIGPTConfig,
-    OpenAIGPTLMHeadModel,
     PreTrainedTokenizerFast,
     RobertaConfig,
 )
@@ -27,11 +23,7 @@ from transformers import (
 import dp_middleware as dp
 from dp_middleware.contexts import CausalContext
 from dp_middleware.contexts._vocabulary_map import _own_tokens, model_ids
-from dp_middleware.contexts.causal import CausalStream
 from dp_middleware.mechanisms.cape import CapeStrict
-from dp_middleware.mechanisms.drawing import drawer
-from dp_middleware.mechanisms.lockstep import FRESH
-from dp_middleware.sampling import sampler
 
 WINDOW = 12
 CORPUS = [
@@ -103,7 +95,7 @@ def centred(rows):
     return rows - rows.mean(axis=-1, keepdims=True)
 
 
-@pytest.mark.parametrize("size", [1, 2, WINDOW - 1, WINDOW, WINDOW + 1, 40])
+@over("size", [1, 2, WINDOW - 1, WINDOW, WINDOW + 1, 40])
 def test_logits_are_those_of_one_position_at_a_time(pair, space, size):
     ids = np.random.default_rng(size).integers(0, len(space), size)
     logits = CausalContext(pair).logits(ids, space)
@@ -127,39 +119,6 @@ def test_the_stream_says_what_the_full_pass_says(pair, space):
     for number in ids[:7]:
         several.append(int(number))
     np.testing.assert_allclose(several.logits()[0], rows[7], atol=1e-4)
-
-
-@pytest.mark.parametrize("asked", [range(30), [0, 4, 5, 29], [20, 29]])
-def test_texts_together_have_the_logits_of_each_alone(pair, space, asked):
-    """Over two moves of the window, whichever texts end on the way: up to 1e-4."""
-    context, lengths = CausalContext(pair), [30, 30, 21, 21, 12, 5, 1]
-    texts = np.random.default_rng(4).integers(0, len(space), (len(lengths), 30))
-    alone = [context.logits(ids, space) for ids in texts]
-    together = context.start_together(space, len(texts))
-    assert isinstance(together, CausalStream)
-    for position in range(30):
-        going = sum(length > position for length in lengths)
-        together.keep(going)
-        if position in asked:
-            some = np.arange(going)[:: -1 - position % 2]
-            expected = [alone[text][position] for text in some]
-            for _ in range(2):  # asking again changes nothing
-                np.testing.assert_allclose(together.logits(some), expected, atol=1e-4)
-        together.append(texts[:going, position])
-
-
-@pytest.mark.parametrize("kept", [False, True])
-def test_texts_of_all_lengths_are_released_as_if_each_were_alone(pair, space, kept):
-    """The law of each is that of its own stream; what rounding moves is no codebook here."""
-    rng, context = np.random.default_rng(6), CausalContext(pair)
-    texts = [rng.integers(-1, len(space), length) for length in (0, 1, 2 * WINDOW + 3, 12, 1, 13)]
-    fresh = [np.full(len(ids), FRESH) for ids in texts]
-    releases = with_kept(texts, len(space), 7) if kept else fresh
-    mechanism = dp.ContextualResponse(epsilon=3.0)
-    draw = drawer(mechanism, space, context).draw
-    drawn = draw(texts, sampler.insecure_entropy(8), releases)
-    expected = replayed(mechanism, space, context, texts, releases, 8)
-    assert [ids.tolist() for ids in drawn] == expected
 
 
 class Bare(torch.nn.Module):
@@ -210,35 +169,16 @@ GEMMA = {
     ids=["gpt-2", "a bias", "sliding windows", "a cap", "no base"],
 )
 def test_the_head_of_a_space_says_what_the_whole_one_says(made, short, network, tokenizer, space):
-    """Or the whole one is used, where there is more to it; streams then go apart."""
+    """Or the whole one is used, where there is more to it."""
     model = made(network, tokenizer)
     context, ids = CausalContext((model, tokenizer)), np.arange(20) % len(space)
-    together = context.start_together(space, 2)
-    assert (context._head is not None) == isinstance(together, CausalStream) == short
+    stream = context.start(space)
+    assert (context._head is not None) == short
     expected = [literal((model, tokenizer), space, ids, position) for position in range(20)]
     np.testing.assert_allclose(context.logits(ids, space), expected, atol=1e-4)
     for position, number in enumerate(ids):
-        rows = together.logits(np.arange(2))
-        np.testing.assert_allclose(rows, [expected[position]] * 2, atol=1e-4)
-        together.append(np.array([number, number]))
-
-
-def test_the_cache_saves_passing_the_text_again(network, tokenizer, space):
-    passed = []
-
-    def count(module, arguments, options):
-        passed.append(options["input_ids"].shape[1])
-
-    context = CausalContext((network, tokenizer))
-    context.ready()  # its trial passes
-    hook = network.base_model.register_forward_pre_hook(count, with_kwargs=True)
-    stream = context.start(space)
-    for number in range(WINDOW + 2):
-        stream.logits()
+        np.testing.assert_allclose(stream.logits()[0], expected[position], atol=1e-4)
         stream.append(number)
-    hook.remove()
-    # 11 tokens fit behind the start token, then the window moves on by 5
-    assert passed == [1] * 12 + [1 + 12 - 5, 1]
 
 
 def test_a_stream_never_sees_raw_tokens(folder, space):
@@ -291,26 +231,12 @@ def test_a_tokenizer_without_any_such_token_is_refused(network, tokenizer, space
         CausalContext((network, bare)).logits([0, 1], space)
 
 
-def test_no_ids_give_no_rows(folder, space):
-    assert CausalContext(folder).logits([], space).shape == (0, len(space))
-
-
-@pytest.mark.parametrize("ids", [[-2], [10**6], [0.5], [[0]]])
+@over("ids", [[-2], [10**6], [0.5], [[0]]])
 def test_bad_ids_are_refused(folder, space, ids):
     with pytest.raises(dp.ParameterError, match="expected ids"):
         CausalContext(folder).logits(ids, space)
     with pytest.raises(dp.ParameterError, match="expected ids"):
         CausalContext(folder).start(space).append(-1)
-
-
-def test_a_pickle_holds_the_name_and_parameters_only(folder, space):
-    context = CausalContext(folder, device="cpu")
-    logits = context.logits([1, 2, 3], space)
-    data = pickle.dumps(context)
-    assert len(data) < 500
-    again = pickle.loads(data)
-    assert again.parameters == {"model": folder, "device": "cpu"}
-    assert np.array_equal(again.logits([1, 2, 3], space), logits)
 
 
 def test_the_same_letters_with_the_same_blank_are_the_same_token(tokenizer):
@@ -367,14 +293,6 @@ def test_a_model_that_sees_later_tokens_is_refused(kind, spread, tokenizer, spac
     assert CausalContext((left, tokenizer)).logits([1, 2, 3], space).shape == (3, len(space))
 
 
-def test_a_model_without_a_cache_is_refused(tokenizer):
-    config = OpenAIGPTConfig(
-        vocab_size=len(tokenizer), n_positions=WINDOW, n_embd=8, n_layer=1, n_head=1
-    )
-    with pytest.raises(dp.ParameterError, match=r"key-value cache.*OpenAIGPT"):
-        CausalContext((OpenAIGPTLMHeadModel(config), tokenizer)).ready()
-
-
 def test_a_space_of_the_models_own_tokens_and_embeddings(network, tokenizer):
     """As CAPE has it with GPT-2: the vocabulary and ``wte`` of the model."""
     context = CausalContext((network, tokenizer))
@@ -404,8 +322,8 @@ def test_a_missing_folder_is_refused_and_not_quoted(tmp_path):
     assert "nothing-here" not in str(caught.value)
 
 
-@pytest.mark.parametrize("size", [1, WINDOW, 40])
-@pytest.mark.parametrize("places", [None, [0], [1, 4], [39], list(range(0, 40, 3)), []])
+@over("size", [1, WINDOW, 40])
+@over("places", [None, [0], [1, 4], [39], list(range(0, 40, 3)), []])
 def test_blocks_are_the_logits_in_parts(pair, space, size, places):
     context, ids = CausalContext(pair), np.random.default_rng(7).integers(0, len(space), size)
     given = [] if places is None else [np.array([k for k in places if k < size], dtype=np.int64)]
@@ -414,17 +332,6 @@ def test_blocks_are_the_logits_in_parts(pair, space, size, places):
     assert all(len(part) <= 3 for part in parts)
     found = np.concatenate([np.empty((0, len(space))), *parts])
     np.testing.assert_allclose(found, expected, atol=1e-5)
-
-
-def test_without_a_shift_logits_are_the_models_own(network, tokenizer, space):
-    ids = np.arange(9)
-    plain, own = (CausalContext((network, tokenizer), shift=s) for s in ("mean", "none"))
-    rows = own.logits(ids, space)
-    assert np.abs(rows.mean(axis=1)).max() > 1e-3
-    np.testing.assert_allclose(centred(rows), plain.logits(ids, space), atol=1e-6)
-    assert (plain.parameters.get("shift"), own.parameters["shift"]) == (None, "none")
-    with pytest.raises(dp.ParameterError, match="shift"):
-        CausalContext((network, tokenizer), shift="median")
 
 
 def test_a_constant_added_to_all_logits_changes_nothing(network, tokenizer, space):

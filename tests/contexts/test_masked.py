@@ -1,7 +1,5 @@
 """Masked language models as contexts: a small random BERT with a real tokenizer."""
 
-from __future__ import annotations
-
 import copy
 import logging
 import pickle
@@ -12,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from support.bert import save_bert
+from support.cases import over
 from support.texts import CANARY
 from transformers import (
     AutoTokenizer,
@@ -110,14 +109,6 @@ def test_a_masked_position_ignores_its_own_token_and_an_unmasked_one_does_not(fo
     assert np.abs(unmasked.logits(ids, space)[4] - unmasked.logits(other, space)[4]).max() > 1e-2
 
 
-def test_unmasked_is_one_pass_over_the_text(folder, pair, space):
-    (ids,) = texts(space, 10)
-    tokens = np.array(own_ids(pair[1], space))[ids]
-    expected = [literal(pair, space, tokens, k, masked=False) for k in range(10)]
-    logits = MaskedContext(folder, unmasked=True).logits(ids, space)
-    np.testing.assert_allclose(logits, expected, atol=1e-5)
-
-
 @pytest.mark.parametrize("unmasked", [False, True])
 def test_one_token_influences_the_window_and_no_more(folder, space, unmasked):
     context = MaskedContext(folder, unmasked=unmasked)
@@ -139,8 +130,8 @@ def test_one_token_influences_the_window_and_no_more(folder, space, unmasked):
         assert most == context.window  # reached in a text of 2 * capacity - 1 tokens
 
 
-@pytest.mark.parametrize("size", [0, 1, 5, 14, 15, 27, 28, 100])
-@pytest.mark.parametrize("stride", [1, 2, 7, 14])
+@over("size", [0, 1, 5, 14, 15, 27, 28, 100])
+@over("stride", [1, 2, 7, 14])
 def test_every_position_lies_in_its_window_near_the_middle(size, stride):
     length = min(14, size)
     starts = window_starts(size, length, stride)
@@ -160,7 +151,7 @@ def test_unknown_tokens_are_fed_as_unknown(folder, pair, space):
     np.testing.assert_allclose(logits, expected, atol=1e-5)
 
 
-@pytest.mark.parametrize("ids", [[-2], [10**6], [0.5], [[0]]])
+@over("ids", [[-2], [10**6], [0.5], [[0]]])
 def test_bad_ids_are_refused(folder, space, ids):
     with pytest.raises(dp.ParameterError, match="expected ids"):
         MaskedContext(folder).logits(ids, space)
@@ -190,7 +181,7 @@ def test_a_stream_sees_public_tokens_ahead_and_masks_what_is_to_be_drawn(
     context, mask = MaskedContext(folder), pair[1].mask_token_id
     (numbers,) = texts(space, 22)
     public = np.where(np.arange(22) % 2 == 0, numbers, -1)
-    (stream,) = context.start_among(space, [public])._streams
+    stream = context.start_among(space, public)
     for number in numbers[:place]:
         stream.append(int(number))
     tokens = np.array(own_ids(pair[1], space))[numbers]
@@ -202,15 +193,6 @@ def test_a_stream_sees_public_tokens_ahead_and_masks_what_is_to_be_drawn(
         blind.append(int(number))
     is_last = place == 20  # the last public token: nothing is ahead
     assert np.allclose(stream.logits(), blind.logits(), atol=1e-5) == is_last
-
-
-def test_without_public_tokens_nothing_is_ahead(folder, space):
-    context = MaskedContext(folder)
-    streams = context.start_among(space, [np.full(5, -1), np.array([-1, -1, 3, -1])])
-    blind = context.start(space).logits()
-    rows = streams.logits(np.array([0, 1]))
-    np.testing.assert_allclose(rows[:1], blind, atol=1e-5)
-    assert np.abs(rows[1] - blind).max() > 1e-2
 
 
 @pytest.mark.parametrize("unmasked", [False, True])
@@ -246,19 +228,7 @@ def test_a_loaded_model_is_as_good_as_its_folder(folder, pair, space):
         pickle.dumps(loaded)
 
 
-def test_a_pickle_holds_the_name_and_parameters_only(folder, space):
-    context = MaskedContext(folder, device="cpu", batch_tokens=99, unmasked=True)
-    (ids,) = texts(space, 5)
-    logits = context.logits(ids, space)
-    data = pickle.dumps(context)
-    assert len(data) < 500
-    again = pickle.loads(data)
-    assert again.parameters == context.parameters
-    assert np.array_equal(again.logits(ids, space), logits)
-    assert repr(again) == repr(context)
-
-
-@pytest.mark.parametrize("wrong", [{"batch_tokens": 0}, {"batch_tokens": 1.5}])
+@over("wrong", [{"batch_tokens": 0}, {"batch_tokens": 1.5}])
 def test_bad_parameters_are_refused(folder, wrong):
     with pytest.raises(dp.ParameterError, match="batch_tokens"):
         MaskedContext(folder, **wrong)
@@ -355,17 +325,6 @@ def test_a_model_that_mixes_the_sequences_of_a_batch_is_refused(pair, space):
         MaskedContext((mixing, pair[1])).logits([0, 1], space)
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:.*quantized tensor creation")
-def test_a_dynamically_quantised_model_is_refused(pair):
-    if not {"fbgemm", "x86"} & set(torch.backends.quantized.supported_engines):
-        pytest.skip("no engine for quantised models")
-    small = torch.ao.quantization.quantize_dynamic(
-        copy.deepcopy(pair[0]), {torch.nn.Linear}, dtype=torch.qint8
-    )
-    with pytest.raises(dp.ParameterError, match="each sequence independently"):
-        MaskedContext((small, pair[1])).ready()
-
-
 def test_a_constant_added_to_the_head_changes_nothing(pair, space):
     network, (ids,) = copy.deepcopy(pair[0]), texts(space, 6)
     before = MaskedContext((network, pair[1])).logits(ids, space)
@@ -374,15 +333,6 @@ def test_a_constant_added_to_the_head_changes_nothing(pair, space):
     after = MaskedContext((network, pair[1])).logits(ids, space)
     np.testing.assert_allclose(after, before, atol=1e-3)
     assert np.abs(after.mean(axis=1)).max() < 1e-12
-
-
-def test_no_ids_and_no_special_tokens(pair, space):
-    bare = copy.deepcopy(pair[1])
-    bare.cls_token = bare.sep_token = None
-    context = MaskedContext((pair[0], bare))
-    assert context.capacity == WINDOW
-    assert context.logits([], space).shape == (0, len(space))
-    assert context.logits([3], space).shape == (1, len(space))
 
 
 def test_two_contexts_may_share_a_network_in_two_threads(pair, space):

@@ -1,7 +1,5 @@
 """One conversation that is charged for."""
 
-from __future__ import annotations
-
 import pytest
 from support.spaces import random_space
 

@@ -1,7 +1,5 @@
 """One request and its answer: what is restored was in the request, whoever asks."""
 
-from __future__ import annotations
-
 import json
 import logging
 

@@ -1,8 +1,7 @@
 """Texts as proxies hand them to guardrails: released by their roles, and what is refused."""
 
-from __future__ import annotations
-
 import pytest
+from support.cases import over
 from support.entities import CONTRACT, ENTITIES, detector
 
 import dp_middleware as dp
@@ -128,7 +127,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("asked", REFUSED.values(), ids=REFUSED)
+@over("asked", REFUSED.values())
 def test_what_cannot_be_released_is_refused(asked, session, ledger):
     with pytest.raises(dp.errors.DPMiddlewareError) as caught:
         released(session, asked, Rules())

@@ -1,8 +1,5 @@
 """A memo in a file: it counts right, and looks at a few rows however many there are."""
 
-from __future__ import annotations
-
-import random
 import sqlite3
 
 import pytest
@@ -18,28 +15,6 @@ DIGEST = Digests(bytes(32)).of
 
 def entry(created):
     return Entry(digest=b"d", created=created, content="words")
-
-
-def rows_of(rows):
-    return rows._connection.execute("SELECT count(*) FROM memo").fetchone()[0]
-
-
-def test_the_count_is_that_of_the_rows(tmp_path):
-    """Through new, replaced, old and oldest entries, and what another process wrote."""
-    draw = random.Random(0)
-    memo = FileMemo(tmp_path / "memo.db", DIGEST, None)
-    for now in range(300):
-        with memo.exclusive() as rows:
-            rows.put(bytes([draw.randrange(40)]), entry(float(now)))
-            if draw.random() < 0.1:
-                rows.forget(now - 30.0, now - 60.0)
-            if draw.random() < 0.3 and len(rows):
-                rows.forget_oldest()
-            assert len(rows) == rows_of(rows)
-    with memo.exclusive() as rows:
-        rows._connection.execute("DELETE FROM memo")  # as a version that did not count
-    with FileMemo(tmp_path / "memo.db", DIGEST, None).exclusive() as rows:
-        assert len(rows) == 0
 
 
 def test_no_release_scans_a_table(tmp_path):

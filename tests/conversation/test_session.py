@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import math
 import os
@@ -13,16 +12,14 @@ import sqlite3
 import stat
 import subprocess
 import sys
-import time
 import traceback
-from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from threading import Barrier, Thread
+from threading import Barrier
 from typing import Any
 
-import numpy as np
 import pytest
+from support.cases import over
 from support.ledgers import Charges
 from support.talks import KEY, MECHANISM, SPACE, session, words
 from support.texts import CANARY, TORTURE
@@ -90,24 +87,6 @@ def test_a_release_is_that_of_the_sanitizer() -> None:
             ]
             plain = built[0].release(text)
             assert Session(built[1]).release("m", "user", text) == plain
-
-
-def test_another_role_is_an_edit() -> None:
-    """Its scope may be another one: what was public may be private now."""
-    books = Charges()
-    talk = session(books, scope={"tool": lambda text: []})
-    assert talk.release("m", "tool", f"w1 {CANARY}").text == f"w1 {CANARY}"
-    private = talk.release("m", "user", f"w1 {CANARY}")
-    assert CANARY not in private.text
-    assert "replaces an earlier version" in private.certificate.assumptions[-1]
-    assert talk.release("m", "user", f"w1 {CANARY}") == private
-    assert books.tokens == [2]
-
-
-def test_an_edit_after_a_restart_says_so(tmp_path: Path) -> None:
-    session(memo=tmp_path / "m", key=KEY).release("m", "user", "w1")
-    edited = session(memo=tmp_path / "m", key=KEY).release("m", "user", "w2")
-    assert "replaces an earlier version" in edited.certificate.assumptions[-1]
 
 
 def test_what_was_extracted_locally_is_never_sent(options: dict[str, Any]) -> None:
@@ -189,51 +168,9 @@ def test_what_is_private_at_one_epsilon_is_noted_at_none(options: dict[str, Any]
     assert talk.at(2.5).release("m", "user", "w1") == release
 
 
-def leave_in_garbage(leave: Callable[[], None]) -> None:
-    """A call that is made when garbage is collected, as by a stream in a vendor's cycle."""
-
-    def stream() -> Generator[str, None, None]:
-        try:
-            yield "piece"
-        finally:
-            leave()
-
-    left = stream()
-    next(left)
-    cycle: list[Any] = [left]
-    cycle.append(cycle)
-
-
 def leave(own: dp.Session, text: str) -> None:
     """Notes an answer that was given up; never waits."""
     own._memo.note_left(own._digests.answer(own._conversation(""), text), text)
-
-
-def test_garbage_in_the_middle_of_a_release_notes_an_answer(
-    options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """By the very thread that has the lock, which would wait for itself."""
-    own = session(Charges(), **options)
-    charge, left = Charges.charge, list[str]()
-
-    def leave_it() -> None:
-        left.append("as far as it went")
-        leave(own, left[-1])
-
-    def charge_and_collect(*args: Any) -> None:
-        leave_in_garbage(leave_it)
-        gc.collect()
-        assert left
-        charge(*args)
-
-    monkeypatch.setattr(Charges, "charge", charge_and_collect)
-    thread = Thread(target=own.release, args=("question", "user", words(2)), daemon=True)
-    thread.start()
-    thread.join(10)
-    assert not thread.is_alive()
-    assert own.release_many([(None, "assistant", left[-1])])[0].text == left[-1]
-    with pytest.raises(EventRefused):
-        own.release_many([(None, "assistant", "never said")])
 
 
 def test_a_left_answer_outlives_a_release_that_fails(options: dict[str, Any]) -> None:
@@ -247,18 +184,6 @@ def test_a_left_answer_outlives_a_release_that_fails(options: dict[str, Any]) ->
         own = session(Charges(), **options)
     for said in ("nobody waits", "as far as it went"):
         assert own.release_many([(None, "assistant", said)])[0].text == said
-
-
-def test_a_left_answer_waits_for_no_other_process(tmp_path: Path) -> None:
-    own = session(memo=tmp_path / "memo", key=KEY)
-    with sqlite3.connect(tmp_path / "memo", isolation_level=None) as other:
-        other.execute("BEGIN IMMEDIATE")
-        started = time.monotonic()
-        leave(own, "as far as it went")
-        assert time.monotonic() - started < 5
-        other.execute("ROLLBACK")
-    other.close()
-    assert own.release_many([(None, "assistant", "as far as it went")])[0].tokens_total == 5
 
 
 def test_a_text_released_once_is_kept_nowhere(options: dict[str, Any]) -> None:
@@ -412,20 +337,6 @@ def test_no_event_waits_for_the_charge_of_another() -> None:
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda k: talk.release(f"m{k}", "user", words(4)), range(8)))
     assert books.tokens == [4] * 8
-
-
-def test_an_event_that_is_being_released_is_not_noted() -> None:
-    books = Meeting(2)
-    talk = session(books, key=KEY)
-    with ThreadPoolExecutor(2) as pool:
-        released = pool.submit(talk.release, "m", "user", words(4))
-        while not books.barrier.n_waiting:
-            time.sleep(0.001)
-        noted = pool.submit(talk.note_remote, "m", "an answer")
-        books.barrier.wait(10)
-        assert released.result() is not None
-        with pytest.raises(EventRefused, match="released as private"):
-            noted.result()
 
 
 SHARED = """
@@ -599,39 +510,12 @@ def test_a_scope_says_what_is_private_in_a_message(options: dict[str, Any]) -> N
     assert talk.release("a", "assistant", "").text == "[w1]"  # no scope for what is public
 
 
-def test_a_scope_per_role() -> None:
-    books = Charges()
-    talk = session(books, scope={"system": lambda text: [], "tool": marked})
-    transcript = [("s", "system", "w1 w2"), ("u", "user", "w1 [w2]"), ("t", "tool", "w1 [w2]")]
-    system, user, tool = talk.release_many(transcript)
-    assert system.text == "w1 w2"
-    assert (user.tokens_verbatim, tool.tokens_verbatim) == (0, tool.tokens_total - 1)
-    assert tool.text.startswith("w1 [")
-    assert books.tokens == [user.tokens_total, 1]
-    assert not any("given spans" in line for line in user.certificate.assumptions)
-
-
 @pytest.mark.parametrize(
     "scope", [{"assistant": marked}, {"human": marked}, {"user": [(0, 1)]}, [(0, 1)], "user"]
 )
 def test_a_scope_of_a_session_is_a_function(scope: Any) -> None:
     with pytest.raises(dp.ParameterError, match="expected scope= as a function"):
         session(scope=scope)
-
-
-def test_a_scope_may_use_the_session(options: dict[str, Any]) -> None:
-    def reading(text: str) -> Any:
-        if text != "w1":
-            talk.release("inner", "tool", "w1")
-        return [(0, len(text))]
-
-    books = Charges()
-    talk = session(books, scope=reading, **options)
-    worker = Thread(target=lambda: talk.release("m", "user", "w1 w2"), daemon=True)
-    worker.start()
-    worker.join(20)
-    assert not worker.is_alive()
-    assert books.tokens == [1, 2]
 
 
 def failing(text: str) -> Any:
@@ -670,61 +554,7 @@ def test_another_epsilon_is_another_release_in_the_same_memo(options: dict[str, 
         assert again.release("m", "user", text) == second
 
 
-def test_a_session_at_an_epsilon_is_made_once() -> None:
-    talk = session()
-    own = talk.sanitizer.certificate.epsilon
-    assert talk.at(own) is talk.at(own + 5e-10) is talk
-    assert talk.at(own + 1e-6) is not talk
-    other = talk.at(2.5)
-    assert talk.at(2.5) is other.at(2.5) is other.at(4.0).at(2.5) is other
-    assert other.at(own) is talk
-    for epsilon in np.linspace(3.0, 3.3, 40):
-        talk.at(float(epsilon))
-    assert talk.at(2.5) is not other  # only the latest are kept
-    assert talk.at(2.5).release("m", "user", "w1") == other.release("m", "user", "w1")
-    for bad in (0, -1.0, math.nan, math.inf):
-        with pytest.raises(dp.ParameterError, match="epsilon"):
-            talk.at(bad)
-
-
-def test_a_calibrated_session_is_the_one_at_its_epsilon() -> None:
-    """A certified epsilon is just below the one that was asked for."""
-    calibrated = dp.calibrate(dp.NearestResponse(epsilon=1.0, candidates=3), SPACE, 2.5)
-    books = Charges()
-    talk = session(books, calibrated)
-    assert talk.sanitizer.certificate.epsilon < 2.5 - 1e-9
-    assert talk.at(2.5) is talk.at(1.5).at(2.5) is talk
-    first = talk.release("m", "user", "w1")
-    assert talk.at(2.5).release("m", "user", "w1") == first
-    assert books.tokens == [1]
-
-
 # answers without ids that were extracted ---------------------------------------------------------
-
-
-def test_an_extracted_answer_without_an_id_is_known_by_its_place(options: dict[str, Any]) -> None:
-    """Two that are equal stand for their own drafts: what is sent must not tell that they are."""
-    books = Charges()
-    talk = session(books, **options)
-    transcript: list[tuple[str | None, str, str]] = []
-    for turn in range(3):
-        transcript.append((None, "user", words(5, seed=turn)))
-        talk.release_many(transcript)
-        transcript.append((None, "assistant", f"yes {CANARY}"))
-        talk.note_remote(None, f"draft {turn}", transcript=transcript)
-    sent = [release.text for release in talk.release_many(transcript)]
-    assert sent[1::2] == ["draft 0", "draft 1", "draft 2"]
-    assert books.tokens == [5] * 3
-    with pytest.raises(EventRefused):
-        talk.release_many(transcript[2:])
-    with pytest.raises(EventRefused):
-        talk.release_many(transcript, conversation="other")
-
-
-@pytest.mark.parametrize("last", [(), (("id", "assistant", "x"),), ((None, "user", "x"),)])
-def test_a_transcript_to_note_ends_with_an_answer_without_id(last: Any) -> None:
-    with pytest.raises(ParameterError, match="ends with"):
-        session(Charges()).note_remote(None, "x", transcript=last)
 
 
 def test_messages_as_clients_keep_them(options: dict[str, Any]) -> None:
@@ -750,7 +580,7 @@ def test_messages_as_clients_keep_them(options: dict[str, Any]) -> None:
     assert books.tokens == [5, 5, 5, 2]
 
 
-@pytest.mark.parametrize(
+@over(
     "message",
     [
         {"role": "user", "content": [{"type": "image_url", "image_url": CANARY}]},
@@ -787,29 +617,3 @@ def test_a_twin_for_a_subject_shares_no_release(options: dict[str, Any], tmp_pat
     with pytest.raises(EventRefused):
         bob.release("a", "assistant", "an answer")
     assert len({twin.digest("x") for twin in (talk, ann, bob)}) == 3
-
-
-def test_subject_and_epsilon_in_any_order(tmp_path: Path) -> None:
-    ledger = dp.PrivacyLedger(f"sqlite:///{tmp_path / 'books.db'}", budget=math.inf)
-    talk = Session(dp.Sanitizer(MECHANISM, SPACE, ledger=ledger, subject="all"))
-    first = talk.at(1.5).for_subject("ann").release("m", "user", words(9))
-    assert talk.for_subject("ann").at(1.5).release("m", "user", words(9)) == first
-    assert talk.for_subject("ann").at(1.5).at(2.5).sanitizer.subject == "ann"
-    assert talk.at(1.5).sanitizer.subject == "all"
-    assert ledger.spent("ann") <= 1.5
-    for wrong in ("", " ", 3):
-        with pytest.raises(ParameterError, match="subject"):
-            talk.for_subject(wrong)  # type: ignore[arg-type]
-
-
-def test_a_budget_that_is_required_is_neither_charged_nor_reserved(tmp_path: Path) -> None:
-    ledger = dp.PrivacyLedger(f"sqlite:///{tmp_path / 'books.db'}", budget=10.0)
-    sanitizer = dp.Sanitizer(MECHANISM, SPACE, ledger=ledger, subject="ann")
-    most = int(10.0 / sanitizer.certificate.epsilon)
-    sanitizer.require_budget(most)
-    with pytest.raises(dp.BudgetExhausted, match="nothing was charged"):
-        sanitizer.require_budget(most + 1)
-    assert ledger.spent("ann") == 0
-    dp.Sanitizer(MECHANISM, SPACE).require_budget(most + 1)
-    with pytest.raises(ParameterError, match="PrivacyLedger"):
-        session(Charges()).sanitizer.require_budget(1)

@@ -1,9 +1,8 @@
 """Public templates: a text is cut where one of them, and no other, can have made it."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, strategies as st
+from support.cases import over
 
 import dp_middleware as dp
 from dp_middleware.conversation.templates import Parts, Template, parts_of
@@ -20,7 +19,7 @@ def test_only_values_are_private():
     assert parts.joined(iter(["red", "blue"])) == "By:\nred\nanswer blue\nSay: "
 
 
-@pytest.mark.parametrize(
+@over(
     "text",
     [
         "By:\na note\nanswer why?\nSay:",  # not to the letter

@@ -8,6 +8,7 @@ import re
 
 import httpx
 import pytest
+from support.cases import over
 from support.chat_models import langchain_model, llama_index_llm
 from support.contract import OpenAIServer, ToolCall
 from support.entities import detector, private
@@ -154,23 +155,6 @@ def llama_agent(remote, seen):
     def ask(history):
         with unrecorded():
             return asyncio.run(run(history))
-
-    return ask
-
-
-def chat_engine(remote, seen):
-    """A chat engine is one caller's chat; engines of one session are of several."""
-    pytest.importorskip("llama_index.llms.openai")
-    from llama_index.core.chat_engine import SimpleChatEngine
-    from llama_index.core.memory import ChatMemoryBuffer
-    from llama_index_dp_middleware import DPChatEngine
-
-    shared, llm = session(), llama_index_llm(remote.url)
-
-    def ask(history):
-        inner = SimpleChatEngine.from_defaults(llm=llm, memory_cls=ChatMemoryBuffer)
-        engine = DPChatEngine(shared, inner)
-        return [str(engine.chat(text)) for role, text in history if role == "user"][-1]
 
     return ask
 
@@ -330,7 +314,6 @@ ADAPTERS = [
     llama_chat,
     llama_stream_chat,
     llama_agent,
-    chat_engine,
     query_engine,
     openai_agent,
     openai_agent_stream,
@@ -394,8 +377,8 @@ def assert_nobody_is_shown_another(setup, server, begun):
 
 
 @pytest.mark.filterwarnings("ignore::pydantic.warnings.PydanticDeprecationWarning")  # LlamaIndex's
-@pytest.mark.parametrize("begun", [[], BEGUN], ids=["alone", "alike"])
-@pytest.mark.parametrize("setup", ADAPTERS)
+@over("begun", [[], BEGUN])
+@over("setup", ADAPTERS)
 def test_no_caller_of_an_adapter_is_shown_the_originals_of_another(setup, begun):
     if begun and setup in ONE_TEXT:
         pytest.skip("asks with one text")
@@ -403,8 +386,8 @@ def test_no_caller_of_an_adapter_is_shown_the_originals_of_another(setup, begun)
         assert_nobody_is_shown_another(setup, remote, begun)
 
 
-@pytest.mark.parametrize("begun", [[], BEGUN], ids=["alone", "alike"])
-@pytest.mark.parametrize("path", GATEWAY)
+@over("begun", [[], BEGUN])
+@over("path", GATEWAY)
 def test_no_user_of_a_key_is_shown_the_originals_of_another(path, begun, shared):
     if begun and path.startswith("completions"):
         pytest.skip("asks with one text")

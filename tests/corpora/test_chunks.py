@@ -1,7 +1,5 @@
 """A chunk is charged, drawn and written once, whoever asks for it and whenever it is killed."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import signal

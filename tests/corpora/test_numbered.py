@@ -1,7 +1,5 @@
 """A row of a job has one release, in whatever batches it comes."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -80,11 +78,6 @@ def test_what_is_kept_tells_nothing_of_the_raw_texts(tmp_path):
     kept = b"".join(path.read_bytes() for path in (tmp_path / "store").iterdir())
     assert CANARY.encode() not in kept
     assert KEY not in kept
-
-
-def test_no_rows_are_no_release(tmp_path):
-    empty = actor(tmp_path / "store", Charges())(rows(range(3))[:0])
-    assert (len(empty), empty.column_names[-2:]) == (0, ["dp_tokens", "dp_epsilon"])
 
 
 @pytest.mark.parametrize("wrong", [{"key": b"short"}, {"job": ""}, {"size": 0}])

@@ -1,7 +1,5 @@
 """Rows of Ray Data have one release, on actors that are killed and in results read twice."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """What a worker of a corpus is sent, and what it holds."""
 
-from __future__ import annotations
-
 import os
 import pickle
 import subprocess

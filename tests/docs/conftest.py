@@ -1,7 +1,5 @@
 """What tests of the scripts of papers share."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

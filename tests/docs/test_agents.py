@@ -1,7 +1,5 @@
 """The blocks of docs/agents.md run, each where its framework is installed."""
 
-from __future__ import annotations
-
 import ast
 import asyncio
 import inspect

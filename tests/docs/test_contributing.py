@@ -1,7 +1,5 @@
 """The mechanism that CONTRIBUTING.md shows is all that its author has to write."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import math

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.cases import over
 from support.contract import Probe, ToolCall
 
 import dp_middleware as dp
@@ -95,14 +96,18 @@ def test_rewrites_conversations_and_budgets(sanitizer, tmp_path, monkeypatch):
 def test_files(sanitizer, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("reviews.csv").write_text("id,text\n1,my left knee\n")
-    names = {"sanitizer": sanitizer}
+    tickets = "id,name,mail,phone,notes\n1,Mirela Tamburi,m@acme.test,,Mirela called\n"
+    Path("tickets.csv").write_text(tickets)
+    names = {"sanitizer": sanitizer, "dp": dp, "key": b"k" * 32}
     blocks = re.findall(r"```python\n(.*?)```", (DOCS / "corpora.md").read_text(), re.DOTALL)
     for block in blocks:  # the first starts workers, which a test of a page does not wait for
         exec(block.replace("workers=2", "workers=1"), names)
     assert names["report"].tokens == 3
+    assert "Mirela" not in Path("safe_tickets.csv").read_text()
+    assert Path("back.csv").read_text() == tickets
 
 
-@pytest.mark.parametrize("page", PAGES)
+@over("page", PAGES)
 def test_links_lead_somewhere(page):
     """To pages and headings ``make docs`` looks; here to tests, and to what is not a page."""
     text = (DOCS / page).read_text("utf-8")

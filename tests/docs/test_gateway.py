@@ -1,7 +1,5 @@
 """The gateway's page, its example, and the files for containers say what the code does."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

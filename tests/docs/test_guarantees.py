@@ -1,7 +1,5 @@
 """docs/guarantees.md is true: its tests exist, its tables are computed again, its lemmas hold."""
 
-from __future__ import annotations
-
 import inspect
 import json
 import math
@@ -11,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.cases import over
 from support.noise_laws import plane_law
 from support.spaces import crowded_space, host_rows, random_space, space_of
 
@@ -47,7 +46,7 @@ def test_every_mechanism_has_a_section_and_nothing_else_has():
     assert re.findall(r"^### `(.*)`$", PAGE, flags=re.MULTILINE) == list(dp.MECHANISMS)
 
 
-@pytest.mark.parametrize("name", dp.MECHANISMS)
+@over("name", dp.MECHANISMS)
 def test_a_section_has_the_law_the_truth_the_certificate_and_a_test(name):
     text = section(name)
     for part in (
@@ -61,7 +60,7 @@ def test_a_section_has_the_law_the_truth_the_certificate_and_a_test(name):
         assert re.search(part, text), part
 
 
-@pytest.mark.parametrize(("path", "name"), CITED)
+@over("path, name", CITED)
 def test_a_cited_test_exists(path, name):
     assert re.search(rf"^ *def {name}\(", (ROOT / path).read_text(encoding="utf-8"), re.MULTILINE)
 
@@ -71,7 +70,7 @@ def test_no_test_is_cited_in_another_form():
     assert PAGE.count("::") == len(re.findall(r"`tests/[\w/]+\.py::\w+`", PAGE))
 
 
-@pytest.mark.parametrize("name", dp.MECHANISMS)
+@over("name", dp.MECHANISMS)
 def test_every_mechanism_says_the_truth_in_a_phrase(name):
     mechanism = dp.MECHANISMS[name]
     assert "truth" in vars(mechanism), "inherited from a mechanism of another guarantee"
@@ -288,8 +287,8 @@ def test_randomised_response_attains_lemma_2(size, epsilon):
     assert np.exp(np.diagonal(two)).mean() < bound(epsilon, size)
 
 
-@pytest.mark.parametrize("size", [2, 7, 50, 1000, 29_523])
-@pytest.mark.parametrize("epsilon", [0.01, 1.0, 10.0, 300.0])
+@over("size", [2, 7, 50, 1000, 29_523])
+@over("epsilon", [0.01, 1.0, 10.0, 300.0])
 def test_the_simple_bound_of_cape_holds(size, epsilon):
     for buckets in (2, 50):
         mechanism = dp.Cape(epsilon=epsilon, logit_bound=1.0, buckets=buckets)
@@ -314,7 +313,7 @@ NEVER_FINITE = [
 ]
 
 
-@pytest.mark.parametrize("mechanism", NEVER_FINITE, ids=lambda m: m.name)
+@over("mechanism", NEVER_FINITE)
 def test_calibration_refuses_what_is_never_finite(mechanism):
     with pytest.raises(dp.CannotCalibrate):
         dp.calibrate(mechanism, random_space(), epsilon=3.0)

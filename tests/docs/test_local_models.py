@@ -1,7 +1,5 @@
 """The page on local models is true: what it names opens, on this computer."""
 
-from __future__ import annotations
-
 import re
 import textwrap
 import tomllib

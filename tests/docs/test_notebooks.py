@@ -1,7 +1,5 @@
 """The notebooks are stored with their outputs and name no machine. ``make notebooks`` runs them."""
 
-from __future__ import annotations
-
 import ast
 import getpass
 import importlib.util

@@ -1,7 +1,5 @@
 """The scripts of benchmarks/papers: their tables, options and prompts."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

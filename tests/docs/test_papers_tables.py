@@ -1,7 +1,5 @@
 """The papers' scripts: what they compute of what was measured, by hand-made figures."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from support.spaces import random_space

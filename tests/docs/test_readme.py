@@ -3,8 +3,6 @@
 What computes on the full spaces is marked ``slow`` and runs with ``make slow``.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import importlib.util
 import json

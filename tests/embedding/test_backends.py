@@ -1,143 +1,25 @@
-"""Embedding servers and models of frameworks behind the service: trust, traps and silence."""
+"""Embedding models of frameworks behind the service: trust and silence."""
 
 from __future__ import annotations
 
 import logging
-import os
 from typing import Any, ClassVar
 
 import numpy as np
 import pytest
-from support.embedding_server import LIMIT, WIDTH, running, vector
+from support.text_vectors import vector
 from support.texts import CANARY
 
 import dp_middleware as dp
-from dp_middleware.frameworks import EmbeddingServer, embedding_service
+from dp_middleware.frameworks import embedding_service
 from dp_middleware.models.trust import Location, locate
 
 TEXTS = [f"{CANARY} number {k}" for k in range(3)]
 
 
-@pytest.fixture
-def server():
-    with running() as found:
-        yield found
-
-
 def unit(texts):
     rows = np.array([vector(text) for text in texts])
     return rows / np.linalg.norm(rows, axis=1, keepdims=True)
-
-
-def test_rows_of_a_server_in_the_order_of_the_texts(server):
-    service = embedding_service(EmbeddingServer(server.url, "bge", api_key="sk-1"))
-    texts = [f"text {k}" for k in range(100)]
-    np.testing.assert_allclose(service.encode(texts), unit(texts), atol=1e-6)
-    assert all(len(given["input"]) <= LIMIT for _, given in server.requests)
-    assert len(server.requests) == 4
-    path, given = server.requests[0]
-    assert path == "/v1/embeddings"
-    assert (given["model"], given["encoding_format"]) == ("bge", "float")
-    assert server.headers[0]["Authorization"] == "Bearer sk-1"
-    assert server.connections == 1
-    assert "sk-1" not in repr(service)
-    assert service.encode([]).shape == (0, WIDTH)
-
-
-def service_of(server, model="bge"):
-    return dp.EmbeddingService.of(EmbeddingServer(server.url, model))
-
-
-def test_equal_servers_share_a_worker(server):
-    first = service_of(server)
-    assert service_of(server)._batcher is first._batcher
-    assert service_of(server, "other")._batcher is not first._batcher
-
-
-@pytest.mark.parametrize(
-    ("mode", "words"),
-    [
-        ("error", "HTTP 500 to 3 texts"),
-        ("away", "HTTP 307"),
-        ("malformed", "expected 3 numbered vectors"),
-        ("short", "expected 3 numbered vectors"),
-    ],
-)
-def test_a_failing_server(server, mode, words, caplog):
-    caplog.set_level(logging.DEBUG)
-    service = dp.EmbeddingService.of(EmbeddingServer(server.url, "bge"))
-    server.mode = mode
-    with pytest.raises(dp.EmbeddingError, match=words) as raised:
-        service.encode(TEXTS)
-    error: BaseException | None = raised.value
-    assert CANARY not in str(error)
-    assert error.__cause__ is None
-    assert error.__context__ is None
-    assert CANARY not in caplog.text
-    server.mode = "ok"
-    np.testing.assert_allclose(service.encode(TEXTS), unit(TEXTS), atol=1e-6)
-
-
-def test_a_connection_that_the_server_closed_is_opened_again(server):
-    server.mode = "hangs up"
-    service = dp.EmbeddingService.of(EmbeddingServer(server.url, "bge"))
-    for k in range(3):
-        assert service.encode([f"text {k}"]).shape == (1, WIDTH)
-    assert len(server.requests) == 3
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
-def test_a_forked_child_has_a_connection_of_its_own(server):
-    service = service_of(server)
-    service.encode(["before"])
-    child = os.fork()
-    if child == 0:
-        try:
-            is_right = np.allclose(service.encode(["child"]), unit(["child"]), atol=1e-6)
-        except dp.EmbeddingError:
-            is_right = False
-        os._exit(0 if is_right else 1)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    assert server.connections == 2
-    np.testing.assert_allclose(service.encode(["after"]), unit(["after"]), atol=1e-6)
-    assert server.connections == 2  # the parent goes on with the one that it had
-
-
-@pytest.mark.parametrize(
-    "url", ["https://api.openai.com/v1", "http://localhost.evil.com/v1", "http://10.0.0.1:80/v1"]
-)
-def test_servers_outside_the_trust_boundary_are_refused(url):
-    with pytest.raises(dp.UntrustedHost, match="raw text would go to"):
-        EmbeddingServer(url, "bge")
-    host = url.split("/")[2].partition(":")[0]
-    assert EmbeddingServer(url, "bge", trusted_hosts=[host]).location == Location(
-        hosts=frozenset({host})
-    )
-
-
-@pytest.mark.parametrize(
-    "url",
-    [
-        "ftp://localhost/",
-        "localhost:80",
-        "http://u:p@localhost/v1",
-        "http://localhost:x",
-        "http://local host/v1",
-        "http:///v1",
-    ],
-)
-def test_only_http_urls(url):
-    with pytest.raises(dp.ParameterError, match="expected url"):
-        EmbeddingServer(url, "bge")
-
-
-def test_no_proxy_of_the_environment_is_used(server, monkeypatch):
-    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
-    monkeypatch.delenv("NO_PROXY", raising=False)
-    monkeypatch.delenv("no_proxy", raising=False)
-    service = dp.EmbeddingService.of(EmbeddingServer(server.url, "bge"))
-    assert service.encode(TEXTS).shape == (3, WIDTH)
 
 
 class Encoder:
@@ -153,8 +35,8 @@ def test_an_object_of_ones_own():
     own = Encoder()
     service = dp.EmbeddingService.of(own)
     assert dp.EmbeddingService.of(service) is service
-    assert embedding_service(own)._batcher is service._batcher
-    assert dp.EmbeddingService.of(Encoder())._batcher is not service._batcher
+    assert embedding_service(own)._shared is service._shared
+    assert dp.EmbeddingService.of(Encoder())._shared is not service._shared
     np.testing.assert_allclose(service.encode(TEXTS), unit(TEXTS), atol=1e-6)
     assert repr(service) == "EmbeddingService.of(Given(Encoder))"
 
@@ -173,12 +55,6 @@ def test_an_object_of_ones_own_that_calls_a_host_elsewhere_is_refused():
         with pytest.raises(dp.UntrustedHost, match=r"evil\.example"):
             embedding_service(model)
         assert embedding_service(model, trusted_hosts=["evil.example"]).encode(["x"]).size
-
-
-def test_a_server_that_was_checked_is_not_refused_again():
-    server = EmbeddingServer("https://gpu.example/v1", "bge", trusted_hosts=["gpu.example"])
-    service = embedding_service(server)
-    assert embedding_service(service) is service
 
 
 @pytest.mark.parametrize("nothing", [3, object(), None])
@@ -241,7 +117,7 @@ def test_models_of_frameworks_leave_no_record(make, monkeypatch, tmp_path):
         service = embedding_service(model)
         texts = [probe.private_text, probe.new_text()]
         np.testing.assert_allclose(service.encode(texts), unit(texts), atol=1e-6)
-        assert embedding_service(model)._batcher is service._batcher
+        assert embedding_service(model)._shared is service._shared
         monkeypatch.setattr(Loud, "fails", True, raising=False)
         with pytest.raises(dp.EmbeddingError, match="failed with ValueError"):
             service.encode(texts)

@@ -1,7 +1,5 @@
 """Word vectors as they are published: raw, by frequency, from a file or a package."""
 
-from __future__ import annotations
-
 import pickle
 
 import numpy as np

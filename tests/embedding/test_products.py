@@ -1,13 +1,11 @@
 """Exact products, and what MKL computes is called once before threads call it."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 
 import numpy as np
-import pytest
 import torch
+from support.cases import over
 
 import dp_middleware
 from dp_middleware._torch import WARMED
@@ -29,7 +27,7 @@ def test_every_function_of_mkl_that_is_called_was_called_before():
     assert {name for _, name in calls - accelerators_only} == set(WARMED)
 
 
-@pytest.mark.parametrize("rows", [0, 1, 5, 8, 9, 31, 32, 70])
+@over("rows", [0, 1, 5, 8, 9, 31, 32, 70])
 def test_products_of_any_number_of_rows_are_those_of_integers(rows):
     """In each of the ways in which they are made, blocks that do not come out even included."""
     drawn = np.random.default_rng(rows).integers(-(1 << 20), 1 << 20, (rows + 1501, 150))

@@ -1,10 +1,7 @@
 """The embedding service on the bundled encoder, and the default space."""
 
-from __future__ import annotations
-
 import os
 import pickle
-from threading import Thread
 
 import numpy as np
 import pytest
@@ -115,37 +112,17 @@ def test_a_service_is_shipped_without_its_model():
     service.encode(["x"])
     copy = pickle.loads(pickle.dumps(service))
     assert copy.backend == service.backend
-    assert copy._batcher is service._batcher
+    assert copy._shared is service._shared
     assert len(pickle.dumps(service)) < 1000
 
 
-def test_equal_arguments_share_a_worker_and_a_model():
+def test_equal_arguments_share_a_model():
     first, second = dp.EmbeddingService(device="cpu"), dp.EmbeddingService(device="cpu")
-    assert second._batcher is first._batcher
+    assert second._shared is first._shared
     first.warm_up()
     second.warm_up()
-    assert first._batcher._encode is not None
-    assert dp.EmbeddingService(device="cpu", precision="float16")._batcher is not first._batcher
-
-
-def test_rows_depend_on_other_callers_by_rounding_only():
-    service = dp.EmbeddingService(device="cpu")
-    texts = [f"{word} sat on the mat " * (1 + k % 4) for k, word in enumerate(WORDS * 3)]
-    alone = np.concatenate([service.encode([text]) for text in texts])
-    found = {}
-
-    def caller(k):
-        found[k] = service.encode([texts[k], texts[-1 - k]])
-
-    threads = [Thread(target=caller, args=(k,)) for k in range(len(texts))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    for k, rows in found.items():
-        distance = np.linalg.norm(rows - alone[[k, len(texts) - 1 - k]], axis=1)
-        assert distance.max() < 1e-5
-    assert len(found) == len(texts)
+    assert first._shared._encode is not None
+    assert dp.EmbeddingService(device="cpu", precision="float16")._shared is not first._shared
 
 
 @pytest.mark.parametrize(("precision", "bound"), [("float16", 0.005), ("bfloat16", 0.03)])

@@ -1,7 +1,5 @@
 """Exact products and distances: duplicates, dead dimensions, hostile scales."""
 
-from __future__ import annotations
-
 import math
 import pickle
 from fractions import Fraction

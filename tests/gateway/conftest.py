@@ -1,7 +1,5 @@
 """Gateways that many tests share: making one takes a while."""
 
-from __future__ import annotations
-
 import pytest
 
 

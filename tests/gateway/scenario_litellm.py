@@ -1,7 +1,5 @@
 """The shared scenario through litellm's own client; prints what it was given, as JSON."""
 
-from __future__ import annotations
-
 import json
 import sys
 

@@ -1,8 +1,5 @@
 """The door: keys before bodies, limits, paths that are not repeated, metrics, logs, budgets."""
 
-from __future__ import annotations
-
-import gc
 import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -32,15 +29,6 @@ def test_health(gateway):
     assert gateway.get(f"/models/{CANARY}").status_code == 404
 
 
-def test_collections_of_garbage_leave_alone_what_was_loaded():
-    gc.unfreeze()
-    loaded = len(gc.get_objects())
-    with running() as alone:
-        assert alone.chat("w1").status_code == 200
-        assert len(gc.get_objects()) < loaded / 2
-    assert len(gc.get_objects()) > loaded / 2
-
-
 @pytest.mark.parametrize(
     "path", [f"/{CANARY}", f"/v1/{CANARY}", f"/v1/chat/completions/?q={CANARY}"]
 )
@@ -49,11 +37,6 @@ def test_unknown_paths_are_not_repeated(gateway, path):
     assert answer.status_code in (404, 405)
     assert CANARY not in answer.text + str(answer.headers)
     assert answer.json()["error"]["code"] == "not_found"
-
-
-def test_a_query_is_refused(gateway):
-    answer = gateway.post(f"/chat/completions?x={CANARY}", {"model": MODEL, "messages": []})
-    assert (answer.status_code, CANARY in answer.text) == (400, False)
 
 
 def test_the_header_host_decides_nothing(monkeypatch):
@@ -179,17 +162,6 @@ def test_a_head_that_never_ends_is_not_waited_for(gateway, monkeypatch, head):
     assert gateway.chat("w1").status_code == 200
 
 
-def test_an_answer_may_take_longer_than_a_head(monkeypatch):
-    monkeypatch.setattr(TimedHeads, "seconds", 1.0)
-
-    def reply(_):
-        time.sleep(1.2)
-        return "late"
-
-    with running(reply=reply) as slow:
-        assert [slow.chat(text).status_code for text in ("w1", "w2")] == [200, 200]
-
-
 @pytest.mark.parametrize(
     "error", [CannotCalibrate("no"), InfiniteEpsilon("no"), MissingExtra("x", "detect")]
 )
@@ -214,9 +186,9 @@ def test_budgets(tmp_path):
         first = paid.chat(f"{CANARY} one")
         nats = float(first.headers["x-dp-charged-nats"])
         assert float(first.headers["x-dp-budget-remaining"]) == pytest.approx(2.5 - nats, rel=1e-4)
-        assert paid.get("/dp/budget").json()["spent"] == pytest.approx(nats, rel=1e-4)
+        assert paid.get("/dp/budget").json()["charged"] == pytest.approx(nats, rel=1e-4)
         assert paid.get("/dp/budget", "ann2").json() == paid.get("/dp/budget").json()
-        assert paid.get("/dp/budget", "bob").json()["spent"] == 0
+        assert paid.get("/dp/budget", "bob").json()["charged"] == 0
         assert paid.chat(f"{CANARY} one").headers["x-dp-draws"] == "0"
         assert paid.chat("two", client="ann2").status_code == 200
         count = len(paid.upstream.requests)
@@ -229,7 +201,9 @@ def test_budgets(tmp_path):
         assert len(paid.upstream.requests) == count
         assert paid.chat("four", client="bob").status_code == 200
         release = paid.get(f"/dp/releases/{first.headers['x-dp-release-id']}").json()
-        assert release["nats"] == pytest.approx(nats, rel=1e-4)
+        assert release["charged"] == pytest.approx(nats, rel=1e-4)
+        assert release["spent"] == pytest.approx(2 * nats, rel=1e-4)
+        assert float(first.headers["x-dp-spent-nats"]) == pytest.approx(2 * nats, rel=1e-4)
         assert release["certificate"]["method"] == "exact"
         assert (release["messages"], release["draws"], release["tokens"]) == (1, 1, 2)
         for client, name in (("bob", first.headers["x-dp-release-id"]), ("ann", "rel-" + "A" * 90)):
@@ -307,5 +281,5 @@ def test_the_event_loop_never_waits_for_the_ledger(tmp_path, monkeypatch):
             assert not asked.done()
         finally:
             answers.set()
-        assert asked.result().json()["spent"] == 0.0
+        assert asked.result().json()["charged"] == 0.0
         assert httpx.get(f"{charging.root}/readyz", timeout=20).status_code == 200

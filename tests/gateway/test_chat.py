@@ -1,15 +1,12 @@
 """``/v1/chat/completions``: what goes out, what comes back, and what is refused."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
+from support.cases import over
 from support.contract import ToolCall
 from support.gateway import MODEL, WORDS, running
 from support.texts import CANARY
-
-from dp_middleware.conversation.memo import ReleaseMemo
 
 TOOL = {
     "type": "function",
@@ -193,31 +190,6 @@ def test_public_answers_under_pseudonyms_are_words_only(mode):
         assert loose.chat("call", calling, result, tools=[TOOL]).status_code == 200
 
 
-def test_a_known_call_that_is_forgotten_is_not_taken_for_public_words(monkeypatch):
-    """One look at the memo decides: what is forgotten behind it goes out as it was noted."""
-    policy = {"mode": "pseudonyms", "on_empty": "pass", "answers": "public", "tools": "public"}
-    with running(policies={"default": policy}) as loose:
-        arguments = {"who": "Mirela \\u0054amburi"}
-        loose.upstream.reply = [ToolCall(name="f", arguments=arguments)]
-        calling = said(loose.chat("call", tools=[TOOL]))
-        result = {"role": "tool", "content": "x", "tool_call_id": calling["tool_calls"][0]["id"]}
-        loose.upstream.reply = "thanks"
-        look, looks = ReleaseMemo.answers, []
-
-        def look_and_forget(memo, notes):
-            looks.append(look(memo, notes))
-            memo._memo._entries.clear()
-            return looks[-1]
-
-        monkeypatch.setattr(ReleaseMemo, "answers", look_and_forget)
-        assert loose.chat("call", calling, result, tools=[TOOL]).status_code == 200
-        assert len(looks) == 1
-        sent = loose.upstream.requests[-1]["messages"][1]["tool_calls"][0]["function"]
-        assert json.loads(sent["arguments"]) == arguments
-        again = loose.chat("call", calling, result, tools=[TOOL])
-        assert (again.status_code, again.json()["error"]["code"]) == (400, "unknown_answer")
-
-
 def test_both_perturb_the_rest(both):
     answer = both.chat(f"Mirela Tamburi says {CANARY}")
     assert said(answer)["content"].startswith("Mirela Tamburi")
@@ -249,7 +221,7 @@ FIELDS = {
 }
 
 
-@pytest.mark.parametrize("field", FIELDS)
+@over("field", FIELDS)
 def test_other_fields_are_refused(gateway, field):
     answer = gateway.chat("text", **{field: FIELDS[field]})
     assert answer.status_code == 400
@@ -278,7 +250,7 @@ MESSAGES = [
 ]
 
 
-@pytest.mark.parametrize("messages", MESSAGES)
+@over("messages", MESSAGES)
 def test_other_messages_are_refused(gateway, messages):
     body = json.dumps({"model": MODEL, "messages": messages})
     answer = gateway.post("/chat/completions", body.encode())
@@ -326,18 +298,3 @@ def test_schemas_that_no_json_can_spell(gateway, odd):
         )
         assert answer.status_code == 400
         assert not gateway.upstream.requests
-
-
-def test_tools_that_are_not_named_are_called_with_pseudonyms(names):
-    names.upstream.mode = "ok"
-    names.upstream.reply = lambda request: [
-        ToolCall(name="fetch", arguments={"who": request["messages"][0]["content"]})
-    ]
-    function = {**TOOL["function"], "name": "fetch"}
-    tool = {**TOOL, "function": function}
-    whole = said(names.chat("Mirela Tamburi", tools=[tool]))
-    _, arguments, _ = streamed(names.chat("Mirela Tamburi", tools=[tool], stream=True))
-    asked = sent(names)[0]["content"]
-    for spelled in (whole["tool_calls"][0]["function"]["arguments"], arguments):
-        assert json.loads(spelled) == {"who": asked}
-    assert asked != "Mirela Tamburi"

@@ -41,7 +41,7 @@ def protected(request, tmp_path):
         gateway.upstream.script.extend([CALL])
         yield gateway
         metrics = httpx.get(f"{gateway.root}/metrics").text
-        spent = gateway.get("/dp/budget").json()["spent"]
+        spent = gateway.get("/dp/budget").json()["charged"]
     if not gateway.upstream.requests:
         return  # the client is not installed, or the test has failed
     sent = b"\n".join(gateway.upstream.raw).decode()

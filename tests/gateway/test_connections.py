@@ -1,7 +1,5 @@
 """Connections to the upstream: as many as requests at once, used again, never by two at a time."""
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import asynccontextmanager, suppress
 

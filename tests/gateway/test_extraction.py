@@ -1,7 +1,5 @@
 """InferDPT's local model behind the gateway."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 

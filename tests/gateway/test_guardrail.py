@@ -1,10 +1,7 @@
 """LiteLLM's generic guardrail as a route: whose keys, budgets and conversations it knows."""
 
-from __future__ import annotations
-
 import httpx
 import pytest
-from support.entities import CONTRACT
 from support.gateway import KEYS, AllLogs, fresh_spent, running
 from support.texts import CANARY
 
@@ -55,7 +52,7 @@ def test_texts_are_released_once_and_answers_go_out_again(paid):
     assert refused["action"] == "BLOCKED"
     assert spent() == charged
     assert CANARY not in str([first, later, refused, logs.lines])
-    assert paid.get("/dp/budget").json()["spent"] == 0  # the proxy itself
+    assert paid.get("/dp/budget").json()["charged"] == 0  # the proxy itself
 
 
 def test_users_and_sessions_of_a_proxy_share_no_release(paid):
@@ -79,41 +76,6 @@ def test_a_spent_budget_and_a_nameless_user_block(paid):
     assert chat(paid, user("w1"), owner=None)["action"] == "BLOCKED"
 
 
-CALL = {"id": "c1", "type": "function", "function": {"name": "find", "arguments": CANARY}}
-
-
-@pytest.mark.parametrize(
-    "given",
-    [
-        {"texts": ["w1"], "documents": [CANARY]},
-        {"texts": ["w1"], "tools": [{"type": CANARY}]},
-        {"texts": ["w1"], "structured_messages": [user(CANARY)]},
-        {"texts": CANARY, "request_headers": CANARY},
-        {"texts": ["w1"], "kind": "other"},
-    ],
-)
-def test_what_cannot_be_released_is_blocked(given, paid):
-    found = ask(paid, **{"owner": "refused", **given})
-    assert found.status_code == 200  # a proxy may take another status for leave to go on
-    assert found.json()["action"] == "BLOCKED"
-    assert CANARY not in found.text
-
-
 def test_keys_are_asked_for(paid):
     for headers in ({}, {"x-api-key": "dpk-wrong"}, {"authorization": "Bearer dpk-wrong"}):
         assert httpx.post(paid.root + PATH, json={}, headers=headers).status_code == 401
-
-
-def test_pseudonyms_come_back_and_calls_are_as_they_were(names):
-    [sent] = chat(names, user(CONTRACT))["texts"]
-    assert "Mirela" not in sent
-    call = {**CALL, "function": {"name": "find", "arguments": '{"who": "w1"}'}}
-    given = {"texts": [sent], "tool_calls": [call]}
-    shown = ask(names, "response", **given).json()
-    assert shown["texts"] == [CONTRACT]
-    assert shown["stream_holdback_chars"] == [0]
-    said = {**answer(CONTRACT), "tool_calls": [call]}
-    result = {"role": "tool", "content": CONTRACT, "tool_call_id": "c1"}
-    again = chat(names, user(CONTRACT), said, result)
-    assert again["texts"][:2] == [sent, sent]
-    assert "Mirela" not in str(again)

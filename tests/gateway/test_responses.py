@@ -1,10 +1,9 @@
 """``/v1/responses``: instructions, items, ids that name conversations, and streams."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
+from support.cases import over
 from support.contract import ToolCall
 from support.gateway import MODEL
 from support.texts import CANARY
@@ -25,18 +24,6 @@ def text_of(answer):
 def events(answer):
     lines = [line[6:] for line in answer.text.splitlines() if line.startswith("data: ")]
     return [json.loads(line) for line in lines]
-
-
-def test_only_released_text_goes_out(gateway):
-    parts = [{"type": "input_text", "text": CANARY}]
-    items = [{"role": "developer", "content": CANARY}, {"role": "user", "content": parts}]
-    answer = ask(gateway, items, instructions=f"be {CANARY}")
-    assert answer.status_code == 200
-    body = gateway.upstream.requests[-1]
-    assert set(body) == {"model", "input", "instructions"}
-    assert not gateway.upstream.saw(CANARY)
-    assert answer.headers["x-dp-messages"] == "3"
-    assert answer.json()["id"] != "resp_1"
 
 
 def test_an_id_goes_on_with_the_conversation(names):
@@ -134,7 +121,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize("more", REFUSED, ids=range(len(REFUSED)))
+@over("more", REFUSED)
 def test_other_fields_are_refused(gateway, more):
     answer = gateway.post("/responses", {"model": MODEL, "input": "x", **more})
     assert answer.status_code == 400

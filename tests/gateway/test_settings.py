@@ -1,7 +1,5 @@
 """Settings: what a file may say, secrets that it may not, and errors that quote no value."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

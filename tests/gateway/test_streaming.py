@@ -1,7 +1,5 @@
 """Streams that break off, hang or never end, and clients that leave."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 import time
@@ -10,6 +8,7 @@ from contextlib import closing
 import httpx
 import openai
 import pytest
+from support.cases import over
 from support.faulty import faulty
 from support.gateway import KEYS, MODEL, AllLogs, Running, releases, running, serving, settings
 from support.texts import CANARY
@@ -50,7 +49,7 @@ CODES = {
 }
 
 
-@pytest.mark.parametrize("fault", CODES)
+@over("fault", CODES)
 def test_a_stream_that_breaks_ends_with_an_error(gateway, upstream, fault):
     upstream.fault = fault
     with AllLogs() as logs:

@@ -1,14 +1,17 @@
 """``/v1/completions`` and ``/v1/embeddings``."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 from contextlib import closing
 
 import pytest
-from support.gateway import MODEL, WORDS, running
+from starlette.testclient import TestClient
+from support.cases import over
+from support.contract import OpenAIServer
+from support.gateway import KEYS, MODEL, WORDS, running, settings
 from support.texts import CANARY
+
+from dp_middleware.gateway import create_app
 
 
 def ask(gateway, path, **more):
@@ -45,17 +48,6 @@ def test_every_request_is_a_new_one_unless_it_is_named(gateway, path, field):
     assert draws == ["1", "1", "1", "0"]
 
 
-def test_requests_share_pseudonyms_in_a_named_conversation_alone(names):
-    prompt, named = "Mirela Tamburi of Acme Trading Ltd", {"x_dp_conversation": "letters"}
-    sent = []
-    for path, field in (("/completions", "prompt"), ("/embeddings", "input")):
-        for headers in ({}, named):
-            ask(names, path, **{field: prompt}, headers=headers)
-            sent.append(names.upstream.requests[-1][field])
-    assert sent[1] == sent[3]
-    assert len({*sent}) == 3  # equal by chance: 10^-12
-
-
 def test_what_belongs_to_no_conversation_is_kept_nowhere(tmp_path):
     """Each has pseudonyms of its own, as long as its request; a named one keeps them."""
     policies = {"default": {"mode": "pseudonyms", "on_empty": "pass"}}
@@ -77,6 +69,37 @@ def test_what_belongs_to_no_conversation_is_kept_nowhere(tmp_path):
         assert sum(len(session._mappings) for session in sessions) == 1
 
 
+def test_a_language_that_is_not_known_is_refused_with_the_remedy(caplog):
+    pytest.importorskip("onnxruntime", reason="the detector is of the extra detect")
+    text = "Меня зовут Иван Петров, я живу в Москве."
+    user = {"role": "user", "content": "Hi"}
+    bodies = {
+        "/completions": {"prompt": text},
+        "/embeddings": {"input": text},
+        "/responses": {"input": text, "stream": True},
+        "/chat/completions": {"messages": [{"role": "system", "content": text}, user]},
+    }
+    lax = {"mode": "pseudonyms", "on_empty": "pass"}
+    policies = {"default": lax, "warn": {**lax, "on_language": "warn"}}
+    headers = {"authorization": f"Bearer {KEYS['ann']}"}
+    with OpenAIServer(mode="echo") as upstream:
+        options = settings(upstream.url, policies=policies, routes={"/v1/embeddings": "warn"})
+        with TestClient(create_app(options)) as client:
+            answers = {
+                path: client.post(f"/v1{path}", json={"model": MODEL, **body}, headers=headers)
+                for path, body in bodies.items()
+            }
+    assert answers.pop("/embeddings").status_code == 200
+    assert len(upstream.requests) == 1
+    assert "this text is in Cyrillic letters" in caplog.text
+    for answer in answers.values():
+        error = answer.json()["error"]
+        assert (answer.status_code, error["code"]) == (400, "not_released")
+        assert "one in Cyrillic letters" in error["message"]
+        assert 'on_language="pass"' in error["message"]
+        assert "Иван" not in answer.text
+
+
 REFUSED = [
     ("/embeddings", {"input": [1, 2, 3]}),
     ("/embeddings", {"input": [[1, 2]]}),
@@ -89,7 +112,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("path", "body"), REFUSED, ids=range(len(REFUSED)))
+@over("path, body", REFUSED)
 def test_others_are_refused(gateway, path, body):
     answer = ask(gateway, path, **body)
     assert answer.status_code == 400

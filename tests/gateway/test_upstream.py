@@ -1,7 +1,5 @@
 """An upstream that fails: a status and words of ours, whatever it says."""
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 import json
@@ -44,15 +42,6 @@ def test_statuses(gateway, status):
     gateway.upstream.redirect_status = 307
     assert answer.status_code == (502 if status == 401 else status)
     assert answer.json()["error"]["code"] == "upstream_error"
-
-
-@pytest.mark.parametrize("stream", [False, True])
-def test_half_a_pair_is_no_text(gateway, stream):
-    gateway.upstream.mode, gateway.upstream.reply = "ok", "half \ud800"
-    answer = gateway.chat("x", stream=stream)
-    assert "upstream_garbage" in answer.text
-    gateway.upstream.reply = "a pair \U0001f600"
-    assert gateway.chat("x", stream=stream).status_code == 200
 
 
 def test_time_is_limited():

@@ -1,7 +1,5 @@
 """What the tests of both packages share."""
 
-from __future__ import annotations
-
 import pytest
 from support.contract import Probe
 

@@ -1,7 +1,5 @@
 """A channel's author writes one method; what was written last is read, certified and drawn from."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -7,6 +7,7 @@ import re
 from typing import ClassVar
 
 import pytest
+from support.cases import over
 from support.spaces import space_of
 
 import dp_middleware as dp
@@ -44,7 +45,7 @@ def parse(entry):
     return kind, key, fields
 
 
-@pytest.mark.parametrize("key", BIBTEX)
+@over("key", BIBTEX)
 def test_an_entry_is_bibtex(key):
     kind, own, fields = parse(BIBTEX[key])
     assert own == key
@@ -56,7 +57,7 @@ def test_an_entry_is_bibtex(key):
     assert BIBTEX[key].isascii()
 
 
-@pytest.mark.parametrize("name", ALL)
+@over("name", ALL)
 def test_every_mechanism_says_whom_to_cite(name):
     assert ALL[name].references
     assert citations(ALL[name]) == "\n\n".join(BIBTEX[key] for key in ALL[name].references)

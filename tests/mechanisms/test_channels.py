@@ -1,13 +1,12 @@
 """SANTEXT+, CUSTEXT+, DYNTEXT and TEM: golden vectors, literal laws, claims that hold or fail."""
 
-from __future__ import annotations
-
 import math
 from statistics import NormalDist
 
 import numpy as np
 import pytest
 from scipy import integrate, stats
+from support.cases import over
 from support.spaces import host_rows, random_space, space_of
 
 import dp_middleware as dp
@@ -83,7 +82,7 @@ def test_without_sensitive_tokens_there_is_nothing_to_draw():
         mechanism.log_probs([0], random_space(tokens=2))
 
 
-@pytest.mark.parametrize("keep", [-0.1, 1.0, 1, math.nan, "0.5", None, True])
+@over("keep", [-0.1, 1.0, 1, math.nan, "0.5", None, True])
 def test_a_bad_keep_is_refused(keep):
     with pytest.raises(dp.ParameterError, match="keep"):
         SanTextPlus(epsilon=1.0, non_sensitive=[], keep=keep)
@@ -133,14 +132,6 @@ def test_the_default_lists_are_stop_words():
     assert santext.epsilon == custext.epsilon == 2.0
 
 
-def test_equal_lists_are_one_mechanism():
-    first = CusTextPlus(epsilon=1.0, kept=["The", "a", "of"])
-    second = CusTextPlus(epsilon=1.0, kept={" of", "a", "the"})
-    assert first == second
-    assert first.fingerprint == second.fingerprint
-    assert first.fingerprint != CusTextPlus(epsilon=1.0, kept=["the", "a"]).fingerprint
-
-
 def test_the_least_frequent_share_of_the_words_is_sensitive():
     """Of the words the, of, knee and qqq, in this order of frequency, half are sensitive."""
     tokens = ["qqq", "the", "knee", "The", "of"]
@@ -182,23 +173,6 @@ def test_dyntext_by_hand():
     assert rows == pytest.approx((1 + (E - 1) * np.eye(4)) / (E + 3))  # only the own score is 1
 
 
-def test_fresh_dyntext_with_three_candidates_by_hand():
-    space = space_of(LINE)
-    # gamma (2 + 1 + 2 + 9)/4 = 3.5, f as before; k = 3 if N <= 0, 1 if N > 2/3
-    sigma = 2 * math.sqrt(2 * math.log(1.25e5)) / 0.5
-    two = NormalDist(0, sigma).cdf(2 / 3) - 0.5
-    one = 0.5 - two
-    third = np.array([0, E ** (0 / 9), E ** (1 / 9), E])  # distances 9, 8, 0
-    literal = one * np.eye(4)[3] + two * np.array([0, 0, 1, E]) / (1 + E)
-    literal += 0.5 * third / third.sum()
-    given = {"epsilon": 2.0, "candidates": 3, "reading": "fresh"}
-    assert probabilities(DynText(**given), space, 3) == pytest.approx(literal)
-    strict = (one + two) * np.array([1, 1, 1, E]) / (3 + E)
-    third[0] = 1
-    strict += 0.5 * third / third.sum()
-    assert probabilities(DynTextStrict(**given), space, 3) == pytest.approx(strict)
-
-
 def literally(space, size, epsilon_density, delta):
     """f, its noise and the lists of a space, by the words of the definition; no shortcut."""
     everyone = range(len(space))
@@ -236,8 +210,8 @@ def test_the_law_of_the_length_is_the_literal_one(seed, size, epsilon_density):
     assert noisy > 10
 
 
-@pytest.mark.parametrize(("seed", "size"), [(0, 4), (1, 7), (2, 3)])
-@pytest.mark.parametrize("kind", [DynText, DynTextStrict])
+@over("seed, size", [(0, 4), (1, 7), (2, 3)])
+@over("kind", [DynText, DynTextStrict])
 def test_dyntext_is_the_table_made_literally(kind, seed, size):
     """A row is that of the k_t-list by Eq. 6; with the clean extremes most would be another."""
     space = random_space(tokens=30, dimensions=2, seed=seed)
@@ -339,9 +313,9 @@ def test_fresh_dyntext_releases_a_crowded_token_unchanged_at_any_epsilon():
     assert dp.audit(mechanism, clustered()) > certificate.claimed
 
 
-@pytest.mark.parametrize("reading", ["table", "fresh"])
-@pytest.mark.parametrize("epsilon_density", [0.5, 1e-9, 1e4])
-@pytest.mark.parametrize("epsilon", [0.5, 3.0, 8.0])
+@over("reading", ["table", "fresh"])
+@over("epsilon_density", [0.5, 1e-9, 1e4])
+@over("epsilon", [0.5, 3.0, 8.0])
 def test_dyntext_strict_is_private_whatever_the_density_noise(epsilon, epsilon_density, reading):
     mechanism = DynTextStrict(
         epsilon=epsilon, epsilon_density=epsilon_density, candidates=6, reading=reading
@@ -402,14 +376,7 @@ def test_the_normal_mass_of_an_interval_is_accurate_in_the_tails():
     assert found == pytest.approx([tail, tail, flat, middle], rel=1e-12)
 
 
-def test_a_tie_with_the_radius_counts_as_within():
-    """On a lattice every K-th distance is the mean itself, up to rounding."""
-    space = space_of([[0.1 * i] for i in range(7)])
-    counts = density(space, 2, 0.5, 1e-5).counts
-    assert counts.tolist() == [2, 3, 3, 3, 3, 3, 2]
-
-
-@pytest.mark.parametrize(
+@over(
     "wrong",
     [
         {"epsilon_density": 0},
@@ -458,8 +425,8 @@ def test_tem_is_the_two_steps_of_the_paper(threshold):
         assert probabilities(mechanism, space, x) == pytest.approx(law, rel=1e-12)
 
 
-@pytest.mark.parametrize("threshold", [None, 0.7, 2.0])
-@pytest.mark.parametrize("epsilon", [0.5, 3.0, 20.0])
+@over("threshold", [None, 0.7, 2.0])
+@over("epsilon", [0.5, 3.0, 20.0])
 def test_tem_is_metric_private_pair_by_pair(threshold, epsilon):
     space = random_space(tokens=15, seed=8)
     mechanism = TruncatedExponential(epsilon=epsilon, threshold=threshold)
@@ -502,8 +469,8 @@ EVERY = [  # beside those of test_laws.py
 ]
 
 
-@pytest.mark.parametrize("mechanism", EVERY, ids=lambda m: m.name)
-@pytest.mark.parametrize(
+@over("mechanism", EVERY)
+@over(
     "vectors",
     [
         [[1.0, 2.0]],
@@ -513,7 +480,6 @@ EVERY = [  # beside those of test_laws.py
         [[0.0], [1.0], [2.0], [4.0]],
         [[0.0], [1e5]],
     ],
-    ids=["one", "zero", "all equal", "duplicates and a dead dimension", "line", "far"],
 )
 def test_degenerate_spaces_have_proper_rows(mechanism, vectors):
     space = space_of(vectors)

@@ -1,7 +1,5 @@
 """Golden vectors worked by hand; claims that fail are shown in auditing/test_known_bad.py."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -68,13 +66,6 @@ def test_ties_go_to_the_smaller_index_and_the_token_itself_is_first():
     assert listed.tolist() == [1, 4]  # itself, then the first of its duplicates
     listed = np.flatnonzero(probabilities(aggressive, space, 0))
     assert listed.tolist() == [0, 1]  # 1 and 2 are equally far
-
-
-def test_equal_distances_score_one():
-    space = space_of([[0.0], [0.0], [5.0]])
-    assert probabilities(dp.CusText(epsilon=4.0, candidates=2), space, 0) == pytest.approx(
-        [0.5, 0.5, 0]
-    )
 
 
 def test_custext_reveals_the_class_and_is_private_within():

@@ -1,11 +1,9 @@
 """What a default codebook may hold: ordinary words, none that shames who releases it."""
 
-from __future__ import annotations
-
 from importlib.resources import files
 
 import numpy as np
-import pytest
+from support.cases import over
 
 import dp_middleware as dp
 from dp_middleware.mechanisms.kernels import ready, units
@@ -51,14 +49,14 @@ def test_another_vocabulary_offers_its_whole_words():
     assert frequencies.codewords(vocabulary).tolist() == [True, True, False]
 
 
-@pytest.mark.parametrize("epsilon", ready.EPSILONS)
+@over("epsilon", ready.EPSILONS)
 def test_a_shipped_codebook_has_no_blocked_word(epsilon):
     space = dp.default_space()
     tuned = dp.NearestResponse.tuned(space, epsilon=epsilon)
     assert BLOCKED.isdisjoint(space.vocabulary.tokens[k] for k in tuned.codebook)
 
 
-@pytest.mark.parametrize("text", FOREIGN)
+@over("text", FOREIGN)
 def test_other_languages_come_out_as_ordinary_words(text):
     sanitizer = dp.sanitizer(10)
     vocabulary = sanitizer.space.vocabulary

@@ -1,7 +1,5 @@
 """ContextualResponse: laws by hand, exactly epsilon with history, and codebooks that are public."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import pickle
@@ -10,13 +8,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 from scipy import stats
+from support.cases import over
 from support.spaces import random_space, space_of, spaces
 
 import dp_middleware as dp
 from dp_middleware.contexts import Context
-from dp_middleware.mechanisms.drawing import drawer
+from dp_middleware.mechanisms.drawing import FRESH, drawer
 from dp_middleware.mechanisms.kernels import ranking
-from dp_middleware.mechanisms.lockstep import FRESH
 from dp_middleware.sampling import sampler
 from dp_middleware.vocabulary import frequencies
 
@@ -119,9 +117,9 @@ def test_the_size_maximises_the_expected_worth(epsilon, data):
     assert set(codebook) == set(np.argsort(-shares, kind="stable")[: len(codebook)])
 
 
-@pytest.mark.parametrize("epsilon", [0.5, 6.0, 8.0, 10.0, 60.0])
-@pytest.mark.parametrize("spread", [0.0, 0.5, 2.0, 5.0])
-@pytest.mark.parametrize("ties", [False, True])
+@over("epsilon", [0.5, 6.0, 8.0, 10.0, 60.0])
+@over("spread", [0.0, 0.5, 2.0, 5.0])
+@over("ties", [False, True])
 def test_only_the_largest_shares_decide(epsilon, spread, ties):
     """Of 3,000 most need not be sorted; the codebook is that of all of them sorted."""
     logits = np.random.default_rng(0).normal(0, spread, 3_000)
@@ -274,29 +272,7 @@ def test_the_unigram_is_english_where_the_vocabulary_is():
     assert set(uniform.tolist()) == {1 / 401}
 
 
-def test_the_unigram_of_public_texts():
-    space = space_of([[float(k), 1.0] for k in range(12)])
-    words = space.vocabulary.tokens
-    mechanism = dp.ContextualResponse.tuned(
-        space, epsilon=0.1, texts=[" ".join([words[11]] * 3), f"{words[10]} unheard"]
-    )
-    assert mechanism.unigram == tuple([1.0] * 10 + [2.0, 4.0])
-    assert {10, 11} <= set(mechanism.outputs(space, np.zeros(12)))
-    assert dp.ContextualResponse(epsilon=0.1).outputs(space, np.zeros(12)).tolist() == [*range(8)]
-    with pytest.raises(dp.ParameterError, match="sequence of public texts"):
-        dp.ContextualResponse.tuned(space, epsilon=3.0, texts="one text")
-
-
-def test_codewords_are_the_allowed_ones():
-    space = random_space(tokens=30, seed=3)
-    mechanism = dp.ContextualResponse(epsilon=2.0, allowed=range(29, 9, -1))
-    assert mechanism.allowed == tuple(range(10, 30))
-    rows = mechanism.log_probs(np.arange(30), space, table_of(30)[:30])
-    assert np.isneginf(rows[:, :10]).all()
-    np.testing.assert_allclose(np.exp(rows).sum(axis=1), 1.0, rtol=1e-12)
-
-
-@pytest.mark.parametrize(
+@over(
     "wrong",
     [
         {"epsilon": 0.0},

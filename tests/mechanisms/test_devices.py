@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 import torch
+from support.cases import over
 from support.pretend_device import DEVICES, device_named
 from support.spaces import CASES, Case, host_rows, random_space, space_of
 
@@ -50,7 +51,7 @@ def within_lists(epsilon):
 MORE = {"nearest-response-tuned": tuned, "nearest-response-among": among, "within": within}
 ALL = CASES | {name: Case(make, proved=False) for name, make in MORE.items()}
 ALL["within-lists"] = Case(within_lists, proved=False)
-EVERY = pytest.mark.parametrize("name", ALL)
+EVERY = over("name", ALL)
 
 
 @dataclass(frozen=True)
@@ -138,7 +139,7 @@ def test_integers_and_tables_are_those_of_the_host(name, pair):
 
 
 @EVERY
-@pytest.mark.parametrize("classes", [None, 3])
+@over("classes", [None, 3])
 def test_certificates_are_those_of_the_host(name, classes, pair):
     labels = (np.arange(TOKENS + 1) % (classes or 1)).tolist()
     relation = dp.Adjacency.within(labels) if classes else dp.Adjacency.substitution()
@@ -164,8 +165,8 @@ def test_draws_are_those_of_the_host(name, pair):
     assert [ids.tolist() for ids in ours] == [ids.tolist() for ids in theirs]
 
 
-@pytest.mark.parametrize("kind", [dp.Cape, dp.CapeStrict])
-@pytest.mark.parametrize("buckets", [5, 50, 10**6])
+@over("kind", [dp.Cape, dp.CapeStrict])
+@over("buckets", [5, 50, 10**6])
 def test_rows_given_logits_are_those_of_the_host(kind, buckets, pair):
     mechanism = kind(epsilon=3.0, logit_bound=9.0, buckets=buckets)
     ids = IDS[IDS >= 0]

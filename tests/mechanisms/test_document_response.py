@@ -1,7 +1,5 @@
 """A text for a text: exactly epsilon, the same support for every text."""
 
-from __future__ import annotations
-
 import itertools
 import math
 
@@ -9,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 from scipy.stats import binom, chisquare
+from support.cases import over
 from support.letters import Letters
 from support.spaces import random_space
 from support.texts import CANARY
@@ -146,8 +145,8 @@ def test_a_failing_encoder_shows_no_text():
     assert CANARY not in repr(error.value) + repr(error.value.__context__)
 
 
-@pytest.mark.parametrize(
-    ("epsilon", "rounds", "size"),
+@over(
+    "epsilon, rounds, size",
     [
         (3, 1, 9),
         (6, 1, 55),
@@ -166,7 +165,7 @@ def test_the_list_is_what_epsilon_can_tell_apart(epsilon, rounds, size):
     assert mechanism.units == units.english()[: len(mechanism.units)]
 
 
-@pytest.mark.parametrize(
+@over(
     "wrong",
     [
         {"epsilon": 0.0},

@@ -1,7 +1,5 @@
 """Public tokens beside private ones: contexts and windows see them, at no cost."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -12,9 +10,8 @@ from support.spaces import space_of
 
 import dp_middleware as dp
 from dp_middleware.contexts import Context
-from dp_middleware.mechanisms.drawing import drawer
+from dp_middleware.mechanisms.drawing import FRESH, drawer
 from dp_middleware.mechanisms.kernels import window as _window
-from dp_middleware.mechanisms.lockstep import FRESH
 from dp_middleware.mechanisms.stencil import DChiStencil, Stencil
 from dp_middleware.sampling.sampler import os_entropy
 

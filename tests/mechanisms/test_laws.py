@@ -1,7 +1,5 @@
 """Every law of the design on every mechanism, on random spaces."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import math
@@ -11,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 from scipy import stats
+from support.cases import over
 from support.spaces import CASES, brute_force_loss, host_rows, random_space, spaces
 from support.texts import CANARY
 
@@ -18,7 +17,7 @@ import dp_middleware as dp
 from dp_middleware.mechanisms.base import rows_of
 from dp_middleware.sampling import sampler as sampling
 
-pytestmark = pytest.mark.parametrize("name", CASES)
+EVERY = over("name", CASES)
 EPSILONS = st.sampled_from([1e-3, 0.5, 1.0, 1.9999, 2.0001, 3.0, 8.0, 20.0])
 DRAWS = 40_000
 FALSE_ALARM = 1e-9  # two-sided tests on fresh entropy: once in 10^9 runs
@@ -28,6 +27,7 @@ def all_rows(mechanism, space):
     return mechanism.log_probs(np.arange(len(space)), space)
 
 
+@EVERY
 @settings(max_examples=12)
 @given(space=spaces(), epsilon=EPSILONS)
 def test_rows_are_log_probabilities(name, space, epsilon):
@@ -38,6 +38,7 @@ def test_rows_are_log_probabilities(name, space, epsilon):
     np.testing.assert_allclose(np.exp(rows).sum(axis=1), 1.0, rtol=1e-12)
 
 
+@EVERY
 @settings(max_examples=12)
 @given(space=spaces(), epsilon=EPSILONS, data=st.data())
 def test_a_row_ignores_the_other_ids(name, space, epsilon, data):
@@ -47,6 +48,7 @@ def test_a_row_ignores_the_other_ids(name, space, epsilon, data):
     assert np.array_equal(mechanism.log_probs(ids, space), rows[ids])  # bit for bit
 
 
+@EVERY
 @settings(max_examples=12)
 @given(space=spaces(), epsilon=EPSILONS)
 def test_the_exact_loss_is_the_brute_force_one(name, space, epsilon):
@@ -66,6 +68,7 @@ def test_the_exact_loss_is_the_brute_force_one(name, space, epsilon):
         assert (certificate.method, certificate.metric) == ("none", None)
 
 
+@EVERY
 @settings(max_examples=12)
 @given(space=spaces(), epsilon=EPSILONS)
 def test_a_metric_proof_holds_beside_the_exact_loss(name, space, epsilon):
@@ -86,6 +89,7 @@ def test_a_metric_proof_holds_beside_the_exact_loss(name, space, epsilon):
         assert (np.abs(logs + math.log(len(space))) <= farthest).all()
 
 
+@EVERY
 @settings(max_examples=12)
 @given(space=spaces(), epsilon=EPSILONS)
 def test_a_proved_claim_holds(name, space, epsilon):
@@ -95,6 +99,7 @@ def test_a_proved_claim_holds(name, space, epsilon):
     assert certificate.epsilon <= certificate.claimed + 1e-9
 
 
+@EVERY
 @settings(max_examples=8)
 @given(space=spaces())
 def test_smaller_epsilon_tends_to_no_loss(name, space):
@@ -103,6 +108,7 @@ def test_smaller_epsilon_tends_to_no_loss(name, space):
     assert dp.certify(CASES[name](1e-6), space).epsilon < 1e-4
 
 
+@EVERY
 @settings(max_examples=8)
 @given(space=spaces())
 def test_larger_epsilon_tends_to_the_best_outputs(name, space):
@@ -121,6 +127,7 @@ def test_larger_epsilon_tends_to_the_best_outputs(name, space):
     assert (np.diagonal(rows)[alone] > -1e-6).all()
 
 
+@EVERY
 def test_draws_follow_the_law_and_would_reject_twice_epsilon(name):
     """Chi-squared on 40,000 draws: fits the law at epsilon, rejects the law at 2 epsilon."""
     space = random_space(tokens=8, dimensions=3, seed=3)
@@ -146,6 +153,7 @@ def p_value(counts, mechanism, space, token):
     return stats.chisquare(observed[keep], wanted[keep]).pvalue if keep.sum() > 1 else 1.0
 
 
+@EVERY
 def test_the_table_drawn_from_is_the_table_certified(name):
     """Bit for bit, also where the row is computed beside other rows."""
     space = random_space(tokens=150, dimensions=5, seed=7)
@@ -160,6 +168,7 @@ def test_the_table_drawn_from_is_the_table_certified(name):
         assert [float(k) for k in integers] == certified.weights[token].tolist()
 
 
+@EVERY
 def test_rows_recomputed_in_single_precision_agree(name):
     """The float32 law stays within a stated bound of the float64 one, so devices may differ."""
     space = random_space(tokens=40, dimensions=6, seed=5)
@@ -171,6 +180,7 @@ def test_rows_recomputed_in_single_precision_agree(name):
     assert np.abs(exact[finite] - single[finite]).max() < 1e-4
 
 
+@EVERY
 def test_a_mechanism_is_a_value(name):
     mechanism = CASES[name](3.0)
     assert pickle.loads(pickle.dumps(mechanism)) == mechanism
@@ -181,18 +191,21 @@ def test_a_mechanism_is_a_value(name):
     assert type(mechanism)(**mechanism.parameters) == mechanism
 
 
-@pytest.mark.parametrize("epsilon", [0, -1.0, math.nan, math.inf, "3", None, True])
+@EVERY
+@over("epsilon", [0, -1.0, math.nan, math.inf, "3", None, True])
 def test_a_bad_epsilon_is_refused(name, epsilon):
     with pytest.raises(dp.ParameterError, match="epsilon"):
         CASES[name](epsilon)
 
 
-@pytest.mark.parametrize("ids", [[-1], [99], [0.5], [[0]]])
+@EVERY
+@over("ids", [[-1], [99], [0.5], [[0]]])
 def test_bad_ids_are_refused(name, ids):
     with pytest.raises(dp.ParameterError, match="expected ids"):
         CASES[name](1.0).log_probs(ids, random_space())
 
 
+@EVERY
 def test_one_token_alone_has_no_loss(name):
     space = random_space(tokens=1, seed=1, unknown="raise")
     certificate = dp.certify(CASES[name](3.0), space)
@@ -200,10 +213,12 @@ def test_one_token_alone_has_no_loss(name):
     assert certificate.witness is None
 
 
+@EVERY
 def test_no_ids_give_no_rows(name):
     assert CASES[name](1.0).log_probs([], random_space(tokens=5)).shape == (0, 5)
 
 
+@EVERY
 def test_retention_stays_below_the_bound_of_the_certificate(name):
     """Mean retention <= e^eps / (e^eps + V - 1) for the certified epsilon."""
     for seed, epsilon in itertools.product(range(3), (0.5, 3.0, 6.0)):
@@ -216,6 +231,7 @@ def test_retention_stays_below_the_bound_of_the_certificate(name):
         assert certificate.retention <= certificate.recovery + 1e-12
 
 
+@EVERY
 def test_nothing_of_a_text_shows_in_values_errors_or_logs(name, caplog):
     """A canary in the text, for every mechanism: repr, pickle, log, explanation and errors."""
     caplog.set_level(0)
@@ -230,6 +246,7 @@ def test_nothing_of_a_text_shows_in_values_errors_or_logs(name, caplog):
     assert CANARY not in "".join([*shown, str(caught.value)])
 
 
+@EVERY
 def test_equal_parameters_are_one_mechanism(name):
     same = {CASES[name](value).fingerprint for value in (3, 3.0, np.float64(3), np.float32(3))}
     assert len(same) == 1

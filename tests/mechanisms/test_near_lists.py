@@ -1,14 +1,12 @@
 """A nearest response drawn from lists: bit for bit what its rows would give."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
-from support.spaces import random_space, responses, space_of, spaces
+from support.spaces import random_space, responses, spaces
 
 import dp_middleware as dp
 from dp_middleware.mechanisms import near_lists
@@ -103,25 +101,6 @@ def test_lists_are_kept_on_disk_and_damage_is_seen(tmp_path, monkeypatch):
     assert len(made) == 4
 
 
-def test_a_folder_that_cannot_be_written_is_no_error(monkeypatch, tmp_path):
-    (tmp_path / "file").touch()
-    monkeypatch.setenv("DP_MIDDLEWARE_CACHE", str(tmp_path / "file"))
-    monkeypatch.setattr(near_lists, "_FEW", 0)
-    mechanism = dp.NearestResponse(epsilon=2.0, candidates=1)
-    assert near_lists.near_rows(mechanism, random_space(seed=3)) is not None
-
-
 def test_draws_need_no_torch():
     code = "import sys; import dp_middleware.sampling.near_rows; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
-
-
-def test_by_hand():
-    """Weights 1, e, 1 with e = 2 of 4: quarters of 2^64."""
-    space = space_of([[0.0], [1.0], [5.0]])
-    rows = near_lists.near_rows(dp.NearestResponse(epsilon=np.log(2), candidates=1), space)
-    quarter = 2**62
-    uniform = np.array([quarter // 2, 3 * quarter // 2, 5 * quarter // 2, 7 * quarter // 2])
-    uniform = uniform.astype(np.uint64)
-    for token, owners in enumerate([[0, 0, 1, 2], [0, 1, 1, 2], [0, 1, 2, 2]]):
-        assert rows.locate(np.full(4, token), uniform).tolist() == owners

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from scipy import sparse
 from scipy.optimize import linprog
+from support.cases import over
 from support.spaces import host_rows, random_space, space_of, spaces
 
 import dp_middleware as dp
@@ -74,13 +75,6 @@ def test_a_codebook_by_hand():
     # 0, 1 and 3 are nearer to 0 than to 7; 1 and 2 cannot be released
     expected = [[E, 0, 0, 1]] * 3 + [[1, 0, 0, E]]
     assert rows == pytest.approx(np.array(expected) / (E + 1))
-
-
-def test_a_list_cut_inside_the_copies_of_a_token():
-    space = space_of([[0.0], [5.0]])
-    mechanism = dp.NearestResponse(epsilon=1.0, candidates=1, codebook=(0, 0, 1))
-    rows = probabilities(mechanism, space)
-    assert rows == pytest.approx(np.array([[E + 1, 1], [2, E]]) / (E + 2))
 
 
 def test_centred_cosines_take_what_all_tokens_share_away():
@@ -154,7 +148,7 @@ def test_calibration_loses_nothing():
     assert dp.certify(found, random_space()).epsilon <= 4.0
 
 
-@pytest.mark.parametrize(
+@over(
     "options",
     [
         {"candidates": 0},
@@ -280,8 +274,8 @@ def test_the_default_is_english_from_epsilon_6_on_where_the_vocabulary_is(share)
     assert len(named) == 2
 
 
-@pytest.mark.parametrize("epsilon", [6.0, 9.0])
-@pytest.mark.parametrize("prior", ["english", "uniform", ["the and for", "was not you the"]])
+@over("epsilon", [6.0, 9.0])
+@over("prior", ["english", "uniform", ["the and for", "was not you the"]])
 def test_no_prior_changes_the_loss(english, epsilon, prior):
     """By enumeration: exactly epsilon, whatever the codebook was chosen for."""
     tuned = dp.NearestResponse.tuned(english, epsilon=epsilon, prior=prior)
@@ -319,15 +313,6 @@ def test_a_prior_of_the_private_text_is_caught(english):
 def test_outputs_can_be_chosen():
     tuned = dp.NearestResponse.tuned(clustered(60, 3), epsilon=4.0, outputs=range(5, 30))
     assert set(tuned.codebook) <= set(range(5, 30))
-
-
-def test_codewords_are_whole_words():
-    tokens = ["knee", "##ing", "a", "42", "pain", "of", "heart", "##ly", "lung", "!"]
-    vocabulary = dp.Vocabulary(tokens)
-    vocabulary.tokenizer.continuation = "##"
-    vectors = np.random.default_rng(0).normal(size=(10, 4))
-    tuned = dp.NearestResponse.tuned(dp.EmbeddingSpace(vocabulary, vectors), epsilon=8.0)
-    assert {tokens[k] for k in tuned.codebook} <= {"knee", "pain", "heart", "lung"}
 
 
 def test_the_default_prior_is_uniform_over_whole_words():
@@ -382,7 +367,7 @@ def test_a_damaged_file_is_computed_again(damaged, monkeypatch):
     assert dp.NearestResponse.tuned(space, epsilon=3.5) == expected
 
 
-@pytest.mark.parametrize(
+@over(
     "options",
     [
         {"outputs": []},
@@ -399,22 +384,8 @@ def test_bad_choices_are_refused(options):
         dp.NearestResponse.tuned(random_space(), epsilon=1.0, **options)
 
 
-def test_tuned_is_read_from_disk_the_second_time(monkeypatch):
-    space = clustered(50, 9)
-    first = dp.NearestResponse.tuned(space, epsilon=2.5)
-    monkeypatch.setattr(_codebook, "best_codebook", None)
-    assert dp.NearestResponse.tuned(space, epsilon=2.5) == first
-
-
 @pytest.mark.parametrize("vectors", [[[1.0]], [[1.0], [1.0]], [[0.0], [0.0], [0.0]]])
 def test_spaces_without_differences(vectors):
     space = space_of(vectors)
     tuned = dp.NearestResponse.tuned(space, epsilon=3.0)
     assert dp.certify(tuned, space).epsilon <= 3.0 + 1e-9
-
-
-def test_a_large_epsilon_keeps_every_word():
-    space = clustered(30, 1)
-    tuned = dp.NearestResponse.tuned(space, epsilon=400.0)
-    assert tuned.codebook == tuple(range(30))
-    assert np.diagonal(probabilities(tuned, space)).min() > 1 - 1e-12

@@ -1,7 +1,5 @@
 """Noise mechanisms: the law of the noise, its floating point, and mechanisms as values."""
 
-from __future__ import annotations
-
 import math
 import os
 import sys
@@ -12,15 +10,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 from scipy import stats
+from support.cases import over
 from support.noise_laws import FALSE_ALARM, fits, line_law, plane_law
 from support.spaces import random_space, space_of, spaces
 
 import dp_middleware as dp
-from dp_middleware.mechanisms.drawing import drawer
 from dp_middleware.mechanisms.kernels import noise as _noise
 from dp_middleware.mechanisms.metric_noise import MetricNoise
 from dp_middleware.mechanisms.stencil import DChiStencil, Stencil
-from dp_middleware.mechanisms.token_exponential import TokenExponential
 from dp_middleware.sampling.sampler import bulk_entropy, insecure_entropy, os_entropy
 
 DRAWS = 40_000
@@ -149,9 +146,9 @@ def test_nominal_parameters_and_claims():
     assert DChiStencil.with_defaults(3.0, space) == DChiStencil(eta=3.0)
 
 
-@pytest.mark.parametrize("kind", [Stencil, lambda **kw: DChiStencil(eta=1.0, **kw)])
-@pytest.mark.parametrize(
-    ("name", "value"),
+@over("kind", [Stencil, lambda **kw: DChiStencil(eta=1.0, **kw)])
+@over(
+    "name, value",
     [("window", v) for v in (0, -1, 2.5, "5", True)]
     + [("sigma", v) for v in (0, -1.0, math.nan, math.inf, "1")],
 )
@@ -160,8 +157,8 @@ def test_a_bad_window_is_refused(kind, name, value):
         kind(**{name: value})
 
 
-@pytest.mark.parametrize("kind", [MetricNoise, DChiStencil])
-@pytest.mark.parametrize("eta", [0, -1.0, math.nan, math.inf, "3", None, True, 1e-7, 1e7])
+@over("kind", [MetricNoise, DChiStencil])
+@over("eta", [0, -1.0, math.nan, math.inf, "3", None, True, 1e-7, 1e7])
 def test_a_bad_eta_is_refused(kind, eta):
     with pytest.raises(dp.ParameterError, match="eta"):
         kind(eta=eta)
@@ -232,14 +229,6 @@ def test_bytes_for_noise_are_uniform_with_and_without_openssl(missing, monkeypat
     counts = np.bincount(np.frombuffer(bulk_entropy(1 << 20), dtype=np.uint8), minlength=256)
     assert stats.chisquare(counts).pvalue > FALSE_ALARM
     assert len(bulk_entropy(0)) == 0
-
-
-def test_who_draws_with_what():
-    space = random_space()
-    assert drawer(MetricNoise(eta=1.0), space).entropy is bulk_entropy
-    assert drawer(TokenExponential(epsilon=1.0), space).entropy is os_entropy
-    certificate = dp.certify(MetricNoise(eta=1.0), space)
-    assert any("OpenSSL" in each for each in certificate.assumptions)
 
 
 def test_a_sanitizer_draws_noise_with_the_generator_for_noise(monkeypatch):

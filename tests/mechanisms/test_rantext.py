@@ -1,7 +1,5 @@
 """RANTEXT's closed form against a slow exact sum and against the literal two-step draw."""
 
-from __future__ import annotations
-
 import itertools
 import math
 
@@ -11,6 +9,7 @@ import pytest
 import torch
 from scipy import stats
 from scipy.integrate import quad
+from support.cases import over
 from support.spaces import random_space, space_of
 
 import dp_middleware as dp
@@ -123,9 +122,9 @@ def largest_error(mechanism, space):
     return error[exact > -20].max()
 
 
-@pytest.mark.parametrize("kind", [dp.RanText, dp.RanTextStrict])
-@pytest.mark.parametrize("dimensions", [1, 2, 3, 8])
-@pytest.mark.parametrize("tokens", [12, SMALL])
+@over("kind", [dp.RanText, dp.RanTextStrict])
+@over("dimensions", [1, 2, 3, 8])
+@over("tokens", [12, SMALL])
 def test_rows_of_small_vocabularies_are_the_integral(kind, dimensions, tokens):
     space = random_space(tokens=tokens, dimensions=dimensions, seed=tokens)
     for epsilon in EPSILONS:
@@ -256,8 +255,8 @@ def test_the_radius_can_be_set_by_list_size(size):
         dp.RanText.with_list_share(space, epsilon=3.0, share=1.0)
 
 
-@pytest.mark.parametrize("start", [1.0, 7.5, 199.0, 201.0, 1e6, 1e12])
-@pytest.mark.parametrize("steps", [0, 1, 7, 8, 1000])
+@over("start", [1.0, 7.5, 199.0, 201.0, 1e6, 1e12])
+@over("steps", [0, 1, 7, 8, 1000])
 def test_harmonic_sums_keep_their_digits(start, steps):
     exact = math.fsum(1.0 / (start + j) for j in range(steps + 1))
     found = _harmonic(*torch.tensor([[start], [float(steps)]], dtype=torch.float64))

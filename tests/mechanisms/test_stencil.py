@@ -1,12 +1,11 @@
 """Windows by hand, what one token weighs in them, and the claims for them."""
 
-from __future__ import annotations
-
 import itertools
 import math
 
 import numpy as np
 import pytest
+from support.cases import over
 from support.known_bad import LeavesOutTheOriginal
 from support.noise_laws import fits, line_law, plane_law
 from support.spaces import space_of
@@ -19,8 +18,8 @@ from dp_middleware.sampling.sampler import insecure_entropy, os_entropy
 HALF = 1 / math.sqrt(2 * math.log(2))  # the sigma of weight 1/2 at offset 1
 
 
-@pytest.mark.parametrize(
-    ("window", "vectors", "means"),
+@over(
+    "window, vectors, means",
     [
         # weights 1/2, 1, 1/2: (0 + 6/2)/1.5, (0/2 + 6 + 12/2)/2, (6/2 + 12)/1.5
         (3, [0, 6, 12], [2, 6, 10]),
@@ -71,8 +70,8 @@ def weight_matrix(length, window, sigma):
     return f / f.sum(axis=1, keepdims=True)
 
 
-@pytest.mark.parametrize("window", range(1, 10))
-@pytest.mark.parametrize("sigma", [0.4, 1.25, 50.0])
+@over("window", range(1, 10))
+@over("sigma", [0.4, 1.25, 50.0])
 def test_influences_are_the_columns_of_the_weights(window, sigma):
     worst = 0.0
     for length in range(1, 3 * window + 3):

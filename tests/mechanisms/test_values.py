@@ -1,12 +1,11 @@
 """Mechanisms that are no channels are values as channels are: equal, hashed, frozen, pickled."""
 
-from __future__ import annotations
-
 import dataclasses
 import pickle
 
 import numpy as np
 import pytest
+from support.cases import over
 
 import dp_middleware as dp
 
@@ -49,7 +48,7 @@ MECHANISMS = {  # one, the same in other words, and others
 }
 
 
-@pytest.mark.parametrize("name", MECHANISMS)
+@over("name", MECHANISMS)
 def test_a_mechanism_is_a_value(name):
     one, same, others = MECHANISMS[name]
     assert one == same == pickle.loads(pickle.dumps(one)) == type(one)(**one.parameters)

@@ -1,7 +1,5 @@
 """VectorResponse: its law, its proof in numbers, what it refuses, and what an audit catches."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -10,6 +8,7 @@ import mpmath
 import numpy as np
 import pytest
 from scipy import stats
+from support.cases import over
 
 import dp_middleware as dp
 from dp_middleware.mechanisms.kernels import cap
@@ -68,7 +67,7 @@ def test_draws_are_symmetric_about_the_vector_and_normal_in_length():
     assert stats.kstest(within, "uniform").pvalue > FALSE_ALARM
 
 
-@pytest.mark.parametrize(("dimensions", "epsilon"), [*SIZES, (8, 48.0), (8, 50.0)])
+@over("dimensions, epsilon", [*SIZES, (8, 48.0), (8, 50.0)])
 def test_the_loss_is_that_of_the_integers_in_high_precision(dimensions, epsilon):
     drawn = cap.best_cap(dimensions, epsilon)
     with mpmath.workdps(60):
@@ -225,12 +224,3 @@ def test_an_audit_of_two_vectors_stays_under_the_certificate_and_comes_near(epsi
 def test_an_audit_catches_what_is_not_calibrated(kind):
     mechanism = kind(epsilon=2.0, components=isotropic(8))
     assert dp.audit(mechanism, vectors=TWO, entropy=insecure_entropy(10)) > 2.0
-
-
-def test_an_audit_wants_two_vectors_and_no_more():
-    mechanism = dp.VectorResponse(epsilon=1, components=isotropic(8))
-    for options in ({}, {"vectors": TWO, "texts": ([0], [1])}):
-        with pytest.raises(dp.ParameterError, match="expected vectors= alone"):
-            dp.audit(mechanism, **options)
-    with pytest.raises(dp.ParameterError, match="expected space="):
-        dp.audit(dp.TokenExponential(epsilon=1.0), vectors=TWO)

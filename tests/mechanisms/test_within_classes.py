@@ -1,12 +1,11 @@
 """A channel kept inside public classes: the inner law given the class."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
+from support.cases import over
 from support.spaces import CASES, host_rows, random_space, space_of, spaces
 
 import dp_middleware as dp
@@ -46,7 +45,7 @@ def brute_force(mechanism, space, labels):
     return worst
 
 
-@pytest.mark.parametrize("name", CASES)
+@over("name", CASES)
 @settings(max_examples=5, deadline=None)
 @given(case=cases(), epsilon=EPSILONS)
 def test_the_law_is_the_inner_one_given_the_class(name, case, epsilon):
@@ -64,7 +63,7 @@ def test_the_law_is_the_inner_one_given_the_class(name, case, epsilon):
     assert (rows[~same] == 0).all()
 
 
-@pytest.mark.parametrize("name", CASES)
+@over("name", CASES)
 @settings(max_examples=5, deadline=None)
 @given(case=cases(), epsilon=EPSILONS)
 def test_the_exact_loss_is_the_brute_force_one(name, case, epsilon):
@@ -74,7 +73,7 @@ def test_the_exact_loss_is_the_brute_force_one(name, case, epsilon):
     assert certificate.epsilon == pytest.approx(brute_force(mechanism, space, labels), abs=1e-6)
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if CASES[name].proved])
+@over("name", [name for name in CASES if CASES[name].proved])
 @settings(max_examples=5, deadline=None)
 @given(case=cases(), epsilon=EPSILONS)
 def test_at_most_twice_the_inner_loss(name, case, epsilon):
@@ -103,19 +102,6 @@ def test_across_classes_the_loss_is_infinite():
         dp.Sanitizer(mechanism, space)
     with pytest.raises(dp.CannotCalibrate):
         dp.calibrate(mechanism, space, 1.0)
-
-
-def test_worked_by_hand():
-    """Cosines 1, 0 and 1/sqrt(2), of which the third is of another class."""
-    space = space_of([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [2.0, 2.0]], unknown="raise")
-    mechanism = within(dp.TokenExponential(epsilon=2 * math.log(3)), "aabc")
-    rows = np.exp(mechanism.log_probs([0, 1, 2, 3], space))
-    expected = [[3 / 4, 1 / 4, 0, 0], [1 / 4, 3 / 4, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]]
-    np.testing.assert_allclose(rows, expected, rtol=1e-12, atol=1e-15)
-    found = dp.certify(mechanism, space, adjacency=mechanism.adjacency)
-    assert found.epsilon == pytest.approx(math.log(3), abs=1e-9)
-    assert "2 of 4 tokens are alone in their class and released unchanged" in found.assumptions
-    assert any("the class is public" in each for each in found.assumptions)
 
 
 def test_where_the_inner_one_reaches_nothing_the_class_is_drawn_from_uniformly():
@@ -164,16 +150,6 @@ def test_one_class_of_all_tokens_keeps_the_metric_guarantee():
     space, inner = random_space(tokens=20), dp.SanText(epsilon=2.0)
     mechanism = within(inner, ["all"] * 21)
     assert dp.certify(mechanism, space).metric == dp.certify(inner, space).metric
-
-
-def test_what_a_fingerprint_tells_apart():
-    def of(kept, labels):
-        inner = dp.CusTextPlus(epsilon=1.0, kept=frozenset(kept))  # not in its repr
-        return within(inner, labels).fingerprint
-
-    assert of({"a"}, "xxy") != of({"b"}, "xxy")
-    assert of({"a"}, "xxy") != of({"a"}, "xyy")
-    assert of({"a"}, "xxy") == of({"a"}, "ppq")  # the same partition
 
 
 def test_bounds_are_those_of_the_inner_one():

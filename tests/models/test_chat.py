@@ -172,18 +172,6 @@ def test_bound_arguments_reach_the_model_in_both_modes(local: OpenAIServer) -> N
     assert [(r["temperature"], r["seed"]) for r in local.requests] == [(0.25, 7)] * 4
 
 
-class OfAnIterator(MockLLM):
-    """LlamaIndex asks for generators, and uses no more of them than an iterator has."""
-
-    def stream_chat(self, messages: Any, **kwargs: Any) -> Any:
-        said = ChatMessage("HELLO", role="assistant")
-        return iter([ChatResponse(message=said, delta="HELLO")])
-
-
-def test_a_llama_index_stream_may_be_any_iterator() -> None:
-    assert list(chat_model(OfAnIterator()).stream(QUESTION)) == ["HELLO"]
-
-
 class FailsToClose(MockLLM):
     def stream_chat(self, messages: Any, **kwargs: Any) -> Any:
         said = ChatMessage("HELLO", role="assistant")
@@ -202,13 +190,6 @@ def test_what_closing_a_stream_raises_quotes_nothing(private: bool) -> None:
     with pytest.raises(dp.ChatError, match="ValueError") as caught:
         stream.close()
     assert PRIVATE[0]["content"] not in "".join(traceback.format_exception(caught.value))
-
-
-def test_a_streaming_langchain_model_answers_private_calls(local: OpenAIServer) -> None:
-    model = chat_model(langchain_model(local.url, streaming=True)).private()
-    assert model(QUESTION) == "extracted answer"
-    off = chat_model(langchain_model(local.url, disable_streaming=True)).private()
-    assert list(off.stream(QUESTION)) == ["extracted answer"]
 
 
 def test_what_is_no_chat_model_is_refused(remote: OpenAIServer, make: Make) -> None:
@@ -242,89 +223,3 @@ def test_an_abandoned_stream_closes_the_connection(make: Make, local: OpenAIServ
         stream = make(kind, local.url).private().stream(QUESTION)
         assert next(stream) == "many"
         stream.close()  # an unclosed connection would be a ResourceWarning, hence an error
-
-
-def many(model: ChatModel, count: int = 3) -> list[str] | None:
-    return asyncio.run(model.amany(QUESTION, count))
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("mode", ["normal", "private"])
-def test_several_answers_to_one_call(kind: str, mode: str, make: Make, local: OpenAIServer) -> None:
-    local.choices = ["one", None, "three", "four"]
-    model = make(kind, local.url)
-    model = model.private() if mode == "private" else model
-    expected = None if kind == "llama_index" else ["one", "", "three"]
-    assert many(model) == expected
-    assert [request["n"] for request in local.requests] == [3] * bool(expected)
-
-
-@pytest.mark.parametrize("kind", ["openai", "async_openai", "langchain"])
-def test_a_call_for_several_fails_without_quoting(
-    kind: str, make: Make, local: OpenAIServer, caplog: Any
-) -> None:
-    caplog.set_level(logging.DEBUG)
-    local.mode = "error"
-    model = make(kind, local.url).private()
-    with pytest.raises(dp.ChatError, match=r"failed: \w+Error \(HTTP 500\)$") as caught:
-        asyncio.run(model.amany(PRIVATE, 2))
-    assert caught.value.__context__ is None
-    assert CANARY not in "".join(traceback.format_exception(caught.value)) + caplog.text
-    assert local.saw(CANARY)
-
-
-def test_langchain_is_asked_for_several_only_where_that_is_one_whole_answer(
-    local: OpenAIServer,
-) -> None:
-    url, plain = local.url, langchain_model(local.url)
-    for model in (
-        langchain_model(url, streaming=True),
-        langchain_model(url, use_responses_api=True),
-        langchain_model(url, reasoning={"effort": "low"}),
-        langchain_model(url, n=2),
-        plain.bind(n=2),
-        plain.bind(stream=True),
-        plain.bind(tools=[{"type": "web_search_preview"}]),
-    ):
-        assert many(chat_model(model)) is None
-        assert many(chat_model(model).private()) is None
-    assert many(chat_model(lambda messages: "x")) is None
-    assert not local.requests
-
-
-def test_what_is_bound_to_a_langchain_model_holds_for_several_answers(local: OpenAIServer) -> None:
-    from langchain_core.callbacks import AsyncCallbackHandler
-
-    class Listener(AsyncCallbackHandler):
-        def __init__(self) -> None:
-            self.heard: list[Any] = []
-
-        async def on_chat_model_start(self, *given: Any, tags: Any = None, **named: Any) -> None:
-            self.heard.append(tags)
-
-    listener, local.choices = Listener(), ["one", "two"]
-    bound = langchain_model(local.url).bind(temperature=0.25, stop=["x"])
-    model = bound.with_config(tags=["mine"], callbacks=[listener]).bind(seed=7)
-    assert many(chat_model(model), 2) == ["one", "two"]
-    assert many(chat_model(model).private(), 2) == ["one", "two"]
-    sent = [(r["temperature"], r["seed"], r["stop"], r["n"]) for r in local.requests]
-    assert sent == [(0.25, 7, ["x"], 2)] * 2
-    assert listener.heard == [["mine"]]
-
-
-def test_a_listener_to_tokens_does_not_mix_several_answers(local: OpenAIServer) -> None:
-    """Under ``astream_events`` LangChain streams by itself; streamed choices would be joined."""
-    from langchain_core.runnables import RunnableLambda
-
-    local.choices = ["one", "two"]
-    model = chat_model(langchain_model(local.url))
-
-    async def answers(_: Any) -> Any:
-        return await model.amany(QUESTION, 2)
-
-    async def last() -> Any:
-        events = RunnableLambda(answers).astream_events(0, version="v2")
-        return [each async for each in events][-1]["data"]["output"]
-
-    assert asyncio.run(last()) == ["one", "two"]
-    assert not local.requests[0].get("stream")

@@ -7,19 +7,15 @@ import asyncio
 import numpy as np
 import pytest
 from support.contract import Probe
-from support.embedding_server import running, vector
+from support.text_vectors import vector
 
 import dp_middleware as dp
-from dp_middleware.frameworks import EmbeddingServer, embedding_service
 from dp_middleware.models.trust import Location, locate
 
 pytest.importorskip("langchain_core")
 pytest.importorskip("llama_index.core")
 
-from langchain_core.documents import Document
-from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_dp_middleware import ServiceEmbeddings
-from llama_index.core import VectorStoreIndex
 from llama_index.core.schema import TextNode
 from llama_index.core.storage.kvstore import SimpleKVStore
 from llama_index_dp_middleware import ServiceEmbedding
@@ -79,12 +75,6 @@ LLAMA_INDEX = {
     "aget_query_embedding": lambda e, t: asyncio.run(e.aget_query_embedding(t)),
     "aagg": lambda e, t: asyncio.run(e.aget_agg_embedding_from_queries([t])),
     "abatch": lambda e, t: asyncio.run(e.aget_text_embedding_batch(["x", t]))[1],
-    "_text": lambda e, t: e._get_text_embedding(t),
-    "_texts": lambda e, t: e._get_text_embeddings(["x", t])[1],
-    "_query": lambda e, t: e._get_query_embedding(t),
-    "_atext": lambda e, t: asyncio.run(e._aget_text_embedding(t)),
-    "_atexts": lambda e, t: asyncio.run(e._aget_text_embeddings(["x", t]))[1],
-    "_aquery": lambda e, t: asyncio.run(e._aget_query_embedding(t)),
 }
 CALLS = [(ServiceEmbeddings, call) for call in LANGCHAIN.values()]
 CALLS += [(ServiceEmbedding, call) for call in LLAMA_INDEX.values()]
@@ -109,23 +99,13 @@ def test_errors_hold_no_text(adapter, call, service, model, probe):
     assert not probe.leaks(error=str(raised.value))
 
 
-def test_one_worker_for_both_frameworks(service):
-    store = InMemoryVectorStore(ServiceEmbeddings(service))
-    store.add_documents([Document("red"), Document("blue")])
-    assert store.similarity_search("red", k=1)[0].page_content == "red"
-    nodes = [TextNode(text="red"), TextNode(text="blue")]
-    index = VectorStoreIndex(nodes, embed_model=ServiceEmbedding(service))
-    [best] = index.as_retriever(similarity_top_k=1).retrieve("blue")
-    assert best.text == "blue"
-
-
 def test_adapters_say_where_the_model_runs(service):
-    with running() as server:
-        remote = dp.EmbeddingService.of(EmbeddingServer(server.url, "bge"))
-        for adapter in (ServiceEmbeddings, ServiceEmbedding):
-            assert locate(adapter(service)) == Location()
-            assert locate(adapter(remote)) == Location(hosts=frozenset({"127.0.0.1"}))
-            assert embedding_service(adapter(remote)).encode(["x"]).shape == (1, 6)
+    class Near(Model):
+        location = Location(hosts=frozenset({"127.0.0.1"}))
+
+    for adapter in (ServiceEmbeddings, ServiceEmbedding):
+        assert locate(adapter(service)) == Location()
+        assert locate(adapter(dp.EmbeddingService.of(Near()))) == Near.location
 
 
 def test_no_cache_of_texts(service):

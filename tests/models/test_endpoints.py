@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
-from support.chat_models import save_llama
+from support.cases import over
 from support.contract import OpenAIServer
 
 import dp_middleware as dp
@@ -80,15 +79,6 @@ def test_a_private_client_uses_no_environment_proxy(
         require_trusted(open_model(spec, private=False))
 
 
-def test_a_private_client_follows_no_redirect(remote: OpenAIServer, local: OpenAIServer) -> None:
-    local.mode, local.redirect_to = "redirect", remote.url
-    spec = f"openai:gpt@{local.url}"
-    with pytest.raises(dp.ChatError, match="HTTP 307"):
-        open_model(spec, private=True)(QUESTION)
-    assert not remote.requests
-    assert open_model(spec, private=False)(QUESTION) == "remote text"
-
-
 @pytest.mark.parametrize(
     ("host", "url"),
     [
@@ -143,7 +133,7 @@ def test_no_host_of_ollama(host: str) -> None:
         dp.ollama("", "localhost")
 
 
-@pytest.mark.parametrize(
+@over(
     "spec",
     [
         "",
@@ -165,38 +155,3 @@ def test_a_missing_package_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setitem(sys.modules, "openai", None)
     with pytest.raises(dp.MissingExtra, match=r"install '\.\[openai\]"):
         open_model("openai:gpt@http://localhost:1", private=False)
-
-
-TEMPLATE = "{% for m in messages %}{{ m.content }} {% endfor %}w9"
-
-
-@pytest.fixture(params=[None, TEMPLATE], ids=["plain", "template"])
-def saved_model(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    save_llama(tmp_path, length=24, template=request.param)
-    return tmp_path
-
-
-def test_transformers_in_process(saved_model: Path) -> None:
-    model = open_model(f"hf:{saved_model}", private=True)
-    assert str(model.location) == "in process"
-    answer = model(QUESTION)
-    assert answer == model(QUESTION) == "".join(model.stream(QUESTION))
-    around = 1 if (saved_model / "chat_template.jinja").exists() else 2  # else "User:" as well
-    assert len(answer.split()) == 24 - (3 + around)
-    require_trusted(model)
-    told = f"the prompt has {30 + around} tokens, the model takes 24"
-    with pytest.raises(dp.ChatError, match=told):
-        model([{"role": "user", "content": "w1 " * 30}])
-
-
-def test_a_model_that_is_asked_again_for_other_answers(saved_model: Path) -> None:
-    varied = open_model(f"hf:{saved_model}", private=False, varied=True)
-    assert len({varied(QUESTION) for _ in range(4)}) == 4  # of 21 ** 18 and more
-    greedy = open_model(f"hf:{saved_model}", private=False)
-    assert len({greedy(QUESTION) for _ in range(4)}) == 1
-
-
-def test_nothing_is_loaded_before_the_first_call(tmp_path: Path) -> None:
-    model = open_model(f"hf:{tmp_path / 'nowhere'}", private=True)
-    with pytest.raises(dp.ChatError, match=r"failed: \w+Error$"):
-        model(QUESTION)

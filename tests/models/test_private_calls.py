@@ -251,24 +251,6 @@ def test_llama_index_failures_leave_no_span(
     assert instrumentation.saw_canary()
 
 
-def test_inferdpt_records_the_remote_call_only(
-    instrumentation: LlamaRecorder,
-    sanitizer: dp.Sanitizer,
-    remote: OpenAIServer,
-    local: OpenAIServer,
-) -> None:
-    inferdpt = dp.InferDPT(
-        sanitizer, remote=llama_index_llm(remote.url), extractor=llama_index_llm(local.url)
-    )
-    document = f"word1 {CANARY}"
-    inferdpt.run(document)
-    list(inferdpt.stream(document))
-    asyncio.run(inferdpt.arun(document))
-    assert local.saw(CANARY)
-    assert instrumentation.seen
-    assert not instrumentation.saw_canary()
-
-
 def test_a_recorder_that_was_added_since_is_refused(
     monkeypatch: pytest.MonkeyPatch, local: OpenAIServer
 ) -> None:

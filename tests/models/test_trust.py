@@ -6,6 +6,7 @@ from typing import Any
 
 import openai
 import pytest
+from support.cases import over
 from support.chat_models import langchain_model, llama_index_llm
 
 import dp_middleware as dp
@@ -22,15 +23,15 @@ def test_loopback(host: str) -> None:
     assert is_loopback(host)
 
 
-@pytest.mark.parametrize(
+@over(
     "host", ["localhost.evil.com", "127.0.0.1.evil.com", "0.0.0.0", "10.0.0.1", "", "local", "::2"]
 )
 def test_not_loopback(host: str) -> None:
     assert not is_loopback(host)
 
 
-@pytest.mark.parametrize(
-    ("url", "host"),
+@over(
+    "url, host",
     [
         ("http://localhost:8000/v1", "localhost"),
         ("http://LOCALHOST./v1", "localhost"),
@@ -152,12 +153,6 @@ def test_known_local_backends_and_nested_models() -> None:
 def test_trusted_hosts_are_host_names(hosts: Any) -> None:
     with pytest.raises(dp.ParameterError, match="trusted_hosts"):
         trust(langchain_model("http://127.0.0.1:1/v1"), hosts)
-
-
-def test_how_a_location_reads() -> None:
-    assert str(Location()) == "in process"
-    location = Location(hosts=frozenset({"b", "a"}), proxies=frozenset({"p"}))
-    assert str(location | Location(unknown=frozenset({"X"}))) == "a, b, p (proxy), unknown (X)"
 
 
 def test_your_own_class_is_unknown_unless_it_is_declared() -> None:

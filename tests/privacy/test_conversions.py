@@ -1,7 +1,5 @@
 """Conversions between kinds of privacy hold for all pairs and cannot be improved."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -10,13 +8,13 @@ from hypothesis import given, strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy.special import logsumexp
 from scipy.stats import norm
+from support.cases import over
 
 from dp_middleware.errors import ParameterError
 from dp_middleware.privacy.conversions import (
     approx_of_zcdp,
     zcdp_of_bounded_range,
     zcdp_of_pure,
-    zcdp_of_two_level,
 )
 
 EPSILONS = [0.01, 0.5, 1.0, 3.0, 8.0, 20.0]
@@ -38,7 +36,7 @@ def binary_pairs(high, low):
     return log_q + np.stack([high, low], axis=-1), log_q
 
 
-@pytest.mark.parametrize("epsilon", EPSILONS)
+@over("epsilon", EPSILONS)
 def test_pure_privacy_concentrates_as_stated_and_no_more(epsilon):
     """Over all pairs on two outputs, which are the worst, and to the last 0.1 %."""
     grid = np.linspace(0, epsilon, 41)[1:]
@@ -48,7 +46,7 @@ def test_pure_privacy_concentrates_as_stated_and_no_more(epsilon):
     assert zcdp_of_pure(epsilon) <= epsilon**2 / 2 + 1e-15
 
 
-@pytest.mark.parametrize("width", EPSILONS)
+@over("width", EPSILONS)
 def test_a_bounded_range_concentrates_as_stated_and_no_more(width):
     high = width * np.linspace(0, 1, 2001)[1:-1]
     worst = concentration(*binary_pairs(high, high - width)).max()
@@ -84,39 +82,12 @@ def test_both_constants_hold_for_any_pair(logits):
     assert found <= zcdp_of_bounded_range(width) + rounded
 
 
-def two_level(epsilon, outputs, near, shared):
-    """Two rows whose near sets have ``shared`` outputs in common."""
-    weights = np.zeros((2, outputs))
-    weights[0, :near] = weights[1, near - shared : 2 * near - shared] = epsilon
-    return weights - logsumexp(weights, axis=1, keepdims=True)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0, 8.0])
-@pytest.mark.parametrize(("outputs", "near"), [(2, 1), (5, 1), (5, 3), (5, 4), (40, 7), (2000, 1)])
-def test_two_levels_concentrate_as_stated_and_no_more(epsilon, outputs, near):
-    rho = zcdp_of_two_level(epsilon, outputs, near)
-    fewest = max(0, 2 * near - outputs)
-    orders = np.concatenate([1 + np.logspace(-4, 0, 50), np.geomspace(2, 1e4, 350)])
-    worst = concentration(*two_level(epsilon, outputs, near, fewest), orders)
-    assert worst <= rho + 1e-9
-    assert rho <= worst * 1.002
-    uniform = np.full(outputs, -math.log(outputs))
-    row = two_level(epsilon, outputs, near, fewest)[0]
-    assert max(concentration(row, uniform), concentration(uniform, row)) <= rho + 1e-9
-    if fewest < near - 1:
-        assert concentration(*two_level(epsilon, outputs, near, fewest + 1)) <= rho + 1e-9
-
-
 def test_extreme_parameters():
-    assert zcdp_of_pure(0) == zcdp_of_bounded_range(0) == zcdp_of_two_level(0, 5, 2) == 0
-    assert zcdp_of_two_level(3.0, 5, 5) == 0  # all outputs near: uniform
+    assert zcdp_of_pure(0) == zcdp_of_bounded_range(0) == 0
     assert zcdp_of_pure(math.inf) == zcdp_of_bounded_range(math.inf) == math.inf
-    assert zcdp_of_two_level(math.inf, 5, 2) == approx_of_zcdp(math.inf, 0.1) == math.inf
+    assert approx_of_zcdp(math.inf, 0.1) == math.inf
     assert approx_of_zcdp(0, 1e-5) == 0
     assert zcdp_of_pure(1e5) == 1e5
-    assert zcdp_of_two_level(1e3, 30_000, 1) <= 1e3
-    assert 0 < zcdp_of_two_level(1e-6, 30_000, 1) < 1e-12
     assert zcdp_of_bounded_range(1e5) == pytest.approx(1e5 - math.log(1e5) - 1)
 
 
@@ -148,14 +119,10 @@ def test_gaussian_noise_has_the_delta_promised(rho, delta):
         assert exact(epsilon / 2) > delta
 
 
-@pytest.mark.parametrize("value", [-1.0, math.nan, "3", None, True])
+@over("value", [-1.0, math.nan, "3", None, True])
 def test_bad_parameters_are_refused(value):
     for convert in (zcdp_of_pure, zcdp_of_bounded_range, lambda x: approx_of_zcdp(x, 0.1)):
         with pytest.raises(ParameterError, match=r"expected .* >= 0, got"):
             convert(value)
     with pytest.raises(ParameterError, match="delta"):
         approx_of_zcdp(1.0, value)
-    with pytest.raises(ParameterError, match="near"):
-        zcdp_of_two_level(1.0, 5, value)
-    with pytest.raises(ParameterError, match="near <= outputs"):
-        zcdp_of_two_level(1.0, 5, 6)

@@ -1,7 +1,5 @@
 """A receipt: what one block released and charged, and nothing of other blocks and threads."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from threading import Thread
@@ -21,7 +19,8 @@ def test_what_came_from_the_memo_is_not_charged():
             release = talk.release("m", "user", f"{words(3)} {CANARY}")
         found.append(receipt.to_dict())
     assert [each["released"] for each in found] == [[release.text]] * 2
-    assert [each["charge"]["nats"] for each in found] == [release.certificate.epsilon, 0.0]
+    assert [each["charged"] for each in found] == [release.certificate.epsilon, 0.0]
+    assert [each["spent"] for each in found] == [release.spent] * 2
     assert found[0]["certificate"] == release.certificate.to_dict()
     assert json.loads(json.dumps(found)) == found
     assert CANARY not in json.dumps(found)

@@ -1,7 +1,5 @@
 """What a release spends on its text, and what it is charged to its subject: two numbers."""
 
-from __future__ import annotations
-
 import pytest
 from support.entities import detector
 from support.spaces import random_space

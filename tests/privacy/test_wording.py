@@ -1,13 +1,12 @@
 """Sentences say what a certificate says, and what follows from it."""
 
-from __future__ import annotations
-
 import math
 import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from support.cases import over
 from support.spaces import CASES, drawn_law, random_space
 
 import dp_middleware as dp
@@ -33,8 +32,8 @@ def test_a_loss_is_never_understated(epsilon):
     assert nats(math.inf) == "infinite"
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
+@over(
+    "change, said",
     [
         (
             {},

@@ -14,10 +14,12 @@ from support.ledgers import Charges
 from support.session_draws import law_of
 
 import dp_middleware as dp
+from dp_middleware.pseudonyms import releasing
+from dp_middleware.pseudonyms.draws import Part, left
+from dp_middleware.pseudonyms.guarantee import certificate_of
 from dp_middleware.pseudonyms.kinds import Amount
-from dp_middleware.pseudonyms.kinds.base import Kind, Part, left
 from dp_middleware.pseudonyms.kinds.staircase import Staircase, pick
-from dp_middleware.pseudonyms.mapping import Mapping
+from dp_middleware.pseudonyms.mapping import Kind, Mapping
 
 VALUES = ("ana", "bea", "cleo", "dora")
 
@@ -168,6 +170,7 @@ def test_the_loss_of_near_values_is_what_the_certificate_says(kind):
 )
 def test_the_exact_loss_of_amounts_in_any_spelling_is_what_is_charged(values, text, monkeypatch):
     monkeypatch.setattr(Staircase, "weights", Small.weights)
+    monkeypatch.setattr(releasing, "certificate_of", certificate_of.__wrapped__)
     formats = ("${}", "{} USD", "{}.0 USD", "{}.00 dollars")
     spelled = [each.format(n) for n in range(10) for each in formats]
     books = Charges()

@@ -1,11 +1,10 @@
 """What is named by hand: never replaced, or always."""
 
-from __future__ import annotations
-
 import json
 import re
 
 import pytest
+from support.cases import over
 from support.entities import CONTRACT, detector
 
 import dp_middleware as dp
@@ -20,8 +19,8 @@ def released(text, *, now=None, **terms):
     return session(**terms).release("1", "user", text, **(now or {})).text
 
 
-@pytest.mark.parametrize("what", ["Berlin", "berlin", re.compile("B[a-z]+")])
-@pytest.mark.parametrize("by", ["object", "call"])
+@over("what", ["Berlin", "berlin", re.compile("B[a-z]+")])
+@over("by", ["object", "call"])
 def test_what_is_allowed_is_never_replaced(what, by):
     terms = {"allow": [what]}
     text = released(CONTRACT, **terms) if by == "object" else released(CONTRACT, now=terms)
@@ -29,11 +28,8 @@ def test_what_is_allowed_is_never_replaced(what, by):
     assert "Tamburi" not in text
 
 
-@pytest.mark.parametrize(
-    "what",
-    ["SIGNED", re.compile("sign.."), lambda text: [re.search("sig..d", text).span()]],
-)
-@pytest.mark.parametrize("by", ["object", "call"])
+@over("what", ["SIGNED", re.compile("sign.."), lambda text: [re.search("sig..d", text).span()]])
+@over("by", ["object", "call"])
 def test_what_is_named_is_always_replaced_with_its_kind(what, by):
     terms = {"also": {what: "verb"}}
     text = released(CONTRACT, **terms) if by == "object" else released(CONTRACT, now=terms)
@@ -67,7 +63,7 @@ def test_kinds_that_are_asked_for_need_not_have_it():
     assert re.fullmatch(r"PROJECT_\d+ in Berlin", text)
 
 
-@pytest.mark.parametrize(
+@over(
     "terms",
     [
         {"allow": "Berlin"},

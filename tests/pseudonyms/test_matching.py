@@ -1,11 +1,11 @@
 """Texts are found again at the boundaries of words, in any case, whatever comes in pieces."""
 
-import pytest
 from hypothesis import given, strategies as st
+from support.cases import over
 from support.entities import mapping_of
 
-from dp_middleware.pseudonyms.mapping import Restorer, restore
-from dp_middleware.pseudonyms.matching import Names, fold
+from dp_middleware.pseudonyms.json_pieces import restore
+from dp_middleware.pseudonyms.matching import Names, Restorer, fold
 
 
 def names(*texts):
@@ -19,8 +19,8 @@ def found(text, *texts):
     return [text[match.start : match.end] for match in names(*texts).find(text)]
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
+@over(
+    "text, expected",
     [
         ("Elena Novak's", ["Elena Novak"]),
         ("ELENA\n  novak", ["ELENA\n  novak"]),  # any case, any blanks
@@ -52,7 +52,7 @@ def test_a_text_in_an_unspaced_script_is_found_inside_of_others():
 def test_parts_bound_what_is_found():
     text = "Elena Elena Novak"
     parts = [(0, 5), (6, 14)]
-    assert [(m.start, m.end) for m in names("Elena", "Elena Novak").find_in(text, parts)] == [
+    assert [(m.start, m.end) for m in names("Elena", "Elena Novak").find(text, parts)] == [
         (0, 5),
         (6, 11),
     ]

@@ -15,7 +15,7 @@ from support.talks import KEY
 import dp_middleware as dp
 from dp_middleware.errors import ParameterError
 from dp_middleware.pseudonyms.kinds import Person
-from dp_middleware.pseudonyms.mapping import Pair
+from dp_middleware.pseudonyms.mapping import Pair, combined
 from dp_middleware.pseudonyms.seal import Seal
 
 pytest.importorskip("faker", reason="the lists of names are of the extra detect")
@@ -47,17 +47,10 @@ def test_an_edited_message_keeps_names_and_an_entity_found_later_is_replaced_fro
     assert "Tom" not in talk.release("2", "user", "so did tom and TOM").text.split()
 
 
-def test_an_edit_after_a_restart_has_the_same_names(tmp_path):
-    memo = {"memo": tmp_path / "memo.sqlite", "key": KEY}
-    first = session(**memo).release("1", "user", "Mirela Tamburi called.").text
-    edited = session(**memo).release("1", "user", "Mirela Tamburi wrote.").text
-    assert edited == first.replace("called", "wrote")
-
-
 def test_a_draw_that_fails_quotes_nothing_and_logs_nothing(caplog):
     class Broken(dp.pseudonyms.kinds.Person):
         def draw(self, key, shape, free, draws):
-            return dp.pseudonyms.kinds.base.combined(self.name, lambda: "x", "", lambda _: False)
+            return combined(self.name, lambda: "x", "", lambda _: False)
 
     talk = dp.Pseudonyms(detector(NAMES), kinds=[Broken()]).session()
     with caplog.at_level(logging.DEBUG), pytest.raises(ParameterError) as error:

@@ -1,7 +1,5 @@
 """Secrets: what is found, what stands for it, and that it comes back."""
 
-from __future__ import annotations
-
 import json
 import re
 import time
@@ -9,6 +7,7 @@ from collections import Counter
 
 import pytest
 from scipy import stats
+from support.cases import over
 from support.secret_messages import messages
 from support.session_draws import SeededDraws
 
@@ -36,8 +35,8 @@ def uncovered(name, seed):
     return missed, total
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("name", ["tuning", "report"])
+@over("seed", SEEDS)
+@over("name", ["tuning", "report"])
 def test_secrets_are_covered(name, seed):
     missed, total = uncovered(name, seed)
     assert total >= 45

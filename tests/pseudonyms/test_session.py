@@ -24,7 +24,6 @@ from dp_middleware.contexts import Context
 from dp_middleware.errors import CannotCalibrate, EventRefused, ParameterError
 from dp_middleware.privacy import PureDP
 from dp_middleware.privacy.releases import receipts
-from dp_middleware.pseudonyms import PseudonymSession
 from dp_middleware.pseudonyms.kinds import Age, Amount, Person
 from dp_middleware.pseudonyms.mapping import Mapping
 
@@ -56,30 +55,6 @@ def test_one_entity_has_one_pseudonym_by_parts_and_over_turns():
     again = talk.release("2", "user", "Ms Tamburi's file: MIRELA, mirela and Mirela  Tamburi.").text
     assert again == f"Ms {family}'s file: {given.upper()}, {given.lower()} and {given}  {family}."
     assert talk.release("1", "user", "Mirela Tamburi called.").text == first
-
-
-def test_a_lower_case_function_word_is_no_mention():
-    talk = session({"Will May": "person"}, on_empty="pass")
-    text = talk.release("1", "user", "Will May will come. It may rain, will it?").text
-    assert text.endswith(" will come. It may rain, will it?")
-    assert "Will" not in text
-
-
-def test_two_entities_never_have_the_same_pseudonym():
-    names = {f"Name{chr(65 + i // 26)}{chr(97 + i % 26)}": "person" for i in range(400)}
-    text = " and ".join(names)
-    talk = session(names)
-    out = talk.release("1", "user", text).text.split(" and ")
-    assert len(set(out)) == 400
-    assert talk.restore(" and ".join(out)) == text
-
-
-def test_intervals_of_dates_survive():
-    talk = session()
-    text = talk.release("1", "user", CONTRACT).text
-    first, second = re.findall(r"\d{4}-\d{2}-\d{2}", text)
-    days = [__import__("datetime").date.fromisoformat(each).toordinal() for each in (first, second)]
-    assert days[1] - days[0] == 14
 
 
 def test_a_public_word_that_is_a_pseudonym_already_comes_back_as_itself():
@@ -129,7 +104,7 @@ def test_the_law_does_not_depend_on_the_value_and_the_value_itself_is_not_left_o
 
 def test_a_mapping_that_was_dropped_costs_a_charge_and_restores_nothing_wrongly(monkeypatch):
     """Without its mapping a release in the memo would go out, and its name come back as another."""
-    monkeypatch.setattr("dp_middleware.pseudonyms.session._CONVERSATIONS", 2)
+    monkeypatch.setattr("dp_middleware.pseudonyms.releasing._CONVERSATIONS", 2)
     talk = session()
     first = talk.release("1", "user", CONTRACT, conversation="a").text
     assert talk.release("1", "user", CONTRACT, conversation="a").text == first
@@ -142,14 +117,6 @@ def test_a_mapping_that_was_dropped_costs_a_charge_and_restores_nothing_wrongly(
     assert again != first  # equal by chance: far below 10^-6
     assert "Mirela" in talk.restore(again, conversation="a")
     assert len(talk._mappings) == 2
-
-
-def test_conversations_have_mappings_of_their_own():
-    talk = session(on_empty="pass")
-    one = talk.release("1", "user", "Mirela Tamburi", conversation="a").text
-    assert talk.restore(one, conversation="b") == one
-    assert talk.restore(one, conversation="a") == "Mirela Tamburi"
-    assert talk.mapping("b") == {}
 
 
 def test_the_mapping_survives_a_restart_encrypted(tmp_path: Path):
@@ -222,14 +189,6 @@ def test_a_changed_byte_of_the_mapping_is_noticed(tmp_path: Path):
         session(memo=memo, key=KEY).mapping()
 
 
-def test_two_sessions_on_one_file_agree(tmp_path: Path):
-    memo = tmp_path / "memo.sqlite"
-    one, two = (session(memo=memo, key=KEY) for _ in range(2))
-    assert one.release("1", "user", "Berlin").text == two.release("2", "user", "Berlin").text
-    released = two.release("3", "user", "Mirela Tamburi").text
-    assert one.restore(released) == "Mirela Tamburi"
-
-
 def test_what_stands_in_a_list_comes_back_and_takes_nothing_of_its_neighbours():
     for kind, values in {
         "organisation": ("3Melka", "Ikelda"),
@@ -252,14 +211,6 @@ def test_what_stands_in_a_list_comes_back_and_takes_nothing_of_its_neighbours():
     assert "".join(talk.restore_stream(released.replace("; ", ","))) == ",".join(values)
 
 
-def test_a_number_is_not_found_in_a_longer_one():
-    talk = session({"45": "age"})
-    pseudonym = talk.release("1", "user", "45").text
-    longer = f"{pseudonym}.5 {pseudonym},123 1,{pseudonym}0 9.{pseudonym}"
-    assert talk.restore(longer) == longer
-    assert talk.restore(f"{pseudonym},12,{pseudonym}.") == "45,12,45."
-
-
 def test_apostrophes_hyphens_and_escapes_of_another_hand_are_the_same():
     talk = session({"O'Brienza": "person", "Smithel-Jonesta": "person", "Quazé": "person"})
     text = "O'Brienza, Smithel-Jonesta and Quazé"
@@ -278,23 +229,6 @@ def test_two_values_that_only_look_alike_have_two_pseudonyms():
     released = talk.release("1", "user", text).text
     assert len(talk.mapping()) == 4
     assert talk.restore(released) == text
-
-
-def test_an_answer_without_an_id_is_known_by_the_words_that_were_shown():
-    talk = session()
-    released = talk.release_many([(None, "user", "Mirela Tamburi called.")])[0].text
-    answer = f"So {released}"
-    talk.note_remote(None, answer)
-    history = [
-        {"role": "user", "content": "Mirela Tamburi called."},
-        {"role": "assistant", "content": talk.restore(answer)},
-    ]
-    assert [release.text for release in talk.release_many(history)] == [released, answer]
-
-
-def test_no_pseudonym_is_an_english_function_word():
-    for _ in range(100):
-        assert session({"October": "date"}).release("1", "user", "October").text != "May"
 
 
 @pytest.mark.timeout(20)
@@ -376,14 +310,6 @@ def test_remote_answers_go_out_as_they_were_whatever_is_shown():
     assert talk.release_many(history)[1].text == f"Hello {named}"
     with pytest.raises(EventRefused):
         talk.release_many([(None, "assistant", "Hello Mirela Tamburi!")])
-
-
-def test_a_shown_answer_that_is_declared_public_gets_pseudonyms_again():
-    talk = session(on_empty="pass")
-    released = talk.release("1", "user", "Mirela Tamburi").text
-    history = [("1", "user", "Mirela Tamburi"), ("2", "assistant", "Dear Mirela Tamburi, yes.")]
-    sent = talk.release_many(history, unknown="pass")
-    assert [each.text for each in sent] == [released, f"Dear {released}, yes."]
 
 
 # what it is worth ------------------------------------------------------------------------------
@@ -541,23 +467,6 @@ def test_what_does_not_go_together_is_refused(space_and_sanitizer):
         dp.Pseudonyms(detector(), ledger=Charges())
     with pytest.raises(CannotCalibrate):
         session().at(2.0)
-
-
-def test_only_the_kinds_that_are_asked_for_are_replaced():
-    for name in ("person", "PERSON", "per"):  # as detectors call it
-        out = session(kinds=[name]).release("1", "user", "Mirela Tamburi in Berlin").text
-        assert re.fullmatch(r"[\w-]+ [\w-]+ in Berlin", out)
-        assert "Mirela" not in out
-    gendered = session(kinds=[Person(keep_gender=True)])
-    assert isinstance(gendered, PseudonymSession)
-    assert "Tamburi" not in gendered.release("1", "user", "Mirela Tamburi").text
-
-
-def test_a_kind_without_a_law_gets_labels():
-    talk = session({"Buddhist": "nrp", "Tao": "nrp"})
-    out = talk.release("1", "user", "Buddhist and Tao").text
-    assert re.fullmatch(r"NRP_\d+ and NRP_\d+", out)
-    assert talk.restore(out) == "Buddhist and Tao"
 
 
 # any text --------------------------------------------------------------------------------------

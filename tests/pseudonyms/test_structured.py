@@ -1,12 +1,11 @@
 """JSON under pseudonyms: nothing is readable behind an escape, and it stays JSON."""
 
-from __future__ import annotations
-
 import json
 import re
 
 import pytest
 from hypothesis import example, given, settings, strategies as st
+from support.cases import over
 from support.entities import detector
 
 import dp_middleware as dp
@@ -92,8 +91,8 @@ def readable(text):
     return f"{text} {view_of(text).text}".lower()
 
 
-@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
-@pytest.mark.parametrize("record", [*records()], ids=lambda record: str(record)[:30])
+@over("form", FORMS.values())
+@over("record", [*records()])
 def test_known_names_are_not_readable_behind_escapes(form, record):
     talk = dp.Pseudonyms(detector(KNOWN), on_empty="pass").session()
     first = talk.release("1", "user", ", ".join(KNOWN)).text
@@ -202,7 +201,7 @@ def bare(value):
     return None
 
 
-@pytest.mark.parametrize(
+@over(
     "text",
     [
         "2024:\\nVasska complained.\\tQuirina",
@@ -214,7 +213,7 @@ def bare(value):
         """a="b\\nVasska" c='d\\nQuirina'""",
     ],
 )
-@pytest.mark.parametrize("step", [1, 4, 1000])
+@over("step", [1, 4, 1000])
 def test_names_behind_escapes_outside_of_json(text, step):
     talk = dp.Pseudonyms(detector(KNOWN), on_empty="pass").session()
     asked = Message(role="user", texts=(", ".join(KNOWN),))
@@ -233,8 +232,8 @@ def test_a_view_is_of_its_text(text):
     assert all(view.text[v.start : v.end].strip("-").isprintable() for v in view.values)
 
 
-@pytest.mark.timeout(20)
-@pytest.mark.parametrize("sign", ["[", '{"', '"', "\\", '{"a":[1, ', '[ {"a": 1} , ', "{ [ "])
+@pytest.mark.timeout(60)
+@over("sign", ["[", '{"', '"', "\\", '{"a":[1, ', '[ {"a": 1} , ', "{ [ "])
 def test_a_view_takes_time_with_the_length_alone(sign):
     assert view_of(sign * 100_000).raw
 
@@ -255,7 +254,7 @@ def test_numbers_that_identify_come_back_wherever_they_are_passed_on(digits):
     assert exchange.restore(f"Closed {sent['customer_id']}.") == f"Closed {number}."
 
 
-@pytest.mark.parametrize("cut", range(1, len("quirina@vasska.test")))
+@over("cut", range(1, len("quirina@vasska.test")))
 def test_what_stands_over_the_end_of_a_part_is_found(cut):
     talk = dp.Pseudonyms(detector(KNOWN), on_empty="pass").session()
     mail = "quirina@vasska.test"
@@ -329,8 +328,8 @@ RESTORED = [
 ]
 
 
-@pytest.mark.parametrize("answer", [*KEPT, *RESTORED], ids=lambda answer: answer[:40])
-@pytest.mark.parametrize("step", [1, 3, 10_000])
+@over("answer", [*KEPT, *RESTORED])
+@over("step", [1, 3, 10_000])
 def test_no_address_of_another_host_carries_an_original(answer, step):
     talk = dp.Pseudonyms(detector(KNOWN), on_empty="pass").session()
     exchange = talk.exchange([Message(role="user", texts=(REQUEST,))])

@@ -1,7 +1,5 @@
 """What draws from rows share."""
 
-from __future__ import annotations
-
 import pytest
 
 from dp_middleware.sampling import sampler as sampling

@@ -1,7 +1,5 @@
 """One cache of rows per process, shared and bounded, and what is on disk for all of them."""
 
-from __future__ import annotations
-
 import math
 import os
 import shutil

@@ -1,17 +1,15 @@
 """Draws by landmarks are those of whole rows, bit for bit, or are left to whole rows."""
 
-from __future__ import annotations
-
 import os
 
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
+from support.cases import over
 from support.entropy import assert_draws_alike, at_boundaries, stream
 from support.spaces import CASES, host_rows, random_space, space_of, spaces
 
 import dp_middleware as dp
-from dp_middleware import _files
 from dp_middleware.certification import storage
 from dp_middleware.certification.enumeration import enumerate_pairs
 from dp_middleware.mechanisms import landmarks
@@ -68,17 +66,11 @@ def test_outputs_are_those_of_tables(name, space, epsilon, seed):
 
 
 @pytest.mark.parametrize("name", [*MARKED, "rantext", "rantext-strict"])
-@pytest.mark.parametrize("epsilon", EPSILONS)
-@pytest.mark.parametrize("dimensions", [6, 20])  # cells of radius in ratios, and equal ones
-def test_outputs_of_several_blocks_of_rows_are_those_of_tables(name, epsilon, dimensions):
-    vectors = np.random.default_rng(0).normal(size=(150, dimensions))
+@over("epsilon", EPSILONS)
+def test_outputs_of_several_blocks_of_rows_are_those_of_tables(name, epsilon):
+    vectors = np.random.default_rng(0).normal(size=(150, 20))
     vectors[7] = vectors[140]
     mechanism, space = CASES[name](epsilon), space_of(vectors)
-    assert_as_tables(mechanism, space, surveyed(mechanism, space), 0)
-
-
-def test_curves_of_equal_vectors_are_one_point():
-    mechanism, space = dp.RanText(epsilon=1.0), space_of(np.ones((150, 3)))
     assert_as_tables(mechanism, space, surveyed(mechanism, space), 0)
 
 
@@ -183,20 +175,6 @@ def test_landmarks_that_do_not_fit_decide_nothing():
     decided, outputs = rows.locate(ids, words)
     assert outputs.tolist() == wanted[decided].tolist()
     assert 0.75 < decided.mean() < 0.95
-
-
-def test_what_was_used_last_stays(tmp_path):
-    for age, name in enumerate(("new", "old", "oldest")):
-        (tmp_path / name).write_bytes(bytes(100))
-        os.utime(tmp_path / name, (1000.0 - age,) * 2)
-    _files.forget_oldest(tmp_path, 250)
-    assert {path.name for path in tmp_path.iterdir()} == {"new", "old"}
-    mechanism, space = dp.SanText(epsilon=2.0), random_space(60)
-    dp.certify(mechanism, space)
-    (path,) = _files.cache_path("landmarks", "").parent.iterdir()
-    os.utime(path, (1000.0, 1000.0))
-    landmarks.opened(mechanism, space)
-    assert path.stat().st_mtime > 1e9
 
 
 def test_prepared_landmarks_are_kept_and_all_draws_look_at_them(computed, monkeypatch):

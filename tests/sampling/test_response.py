@@ -1,7 +1,5 @@
 """Weights of randomised response never exceed their epsilon, and draws follow them."""
 
-from __future__ import annotations
-
 import math
 from decimal import Context, Decimal
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Integer tables are exact, and draws from them are too."""
 
-from __future__ import annotations
-
 import math
 import os
 
@@ -86,11 +84,6 @@ def test_the_sampler_draws_for_the_right_token(seed):
     sampler = sampling.Sampler(lambda ids: rows[ids])
     ids = generator.integers(0, 50, 300)
     assert np.array_equal(sampler.draw(ids), choices[ids])
-
-
-def test_no_ids_give_no_draws():
-    sampler = sampling.Sampler(lambda ids: np.zeros((len(ids), 1)))
-    assert sampler.draw(np.array([], dtype=np.int64)).tolist() == []
 
 
 def test_the_cache_is_bounded_and_changes_nothing():

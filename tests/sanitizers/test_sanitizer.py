@@ -1,7 +1,5 @@
 """Texts in, releases out: what is kept, counted, charged, refused, and never revealed."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import math
@@ -14,6 +12,7 @@ import traceback
 import numpy as np
 import pytest
 from scipy import stats
+from support.cases import over
 from support.ledgers import Charges
 from support.letters import Letters
 from support.spaces import host_rows, random_space
@@ -46,8 +45,8 @@ SPACE = word_space()
 MECHANISM = dp.TokenExponential(epsilon=6.0)
 
 
-@pytest.mark.parametrize("text", TORTURE.values(), ids=TORTURE)
-@pytest.mark.parametrize("unknown", ["uniform", "split", "drop"])
+@over("text", TORTURE.values())
+@over("unknown", ["uniform", "split", "drop"])
 def test_every_text_is_released(text, unknown):
     space = word_space(unknown=unknown)
     sanitizer = dp.Sanitizer(MECHANISM, space, accept_infinite=True)
@@ -63,15 +62,6 @@ def test_a_megabyte_is_released_whole():
     release = dp.Sanitizer(MECHANISM, SPACE).release(text)
     assert len(text) > 1_000_000
     assert release.tokens_total == len(release.text.split()) == 200_000
-
-
-def test_the_stop_words_of_nltk_are_other_words():
-    pytest.importorskip("llama_index.core", reason="needs the llama-index extra")
-    kept = dp.KeepPolicy.nltk_stop_words()
-    assert kept.label == "stop words (NLTK)"
-    assert {"the", "don", "t", "himself"} <= kept.kept
-    assert not {"bill", "fire"} & kept.kept
-    assert {"bill", "fire"} <= dp.KeepPolicy.stop_words().kept
 
 
 def test_without_a_list_of_nltk_the_extra_is_named(monkeypatch):
@@ -125,7 +115,7 @@ def test_the_one_liner_is_calibrated():
         dp.sanitizer(mechanism="nonsense", space=SPACE)
 
 
-@pytest.mark.parametrize("name", dp.MECHANISMS)
+@over("name", dp.MECHANISMS)
 def test_every_mechanism_by_its_name(name):
     """Calibrated to the epsilon asked for, or refused; never released with less."""
     space = word_space([*WORDS, *(f"word{i}" for i in range(50))])
@@ -244,17 +234,6 @@ def test_a_window_lies_over_kept_words_and_public_text():
     assert alone.release("at0 at12").text == "at4 at8"
 
 
-def test_a_window_counts_kept_words_and_public_text_for_its_length():
-    """The largest influence of a token is that of a text with the public tokens in it."""
-    mechanism = dp.DChiStencil(eta=2.0, window=3, sigma=1.0)
-    sanitizer = dp.Sanitizer(mechanism, SPACE, policy=dp.KeepPolicy.words(["the"], label="one"))
-    kept = sanitizer.release("the knee the").certificate
-    assert "the constant is for a text of 3 tokens" in kept.assumptions
-    alone = dp.Sanitizer(mechanism, SPACE)
-    public = alone.release("pain knee pain", scope=[(5, 9)]).certificate
-    assert public.guarantee.epsilon == mechanism.lipschitz(3) > mechanism.lipschitz(1)
-
-
 def test_a_raw_context_sees_kept_words_and_pays_at_drawn_positions_only():
     seen = []
 
@@ -271,14 +250,6 @@ def test_a_raw_context_sees_kept_words_and_pays_at_drawn_positions_only():
     assert release.text.split()[::2] == ["the", "the"]
     one = sanitizer.release("knee").certificate
     assert release.certificate.epsilon == pytest.approx(2 * one.epsilon)
-
-
-def test_an_unknown_token_of_a_noise_mechanism_is_a_uniformly_drawn_token():
-    """At large eta noise is nothing: what is left is the draw of the token."""
-    space = word_space([f"w{i}" for i in range(5)])
-    release = dp.Sanitizer(dp.MetricNoise(eta=1e5), space).release(" ".join([CANARY] * 8000))
-    counts = np.bincount(space.vocabulary.encode(release.text), minlength=5)
-    assert stats.chisquare(counts).pvalue > 1e-9
 
 
 def test_a_context_is_needed_where_it_is_used_and_nowhere_else():
@@ -322,15 +293,6 @@ def test_a_policy_of_unknown_words_is_in_the_certificate_too():
     assert release.text.startswith("# ")
     assert release.certificate.adjacency.classes is not None
     assert any("hashes" in line for line in release.certificate.assumptions)
-
-
-def test_policies_add_up():
-    both = dp.KeepPolicy.stop_words() | dp.KeepPolicy.punctuation()
-    assert {"the", "."} <= both.kept
-    assert both.label.count(" and ") == 1
-    assert (dp.KeepPolicy.nothing() | dp.KeepPolicy.nothing()).label == "nothing"
-    release = dp.Sanitizer(MECHANISM, SPACE, policy=both).release("the knee . the pills .")
-    assert release.tokens_verbatim == 4
 
 
 def test_a_scope_perturbs_its_spans_and_nothing_else():
@@ -453,16 +415,6 @@ def test_a_failing_encoder_does_not_speak():
     assert ledger.rows == []
     with pytest.raises(dp.ParameterError, match="expected encode="):
         dp.Span(0, 4, encode="json")
-
-
-def test_public_text_need_not_be_in_the_vocabulary():
-    sanitizer = dp.Sanitizer(MECHANISM, word_space(unknown="raise"))
-    release = sanitizer.release("PUBLIC: pain!", scope=[(8, 12)])
-    assert release.text.startswith("PUBLIC: ")
-    assert release.text.endswith("!")
-    assert release.tokens_total - release.tokens_verbatim == 1
-    with pytest.raises(dp.UnknownTokenError):
-        sanitizer.release("PUBLIC: pain", scope=[(0, 6)])
 
 
 @pytest.mark.parametrize("span", [(-1, 2), (0, 99), (5, 2), "12", (0.5, 3.0)])
@@ -647,12 +599,6 @@ def test_a_failing_tokenizer_does_not_speak():
     assert caught.value.__context__ is None
 
 
-def test_a_list_of_kept_words_is_a_collection():
-    with pytest.raises(dp.ParameterError, match="collection of words"):
-        dp.KeepPolicy.words("the", label="oops")
-    assert dp.KeepPolicy(kept=frozenset({"The "})).kept == {"the"}
-
-
 @pytest.mark.parametrize(
     "mechanism",
     [MECHANISM, dp.MetricNoise(eta=3.0), dp.CapeStrict(epsilon=2.0, logit_bound=10.0)],
@@ -676,27 +622,6 @@ def test_a_sanitizer_at_another_epsilon(mechanism):
     if context is None:
         assert other.release("the knee").text.startswith("the ")
         assert ledger.rows == [("anna", other.certificate.epsilon, 1)]
-
-
-def test_another_epsilon_draws_by_its_own_law():
-    texts = " ".join(["pain"] * 4000)
-    one = dp.Sanitizer(MECHANISM, SPACE)
-    one.release(texts)  # has its rows cached
-    kept = one.at(0.1).release(texts).text.split().count("pain") / 4000
-    assert kept == pytest.approx(1 / len(SPACE), abs=0.04)
-    with pytest.raises(dp.ParameterError, match="epsilon"):
-        one.at(0)
-    metric = dp.Sanitizer(dp.RanText(epsilon=8.0), SPACE)
-    assert metric.at(3.0).certificate.epsilon <= 3.0
-
-
-def test_public_defaults_are_taken_anew_at_another_epsilon():
-    space = random_space(tokens=40, dimensions=6)
-    tuned = dp.sanitizer(6.0, space=space)
-    assert tuned.at(1.0).mechanism == dp.sanitizer(1.0, space=space).mechanism
-    assert tuned.at(1.0).at(6.0).mechanism == tuned.mechanism
-    given = dp.Sanitizer(tuned.mechanism, space).at(1.0).mechanism
-    assert given.codebook == tuned.mechanism.codebook != tuned.at(1.0).mechanism.codebook
 
 
 def test_an_epsilon_at_which_nothing_is_hidden_is_refused_at_once(monkeypatch):

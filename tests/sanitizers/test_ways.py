@@ -1,7 +1,5 @@
 """How many files of the library a release without a ledger crosses."""
 
-from __future__ import annotations
-
 from support.ways import Way
 
 import dp_middleware as dp

@@ -1,7 +1,5 @@
 """A sanitizer of whole texts: one charge a text, no length, no scope, no policy."""
 
-from __future__ import annotations
-
 import pickle
 
 import pytest

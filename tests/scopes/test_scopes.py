@@ -1,7 +1,5 @@
 """What a scope declares public goes out as it is, all else is perturbed, and the frame holds."""
 
-from __future__ import annotations
-
 import json
 import pickle
 import re
@@ -10,6 +8,7 @@ from functools import partial
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
+from support.cases import over
 from support.texts import CANARY
 
 import dp_middleware as dp
@@ -120,7 +119,7 @@ def test_json_only_the_values_under_chosen_keys():
     assert list(released["who"]) == ["name", "age"]
 
 
-@pytest.mark.parametrize(
+@over(
     "text",
     [
         *("", "{", '{"a": 1}}', "{'a': 1}", f'{{"{CANARY}": NaN}}', "[1,]", '"a\nb"', "01", "+1"),
@@ -141,9 +140,6 @@ def test_json_a_long_number_is_private_as_it_is_written():
     text = "[" + "9" * 5000 + ", 1e400, -0.5E-7]"
     found = [span.private(text) for span in scopes.json_values(text)]
     assert found == ["9" * 5000, "1e400", "-0.5E-7"]
-
-
-# all ----------------------------------------------------------------------------------------------
 
 
 # matches and analyzers ----------------------------------------------------------------------------
@@ -202,8 +198,8 @@ def outside(text):
     return [(0, len(text) + 1)]
 
 
-@pytest.mark.parametrize(
-    ("scope", "message"),
+@over(
+    "scope, message",
     [
         (scopes.json_values, "from the scope json_values, it failed with ParameterError"),
         (partial(scopes.json_values, keys={"a"}), "from the scope json_values, it failed with"),

@@ -1,7 +1,5 @@
 """Certificates of a toy mechanism, for tests of what is done with certificates."""
 
-from __future__ import annotations
-
 from dp_middleware.privacy import Adjacency, Certificate
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from dp_middleware.frameworks import ChatModel, chat_model
@@ -45,30 +44,3 @@ def llama_index_llm(url: str, **settings: Any) -> Any:
     from llama_index.llms.openai import OpenAI
 
     return OpenAI(model="gpt-4o-mini", api_base=url, **{"api_key": "none", **settings})
-
-
-def save_llama(folder: Path, *, length: int, template: str | None = None) -> None:
-    """A tiny random Llama with a vocabulary of words, saved as transformers saves models.
-
-    Args:
-        folder: Where.
-        length: Most tokens of a prompt and its answer.
-        template: The chat template of its tokenizer.
-    """
-    import torch
-    from tokenizers import Tokenizer, models, pre_tokenizers
-    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
-
-    words = {"<unk>": 0, **{f"w{k}": k + 1 for k in range(20)}}
-    inner = Tokenizer(models.WordLevel(words, unk_token="<unk>"))
-    inner.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=inner)
-    tokenizer.chat_template = template
-    config = LlamaConfig(
-        vocab_size=len(words), hidden_size=16, intermediate_size=16, num_hidden_layers=1,
-        num_attention_heads=2, max_position_embeddings=length, bos_token_id=None,
-        eos_token_id=None,
-    )  # fmt: skip
-    torch.manual_seed(0)
-    LlamaForCausalLM(config).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)

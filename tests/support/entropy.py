@@ -1,7 +1,5 @@
 """Sources of random bytes that tests choose, and the uniform integers that decide a row."""
 
-from __future__ import annotations
-
 import numpy as np
 
 

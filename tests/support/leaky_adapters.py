@@ -50,16 +50,6 @@ class Clean:
         return "Clean()"
 
 
-class Retrying(Clean):
-    """Tries again with what was released."""
-
-    def send(self, released, config):
-        try:
-            return super().send(released, config)
-        except Exception:
-            return super().send(released, config)
-
-
 # records -----------------------------------------------------------------------------------------
 
 
@@ -110,15 +100,13 @@ def telling(name, tell):
 
 
 LOG = logging.getLogger("adapter")
-APART = logging.getLogger("adapter.apart")  # tells the root nothing and is silent by itself
 
 Logging = telling("Logging", lambda text: LOG.debug("asked about %s", text))
-LoggingApart = telling("LoggingApart", lambda text: APART.debug("asked", extra={"about": [text]}))
 LoggingOneWord = telling("LoggingOneWord", lambda t: LOG.debug("one word: %s", t.split()[3]))
 LoggingUpper = telling("LoggingUpper", lambda text: LOG.debug("asked about %s", text.upper()))
 LoggingHalf = telling("LoggingHalf", lambda text: LOG.debug("half a word: %s", text[:8]))
-Printing = telling("Printing", print)
 Warned = telling("Warned", lambda text: warnings.warn(f"a long text: {text}", stacklevel=1))
+Printing = telling("Printing", print)
 
 
 class Tagging(Clean):
@@ -181,26 +169,6 @@ class ChargingFirst(Clean):
         return super().release(text, event)
 
 
-class Stumbling(Clean):
-    """Refuses what it cannot release by mistake only."""
-
-    def ask(self, text, config=None, event=None):
-        return self.answer(f"{text.casefold()}", config, event or str(uuid.uuid4()))
-
-
-class SendingAnswerBack(Clean):
-    """Extracts locally, then shows the remote model what was extracted."""
-
-    def __init__(self, probe):
-        super().__init__(probe)
-        self.extract = probe.extractor
-
-    def answer(self, text, config, event):
-        super().answer(text, config, event)
-        extracted = self.extract([{"role": "user", "content": text}])
-        return super().send(f"go on from: {extracted}", config)
-
-
 # events ------------------------------------------------------------------------------------------
 
 
@@ -229,13 +197,6 @@ class Seeded(Clean):
         paid = self.session.sanitizer
         entropy = np.random.default_rng(0).bytes
         return dp.Sanitizer(paid.mechanism, paid.space, insecure_entropy=entropy).release(text).text
-
-
-class SeededBesideIds(Seeded):
-    """The same, in requests that differ by an id."""
-
-    def release(self, text, event):
-        return f"{super().release(text, event)} {event}"
 
 
 class ChargingOnce(Clean):
@@ -270,13 +231,6 @@ class HidingErrors(Clean):
             return self.answer(text, config, event or str(uuid.uuid4()))
         except Exception:
             raise dp.DPMiddlewareError("no answer") from None
-
-
-class Unguarded(Clean):
-    """Lets every error through."""
-
-    def ask(self, text, config=None, event=None):
-        return self.answer(text, config, event or str(uuid.uuid4()))
 
 
 class Extracting(Clean):
@@ -317,16 +271,6 @@ class ExtractingThroughProxies(Extracting):
         self.extract = local_model(dp.chat_model(lambda messages: asked(messages), local=True))
 
 
-class Swallowing(Clean):
-    """Answers with nothing when the model fails."""
-
-    def ask(self, text, config=None, event=None):
-        try:
-            return super().ask(text, config, event)
-        except dp.DPMiddlewareError:
-            return ""
-
-
 # components --------------------------------------------------------------------------------------
 
 
@@ -344,19 +288,6 @@ class Remembering(Clean):
 class PicklingKey(Clean):
     def __reduce__(self):
         return (bytes, (pickle.dumps(vars(self.session)["_digests"].__dict__),))
-
-
-class ShowingText(Remembering):
-    def __repr__(self):
-        return f"ShowingText({self.last!r})"
-
-    def __reduce__(self):
-        raise TypeError("not pickled")
-
-
-class ShowingLedger(Clean):
-    def to_dict(self):
-        return {"ledger": self.session.sanitizer.ledger._database._url}
 
 
 class ShowingApiKey(Clean):

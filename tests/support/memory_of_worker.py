@@ -3,8 +3,6 @@
 Pages that others have too, such as landmarks in the page cache, are not counted.
 """
 
-from __future__ import annotations
-
 import pickle
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Exact laws of the nearest token to a noisy point, on the line and in the plane."""
 
-from __future__ import annotations
-
 import numpy as np
 from scipy import stats
 from scipy.special import gammainc

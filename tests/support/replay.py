@@ -1,7 +1,5 @@
 """What a contextual mechanism releases for texts, one token at a time, by its definition."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from dp_middleware.sampling import sampler
@@ -10,23 +8,16 @@ FRESH = -1
 
 
 def replayed(mechanism, space, context, texts, releases, seed):
-    """The longest text first, ties by number; position by position, 32 texts at a time."""
+    """One text after the other, position by position."""
     entropy, drawn = sampler.insecure_entropy(seed), [[] for _ in texts]
-    order = sorted(range(len(texts)), key=lambda text: (-len(releases[text]), text))
-    for first in range(0, len(order), 32):
-        group = order[first : first + 32]
-        streams = {text: context.start(space) for text in group}
-        for position in range(len(releases[group[0]])):
-            for text in group:
-                if position >= len(releases[text]):
-                    continue
-                number = releases[text][position]
-                if number == FRESH:
-                    token = texts[text][len(drawn[text])]
-                    row = law(mechanism, space, token, streams[text].logits())
-                    number = sampler.tables(row)[0].draw(1, entropy)[0]
-                    drawn[text].append(number)
-                streams[text].append(int(number))
+    for text, own in enumerate(texts):
+        stream = context.start(space)
+        for number in releases[text]:
+            if number == FRESH:
+                row = law(mechanism, space, own[len(drawn[text])], stream.logits())
+                number = sampler.tables(row)[0].draw(1, entropy)[0]
+                drawn[text].append(number)
+            stream.append(int(number))
     return drawn
 
 

@@ -6,6 +6,8 @@ import random
 from collections import Counter
 from fractions import Fraction
 
+from dp_middleware.pseudonyms.matching import cased
+
 
 class _Remembered:
     """What a session draws once, or is told first."""
@@ -83,7 +85,7 @@ class Names:
         drawn, was = self.by_key[key]
         if was != shape:
             drawn = self.kind.respelled(drawn, was, shape, self.free, self.draws)
-        return self.kind.written(drawn, text)
+        return drawn if self.kind.exact else cased(drawn, text)
 
     def __call__(self, mention):
         parts = self.kind.parts(mention)

@@ -1,13 +1,9 @@
 """The trace-safe contract: it catches every leaky adapter here, and lets clean ones pass."""
 
-from __future__ import annotations
-
 import logging
 import os
-import subprocess
 import sys
 import warnings
-from pathlib import Path
 
 import llama_index.core
 import pytest
@@ -48,51 +44,11 @@ class TestClean(TraceSafeContract):
 
 
 @pytest.mark.slow
-class TestRetrying(TestClean):
-    retries = CALLS
-
-    def adapter(self, probe):
-        return adapters.Retrying(probe)
-
-
-@pytest.mark.slow
 class TestExtracting(TestClean):
     output = "private"
 
     def adapter(self, probe):
         return adapters.Extracting(probe)
-
-
-class TestSession(TraceSafeContract):
-    """Nothing remote: the release itself leaves."""
-
-    output = "released"
-    calls = {  # noqa: RUF012
-        "release": lambda s, probe: s.release(probe.new_id(), "user", probe.private_text).text,
-        "generator": lambda s, probe: (
-            s.release(each, "user", probe.private_text).text for each in [probe.new_id()]
-        ),
-    }
-    replays = {  # noqa: RUF012
-        "release": lambda session, probe: session.release("1", "user", probe.private_text).text
-    }
-
-    def adapter(self, probe):
-        return Guarded(probe.session())
-
-
-class Guarded:
-    """A session that lets no stranger's error through."""
-
-    def __init__(self, session):
-        self.session = session
-
-    def release(self, *event):
-        try:
-            return self.session.release(*event)
-        except Exception:
-            pass
-        raise RuntimeError("no release")
 
 
 # leaky ones --------------------------------------------------------------------------------------
@@ -111,42 +67,30 @@ THREADS = "test_threads_draw_apart"
 FAILED = (AssertionError, AttributeError, DPMiddlewareError, pytest.fail.Exception)
 CAUGHT = [
     (adapters.Logging, GOOD, "logs: (.|\n)*asked about zxq"),
-    (adapters.LoggingApart, GOOD, "logs: "),
     (adapters.LoggingOneWord, GOOD, "logs: (.|\n)*one word: zxq"),
     (adapters.LoggingUpper, GOOD, "logs: (.|\n)*ZXQ"),
     (adapters.LoggingHalf, GOOD, "logs: (.|\n)*half a word: zxq"),
-    (adapters.Printing, GOOD, "console: "),
     (adapters.Warned, GOOD, "warnings: .*a long text"),
+    (adapters.Printing, GOOD, "console: "),
     (adapters.Tagging, GOOD, "LangChain callbacks: (.|\n)*LangSmith: "),
     (adapters.SendingName, GOOD, 'remote: .*"name": ?"zxq'),
-    (adapters.SendingAnswerBack, GOOD, "remote: .*go on from"),
     (adapters.Silent, GOOD, "no released text left"),
     (adapters.Unpaid, GOOD, "nothing was charged"),
     (adapters.Extracting, GOOD, "output: .*zxq"),
     (adapters.QuotingErrors, REMOTE, "exception: .*no answer to"),
-    (adapters.QuotingErrors, BUDGET, "exception: .*no answer to"),
-    (adapters.Swallowing, REMOTE, "DID NOT RAISE"),
-    (adapters.Swallowing, BUDGET, "DID NOT RAISE"),
     (adapters.FailingOpen, BUDGET, "DID NOT RAISE"),
     (adapters.CallingFirst, BUDGET, "the remote model was called"),
-    (adapters.Unguarded, RELEASE, "exception: .*"),
     (adapters.HidingErrors, RELEASE, "exception: .*"),
     (adapters.ChargingFirst, REFUSAL, "charged for before the refusal"),
-    (adapters.CallingFirst, REFUSAL, "the remote model was called"),
-    (adapters.Swallowing, REFUSAL, "DID NOT RAISE"),
-    (adapters.Stumbling, REFUSAL, "no attribute"),
     (adapters.ExtractingUnguarded, EXTRACTOR, "exception: .*cannot extract from"),
     (adapters.ExtractingElsewhere, REDIRECTED, "DID NOT RAISE"),
     (adapters.ExtractingThroughProxies, PROXIED, "DID NOT RAISE|no answer"),
     (adapters.Forgetful, "test_the_same_event_again", "something else left"),
     (adapters.RetryingAll, "test_a_retry", "the retry sent something else"),
     (adapters.Seeded, THREADS, "two draws were equal"),
-    (adapters.SeededBesideIds, THREADS, "two draws were equal"),
     (adapters.ChargingOnce, THREADS, "charges are missing"),
     (adapters.Remembering, SHOWN, "pickle of Remembering"),
     (adapters.PicklingKey, SHOWN, "pickle of PicklingKey"),
-    (adapters.ShowingText, SHOWN, "repr of ShowingText"),
-    (adapters.ShowingLedger, SHOWN, "to_dict of ShowingLedger"),
     (adapters.ShowingApiKey, SHOWN, "model_dump of ShowingApiKey"),
 ]
 
@@ -157,20 +101,10 @@ def contract(make, **attributes):
     return type("Contract", (TraceSafeContract,), {**methods, **attributes})()
 
 
-@pytest.fixture
-def apart():
-    """A logger that tells the root nothing, and records nothing by itself."""
-    logger = logging.getLogger("adapter.apart")
-    logger.propagate, logger.level = False, logging.ERROR
-    yield
-    logger.propagate, logger.level = True, logging.NOTSET
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "test", "message"), CAUGHT, ids=[f"{k.__name__}-{t}" for k, t, _ in CAUGHT]
 )
-@pytest.mark.usefixtures("apart")
 def test_a_leaky_adapter_is_caught(kind, test, message, tmp_path):
     table = {"test_the_same_event_again": SAME, REFUSAL: NO_TEXT}.get(test, CALLS)
     faults = {REMOTE: ["error"]}.get(test, [])
@@ -188,6 +122,7 @@ def leaks_of(make, calls, probe):
 
 
 RUNNABLE = runnable_calls(lambda probe: probe.new_text())
+FEW = ("invoke", "abatch", "astream_abandoned", "astream_events", "batch_as_completed")
 
 
 def wrapped(probe):
@@ -195,7 +130,7 @@ def wrapped(probe):
     return adapters.InsideGenerate(session=probe.session(), inner=probe.chat_openai())
 
 
-@pytest.mark.parametrize("path", RUNNABLE)
+@pytest.mark.parametrize("path", FEW)
 def test_langchains_obvious_wrapper_is_caught_everywhere(path, tmp_path):
     with Probe(tmp_path) as probe:
         leaks = leaks_of(wrapped, {path: RUNNABLE[path]}, probe)
@@ -233,15 +168,6 @@ def test_llama_indexs_obvious_wrapper_is_caught_everywhere(tmp_path):
     assert "remote" not in leaks
 
 
-def test_a_leak_is_shown_with_its_surroundings(tmp_path):
-    with Probe(tmp_path) as probe:
-        print("x" * 1000, "before", probe.canary, "after", "y" * 1000)
-        (leak,) = probe.leaks(output=["nothing"])
-    assert leak.startswith("console: ...xxx")
-    assert f"before {probe.canary} after" in leak
-    assert len(leak) < 250
-
-
 def test_what_hangs_on_an_error_is_found(tmp_path):
     with Probe(tmp_path) as probe:
         hidden = ExceptionGroup("failed", [ValueError("clean")])
@@ -264,32 +190,6 @@ def test_what_lies_deep_and_what_is_cut_is_found(tmp_path):
             assert probe.leaks(output=value)
         assert all(probe.leaks(output=word) for word in probe.new_text().split())
         assert not probe.leaks(output="w1x")
-
-
-class Streaming:
-    """A runnable whose stream prints the text when it is given up, and whose batch hides errors."""
-
-    def __init__(self, error):
-        self.error = error
-
-    def stream(self, text, config):
-        try:
-            yield "w1x"
-            yield "w2x"
-        finally:
-            print(text)
-
-    def batch(self, texts, config, return_exceptions):
-        assert return_exceptions
-        return ["w1x", self.error]
-
-
-def test_a_stream_that_is_given_up_and_a_batch_that_returns_errors_are_calls(tmp_path):
-    with Probe(tmp_path) as probe:
-        assert RUNNABLE["stream_abandoned"](Streaming(None), probe) == "w1x"
-        assert probe.leaks()
-        with pytest.raises(KeyError):
-            RUNNABLE["batch_return_exceptions"](Streaming(KeyError("x")), probe)
 
 
 def test_everything_is_as_it_was_after_a_probe(tmp_path):
@@ -354,20 +254,3 @@ def test_a_suite_fails_and_says_why(pytester, attributes, kind, options, outcome
     ended = pytester.runpytest_inprocess(*quiet, *options)
     ended.assert_outcomes(**outcomes, deselected=17 if options else 0)
     ended.stdout.fnmatch_lines(lines)
-
-
-def test_frameworks_are_loaded_by_a_probe_only_and_may_be_missing(tmp_path):
-    code = """
-import pathlib, sys
-import support.contract as testing
-names = ("langchain_core", "langsmith", "llama_index", "openai")
-assert not [name for name in sys.modules if name.startswith(names)]
-sys.modules.update(langchain_core=None, llama_index=None)
-with testing.Probe(pathlib.Path(sys.argv[1])) as probe:
-    print(sorted(probe.sources), file=sys.__stdout__)
-"""
-    command = [sys.executable, "-c", code, str(tmp_path)]
-    found = subprocess.run(
-        command, capture_output=True, text=True, check=True, cwd=Path(__file__).parents[1]
-    )
-    assert found.stdout.strip() == "['console', 'logs', 'warnings']"

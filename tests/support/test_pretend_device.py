@@ -1,10 +1,9 @@
 """The pretend device refuses what CUDA refuses: each test holds on both, where there is a GPU."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch
+from support.cases import over
 from support.pretend_device import DEVICES, device_named
 
 MIXED = {
@@ -41,7 +40,7 @@ def host():
     return torch.arange(12.0, dtype=torch.float64).reshape(3, 4)
 
 
-@pytest.mark.parametrize("mixed", MIXED.values(), ids=MIXED)
+@over("mixed", MIXED.values())
 def test_host_and_device_do_not_mix(mixed, device, host):
     with pytest.raises(RuntimeError, match="device"):
         mixed(host.to(device), host)

@@ -1,12 +1,11 @@
 """Classes of tokens are made of the vocabulary and shipped lists; a small one is no class."""
 
-from __future__ import annotations
-
 import string
 from collections import Counter
 
 import pytest
 from hypothesis import given, strategies as st
+from support.cases import over
 from support.spaces import random_space, space_of
 
 import dp_middleware as dp
@@ -92,8 +91,8 @@ def test_class_preserving_with_classes_of_ones_own():
         dp.class_preserving(3.0, space, labels[:-1])
 
 
-@pytest.mark.parametrize("unknown", ["uniform", "split", "drop", "raise"])
-@pytest.mark.parametrize("labels", ["abcd", "aaab", "aabbc", "aaabc", "aaaba"])
+@over("unknown", ["uniform", "split", "drop", "raise"])
+@over("labels", ["abcd", "aaab", "aabbc", "aaabc", "aaaba"])
 def test_a_token_that_its_class_tells_is_refused(labels, unknown):
     space = space_of(random_space(tokens=4).vectors, unknown=unknown)
     sizes = Counter(labels[:4])

@@ -1,7 +1,5 @@
 """How often tokens occur: the list of English words, and counts in texts."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS

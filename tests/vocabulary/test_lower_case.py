@@ -1,7 +1,5 @@
 """Lower-case words and signs, as published word vectors have them."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, strategies as st
 

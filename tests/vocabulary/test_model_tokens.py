@@ -1,7 +1,5 @@
 """Tokens of language models as vocabularies: what counts as one, and that texts are read alike."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

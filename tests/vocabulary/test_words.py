@@ -1,17 +1,16 @@
 """Which tokens are one word: case, blanks around and marks of continued words do not count."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
+from support.cases import over
 
 import dp_middleware as dp
 from dp_middleware.vocabulary.words import word_numbers, word_of
 
 
-@pytest.mark.parametrize(
-    ("token", "mark", "word"),
+@over(
+    "token, mark, word",
     [
         ("The", "", "the"),
         (" THE", "", "the"),

@@ -13,7 +13,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from dp_middleware._waits import going_on
 from dp_middleware.gateway.failures import Failure, failure_of
+from dp_middleware.gateway.fields import body_of
 from dp_middleware.gateway.playground.releasing import Playground
 from dp_middleware.gateway.service import Gate
 from dp_middleware.models.trust import is_loopback
@@ -55,8 +57,14 @@ def routes(make: Callable[[], Playground], gate: Gate) -> list[Route]:
     async def form(_: Request) -> Response:
         return _json(playground().form)
 
+    async def progress(_: Request) -> Response:
+        return _json({"doing": going_on()})
+
+    async def preview(request: Request) -> Response:
+        return _json(await playground().preview(await body_of(request, gate.limits)))
+
     async def release(request: Request) -> Response:
-        return _json(await playground().release(await gate.body(request)))
+        return _json(await playground().release(await body_of(request, gate.limits)))
 
     def route(path: str, endpoint: _Endpoint, method: str = "GET") -> Route:
         return Route(path, partial(_guarded, gate, endpoint), methods=[method])
@@ -64,6 +72,8 @@ def routes(make: Callable[[], Playground], gate: Gate) -> list[Route]:
     return [
         *(route(path, partial(_file, *which)) for path, which in _FILES.items()),
         route("/playground/form", form),
+        route("/playground/progress", progress),
+        route("/playground/preview", preview, "POST"),
         route("/playground/release", release, "POST"),
     ]
 

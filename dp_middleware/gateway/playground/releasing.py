@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from asyncio import to_thread
 from collections import Counter
@@ -10,16 +11,17 @@ from functools import lru_cache
 from threading import Lock
 from typing import Any
 
+from dp_middleware._waits import told
 from dp_middleware.conversation.exchange import Exchange
 from dp_middleware.conversation.messages import ONCE, Message
-from dp_middleware.conversation.session import session_of
+from dp_middleware.conversation.session import Session, session_of
 from dp_middleware.errors import CannotCalibrate, LedgerError, ParameterError
 from dp_middleware.gateway.failures import Failure, failure_of
 from dp_middleware.gateway.playground import marks
 from dp_middleware.gateway.playground.choices import Choice, Releaser
 from dp_middleware.gateway.playground.noting import Notes, notes
 from dp_middleware.privacy.ledger.ledger import PrivacyLedger
-from dp_middleware.privacy.releases import Receipt, Release
+from dp_middleware.privacy.releases import Release
 from dp_middleware.privacy.wording import guess, nats, recovery, sentence
 from dp_middleware.pseudonyms import Pseudonyms, PseudonymSession
 from dp_middleware.sanitizers.explanation import Explanation
@@ -35,6 +37,7 @@ _FIELDS: dict[str, type | tuple[type, ...]] = {
     "epsilon": (int, float, type(None)),
     "ask": bool,
 }
+_CONVERSATION = "page"
 _KEPT = 8  # settings that stay in memory: making one may take minutes
 
 Ask = Callable[[str], Awaitable[str]]
@@ -78,6 +81,25 @@ class Playground:
             "warning": Explanation.warning,
         }
 
+    async def preview(self, asked: dict[str, Any]) -> dict[str, Any]:
+        """What :meth:`release` would cost; nothing is charged, and what is drawn is dropped.
+
+        Args:
+            asked: As there.
+
+        Raises:
+            DPMiddlewareError: As there, but for a budget that is spent: it is said.
+        """
+
+        def price() -> str:
+            text, choice, epsilon = self._read(asked)
+            releaser = self._releaser(choice, epsilon)
+            free = copy.copy(releaser)
+            free.ledger = free.subject = None
+            return _budget(releaser, _exchanged(session_of(free), text).releases[0], is_ahead=True)
+
+        return {"budget": await to_thread(price)}
+
     async def release(self, asked: dict[str, Any]) -> dict[str, Any]:
         """What the page shows for a request; JSON-ready, **private**.
 
@@ -97,20 +119,18 @@ class Playground:
         releaser = self._releaser(choice, epsilon)
         session = session_of(releaser)
         with notes() as noted:
-            exchange = session.exchange(
-                [Message(role="user", texts=(text,), id=ONCE)], conversation="page"
-            )
-        [release], receipt = exchange.releases, exchange.receipt
-        mapping = session.mapping("page") if isinstance(session, PseudonymSession) else {}
+            exchange = _exchanged(session, text)
+        [release] = exchange.releases
+        mapping = session.mapping(_CONVERSATION) if isinstance(session, PseudonymSession) else {}
         explanation, unexplained = _explained(releaser, text, noted)
         shown = {
             **_texts(releaser, text, release, noted, mapping, explanation),
             "words": _words(explanation),
             "unexplained": unexplained,
-            "certificate": [sentence(release.certificate), *_in_all(explanation)],
+            "certificate": [sentence(release.certificate)],
             "attackers": _attackers(releaser, release),
             "assumptions": list(release.certificate.assumptions),
-            "budget": _budget(releaser, receipt),
+            "budget": _budget(releaser, release),
             "pseudonyms": list(mapping.items()),
         }
         return shown, exchange
@@ -145,8 +165,10 @@ class Playground:
             raise Failure(400, str(error), "cannot_calibrate", param="epsilon") from None
 
     def _make(self, name: str, epsilon: float) -> Releaser:
-        releaser = self._choices[name].make(epsilon)
-        releaser.certificate  # noqa: B018 - computed at first use
+        choice = self._choices[name]
+        with told(f"setting up {choice.title}"):
+            releaser = choice.make(epsilon)
+            releaser.certificate  # noqa: B018 - computed at first use
         return releaser
 
     async def _answer(self, exchange: Exchange) -> dict[str, Any]:
@@ -211,14 +233,6 @@ def _words(explanation: Explanation | None) -> list[dict[str, Any]]:
     ]
 
 
-def _in_all(explanation: Explanation | None) -> list[str]:
-    """What a certificate of tokens comes to for the text that was typed, in a sentence."""
-    if explanation is None:
-        return []
-    drawn = explanation.tokens_total - explanation.tokens_verbatim
-    return [f"For the {drawn} tokens drawn here together that is {nats(explanation.epsilon)} nats."]
-
-
 def _attackers(releaser: Releaser, release: Release) -> list[str]:
     """What the best ones reach, in sentences."""
     sanitizer = _perturbing(releaser)
@@ -226,17 +240,28 @@ def _attackers(releaser: Releaser, release: Release) -> list[str]:
     return [each for each in (said, guess(release.certificate)) if each]
 
 
-def _budget(releaser: Releaser, receipt: Receipt) -> str:
-    """What this release cost and what is left, in a sentence."""
-    charged = nats(math.fsum(certificate.epsilon for certificate in receipt.charged))
+def _exchanged(session: Session, text: str) -> Exchange:
+    """The text released."""
+    with told("reading the text"):
+        return session.exchange(
+            [Message(role="user", texts=(text,), id=ONCE)], conversation=_CONVERSATION
+        )
+
+
+def _budget(releaser: Releaser, release: Release, *, is_ahead: bool = False) -> str:
+    """What a release costs, or would cost, and what is left, in sentences."""
+    spends = f"{'A' if is_ahead else 'This'} release spends {nats(release.spent)} nats on this text"
     if not isinstance(releaser.ledger, PrivacyLedger) or releaser.subject is None:
-        return f"This release is worth {charged} nats. There is no ledger: nothing was charged."
-    paid = f"This release was charged {charged} nats to {releaser.subject}"
+        return f"{spends}. There is no ledger: nothing is charged."
+    paid = f"{'It will be charged' if is_ahead else 'Charged'} {nats(release.charged)} nats to"
+    paid = f"{spends}. {paid} {releaser.subject}"
     try:
         account = releaser.ledger.account(releaser.subject)
     except LedgerError:  # a release that was paid for is not lost
         return f"{paid}; what is left could not be read."
-    return f"{paid}, who has spent {nats(account.spent)}; {_left(account.remaining)}."
+    paid = f"{paid}, {nats(account.spent)} in all; {_left(account.remaining)}."
+    short = is_ahead and release.charged > account.remaining
+    return f"{paid} That is too little: it would be refused." if short else paid
 
 
 def _left(remaining: float) -> str:

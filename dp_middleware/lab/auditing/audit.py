@@ -82,7 +82,7 @@ def audit(
     encoder: Encoder | None = None,
     vectors: tuple[ArrayLike, ArrayLike] | None = None,
 ) -> LowerBound:
-    """A lower bound on the loss between two inputs, from draws of the real sampler.
+    """Returns a lower bound on the loss between two inputs, from draws of the real sampler.
 
     Two tests, each with half of the failure probability, the one that refutes its claim by more
     counts, or else the larger bound:

@@ -17,7 +17,7 @@ from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.errors import ParameterError
 from dp_middleware.frameworks.inferdpt import for_extractor, for_remote
 from dp_middleware.lab.evaluation._cuts import passage
-from dp_middleware.lab.evaluation._laws import Law, Pipeline
+from dp_middleware.lab.evaluation._laws import Law
 from dp_middleware.lab.evaluation.data import Texts
 from dp_middleware.lab.metrics.inputs import Chat, SentenceEncoder
 from dp_middleware.mechanisms import Mechanism
@@ -56,7 +56,7 @@ _ASK = "Continue this text in one or two sentences. Answer with the continuation
 
 @dataclass(frozen=True, kw_only=True)
 class Models:
-    """Language models, where there are any; a measure without its model is skipped.
+    """Holds language models, where there are any; a measure without its model is skipped.
 
     Attributes:
         context: For contextual mechanisms and the Bayes attack with a language model's prior.
@@ -88,7 +88,7 @@ class Case(StaysHere):
     by slow measures, and ``generated`` tokens of an answer count; 0: all.
     """
 
-    law: Law | Pipeline
+    law: Law
     space: EmbeddingSpace
     data: Texts
     raw: tuple[Ids, ...] = field(repr=False)
@@ -103,9 +103,7 @@ class Case(StaysHere):
 
     @property
     def mechanism(self) -> Mechanism:
-        """Returns what the tokens were drawn by; a pipeline raises ParameterError."""
-        if isinstance(self.law, Pipeline):
-            raise ParameterError(NOT_ALIGNED)
+        """Returns what the tokens were drawn by."""
         return self.law.mechanism
 
     @property

@@ -12,29 +12,22 @@ from typing import Any, Literal
 from dp_middleware import _validate
 from dp_middleware._files import code_fingerprint, folders_fingerprint
 from dp_middleware.embedding import EmbeddingSpace
-from dp_middleware.errors import MissingExtra, ParameterError, RemoteError
+from dp_middleware.errors import MissingExtra, ParameterError
 from dp_middleware.lab.attacks import AttackResult
 from dp_middleware.lab.evaluation import _cases
 from dp_middleware.lab.evaluation._cases import Case, Encoded, Models, label
 from dp_middleware.lab.evaluation._cuts import Cut, aligned, drawn
-from dp_middleware.lab.evaluation._laws import Chosen, Law, Pipeline, law_of
+from dp_middleware.lab.evaluation._laws import Law, Named, law_of
 from dp_middleware.lab.evaluation.measures import MEASURES
 from dp_middleware.lab.evaluation.results import COLUMNS, Cell, Row
 from dp_middleware.lab.metrics.inputs import SentenceEncoder
 from dp_middleware.mechanisms.drawing import Drawer, drawer
 from dp_middleware.mechanisms.text_mechanisms import ContextualMechanism, TextMechanism
-from dp_middleware.privacy import Certificate
 from dp_middleware.sampling import sampler
-from dp_middleware.sanitizers.draft import read
 from dp_middleware.sanitizers.policies import KeepPolicy
 
-SAMPLE = (
-    "the nurse wrote that the young patient felt much better after the second week of treatment"
-)
-"""Public and the project's own; what becomes of its tokens is shown."""
-
 _PACKAGES = {"library": "dp-middleware", "torch": "torch", "numpy": "numpy"}
-_FORMAT = 2  # raised when what a cell holds changes
+_FORMAT = 3  # raised when what a cell holds changes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +53,7 @@ class Setup:
 class EvaluationPart:
     """A mechanism at an epsilon, set up when its first data set needs it."""
 
-    def __init__(self, setup: Setup, chosen: Chosen, epsilon: float) -> None:
+    def __init__(self, setup: Setup, chosen: Named, epsilon: float) -> None:
         self.chosen, self.epsilon = chosen, epsilon
         self.name = chosen if isinstance(chosen, str) else chosen.name
         self._setup = setup
@@ -68,10 +61,8 @@ class EvaluationPart:
     def filename(self, whole: Cut) -> str | None:
         """Names all that decides the cell of this data set, code included; public.
 
-        ``None``, and nothing is kept, for a pipeline or a model without a name.
+        ``None``, and nothing is kept, for a model without a name.
         """
-        if isinstance(self.chosen, Pipeline):
-            return None
         run, models = self._setup, self._setup.models
         backend = getattr(run.service, "backend", run.service)
         used = (models.context, models.masked, models.chat, models.extractor, backend)
@@ -93,30 +84,12 @@ class EvaluationPart:
 
     def cell(self, whole: Cut) -> Cell:
         """Draw once and measure."""
-        if isinstance(self.chosen, Pipeline):
-            return self._of_pipeline(self.chosen, whole)
         law, drawer, reason = self._law
         about = self._about(whole) | ({} if law is None else _of_law(law, whole.longest))
         if law is None or drawer is None:
             return self._skipped(about, reason)
         case = self._release(law, drawer, whole)
-        return self._measured(about, case, whole, self._example(law, drawer))
-
-    def _of_pipeline(self, pipeline: Pipeline, whole: Cut) -> Cell:
-        """Release once and measure; a text that is not released is the reason of all rows."""
-        started = time.perf_counter()
-        about = self._about(whole) | _certified(pipeline.certificate)
-        about["fingerprint"] = pipeline.certificate.mechanism
-        if self._setup.asked == "text":  # its epsilon is not a budget of a text
-            about["asked"] = "nominal"
-        try:
-            releases, about["text_epsilon"] = pipeline.release(whole.data.texts)
-        except (ParameterError, RemoteError) as error:
-            return self._skipped(about, str(error))
-        spelt = tuple(release.text for release in releases)
-        released = tuple(map(self._setup.space.vocabulary.encode, spelt))
-        case = self._case(pipeline, whole, started, raw=whole.ids, released=released, spelt=spelt)
-        return self._measured(about, case, whole, None)
+        return self._measured(about, case, whole)
 
     def _about(self, whole: Cut) -> Row:
         """What all rows of this part and a data set have."""
@@ -138,9 +111,9 @@ class EvaluationPart:
     def _skipped(self, about: Row, reason: str) -> Cell:
         """Rows that say why there are no results."""
         results = [skip(name, reason) for name in self._setup.measures]
-        return Cell(rows=[row(about, result) for result in results], example=None)
+        return Cell(rows=[row(about, result) for result in results])
 
-    def _measured(self, about: Row, case: Case, whole: Cut, example: dict[str, Any] | None) -> Cell:
+    def _measured(self, about: Row, case: Case, whole: Cut) -> Cell:
         """Rows of all measures."""
         results = [measure(name, case) for name in self._setup.measures]
         vectors = case.encoder.rows
@@ -148,7 +121,6 @@ class EvaluationPart:
         whole.known.update({text: vectors[text] for text in texts if text in vectors})
         return Cell(
             rows=[row(about, result) for result in results],
-            example=example,
             complete=not any(MISSING in result for result in results),
         )
 
@@ -156,7 +128,6 @@ class EvaluationPart:
     def _law(self) -> tuple[Law | None, Drawer | None, str]:
         """The law and what draws from it, or the reason why one of them is missing."""
         run, law = self._setup, None
-        assert not isinstance(self.chosen, Pipeline)
         try:
             law = law_of(
                 self.chosen,
@@ -189,7 +160,7 @@ class EvaluationPart:
             released = tuple(drawer.draw(whole.ids, sampler.os_entropy))
         return self._case(law, whole, started, raw=raw, released=released, spelt=spelt, fresh=fresh)
 
-    def _case(self, law: Law | Pipeline, whole: Cut, started: float, **released: Any) -> Case:
+    def _case(self, law: Law, whole: Cut, started: float, **released: Any) -> Case:
         """What the measures need; ``started`` is when the release began."""
         return Case(
             law=law,
@@ -203,24 +174,6 @@ class EvaluationPart:
             seconds=time.perf_counter() - started,
         )
 
-    def _example(self, law: Law, drawer: Drawer) -> dict[str, Any]:
-        """What becomes of the public sample sentence."""
-        space, policy = self._setup.space, self._setup.policy
-        ids = space.vocabulary.encode(SAMPLE)
-        names = (*space.vocabulary.tokens, "(unknown)")  # the last for -1
-        if isinstance(law.mechanism, TextMechanism):
-            released = drawer.draw([[SAMPLE]], sampler.os_entropy)[0]
-        else:
-            (draft,) = drawn([read(SAMPLE, None, space, policy)], drawer, space)
-            released = [word.strip() for word in draft.words(space.vocabulary)]
-        return {
-            "mechanism": self.name,
-            "asked_epsilon": self.epsilon,
-            "exact_epsilon": str(law.certificate.epsilon),
-            "tokens": [names[number].strip() for number in ids.tolist()],
-            "released": released,
-        }
-
 
 def _of_law(law: Law, tokens: int) -> Row:
     """What all rows of a mechanism have, for texts of up to so many tokens."""
@@ -230,15 +183,9 @@ def _of_law(law: Law, tokens: int) -> Row:
         "fingerprint": law.mechanism.fingerprint,
         "nominal_epsilon": None if law.mechanism.scale is None else law.mechanism.nominal,
         "text_epsilon": epsilon if whole else tokens * epsilon,
-        **_certified(law.certificate),
-    }
-
-
-def _certified(certificate: Certificate) -> Row:
-    return {
-        "exact_epsilon": certificate.epsilon,
-        "method": certificate.method,
-        "guarantee": type(certificate.guarantee).__name__,
+        "exact_epsilon": epsilon,
+        "method": law.certificate.method,
+        "guarantee": type(law.certificate.guarantee).__name__,
     }
 
 
@@ -249,10 +196,9 @@ _RESULT = ("by_id", "low", "high", "trials", "confidence")
 def measure(name: str, case: Case) -> Row:
     """One result, or the reason why there is none."""
     own, started = MEASURES[name], time.perf_counter()
-    law = case.law if isinstance(case.law, Pipeline) else case.law.mechanism
     chosen = case.sampled if own.slow else case
     try:
-        own.check(case.models, law)
+        own.check(case.models, case.law.mechanism)
         result = own.run(chosen)
     except MissingExtra as error:
         return {**skip(name, str(error)), MISSING: True}

@@ -34,7 +34,7 @@ _LARGEST_FIELD = 1 << 27  # characters of one cell of a CSV file
 
 @dataclass(frozen=True, kw_only=True)
 class Texts(StaysHere):
-    """A data set.
+    """Holds a data set.
 
     Attributes:
         name: What rows and files call it, of letters, digits, ``_.-``; public.

@@ -13,7 +13,6 @@ from dp_middleware.lab import attacks, metrics
 from dp_middleware.lab.attacks import AttackResult
 from dp_middleware.lab.attacks.rows import channel
 from dp_middleware.lab.evaluation._cases import NOT_ALIGNED, Case, Model, Models
-from dp_middleware.lab.evaluation._laws import Pipeline
 from dp_middleware.lab.metrics import MetricResult
 from dp_middleware.lab.metrics.results import exactly
 from dp_middleware.mechanisms import ChannelMechanism, Mechanism
@@ -50,14 +49,10 @@ class Measure:
     aligned: bool = False
     needs: Model | None = None
 
-    def check(self, models: Models, law: Mechanism | Pipeline) -> None:
+    def check(self, models: Models, law: Mechanism) -> None:
         """Refuses with ParameterError what cannot be run, before anything is drawn or charged."""
         if self.needs is not None:
             models.need(self.needs)
-        if isinstance(law, Pipeline):
-            if self.channel or self.aligned:
-                raise ParameterError(NOT_ALIGNED)
-            return
         if self.channel:
             channel(law)
         if self.aligned and isinstance(law, TextMechanism):

@@ -29,13 +29,12 @@ _SPENT = {"exact": "exact_epsilon", "text": "text_epsilon"}
 
 @dataclass(frozen=True, kw_only=True)
 class Results:
-    """Tidy rows, one for each data set, mechanism, epsilon and measure. Holds no raw text.
+    """Holds tidy rows, one for each data set, mechanism, epsilon and measure. Holds no raw text.
 
     The columns are :data:`COLUMNS`: ``asked`` is ``"exact"``, ``"nominal"`` or ``"text"``, for a
     budget of a whole text, and ``asked_epsilon`` the number; ``exact_epsilon`` is the largest loss
     over all pairs of tokens, or of texts for a mechanism of those, enumerated where ``method`` is
-    ``"exact"`` and else bounded by proof; ``text_epsilon`` is what the longest text spends, and
-    of a pipeline, whose ``asked_epsilon`` is its own, what a ledger would be charged at most;
+    ``"exact"`` and else bounded by proof; ``text_epsilon`` is what the longest text spends;
     ``value``, ``low`` and ``high`` are empty where ``reason`` says why. Attacks, retention and
     mapping sets count words, whatever their spelling; ``by_id`` is the same number with every
     token on its own. ``unknown_share`` is the share of the tokens of the texts that are outside
@@ -43,12 +42,9 @@ class Results:
 
     Attributes:
         rows: In the order of data sets, epsilons and mechanisms.
-        examples: What became of a public sample text: ``mechanism``, ``asked_epsilon``,
-            ``exact_epsilon``, ``tokens`` and ``released``.
     """
 
     rows: list[Row]
-    examples: list[dict[str, Any]]
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -116,7 +112,7 @@ def check_extras() -> None:
     """Raises MissingExtra before a run whose results could not be written."""
     from importlib.util import find_spec
 
-    for package in ("pandas", "pyarrow", "matplotlib"):
+    for package in ("pandas", "pyarrow"):
         if find_spec(package) is None:
             raise MissingExtra(package, "eval")
 
@@ -137,13 +133,12 @@ _UNWRITABLE = "expected a folder that can be written, got {}"
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """Holds the rows of one mechanism at one epsilon on one data set, and its example.
+    """Holds the rows of one mechanism at one epsilon on one data set.
 
     It is not complete, and not kept, where a package was missing.
     """
 
     rows: list[Row]
-    example: dict[str, Any] | None
     complete: bool = True
 
 
@@ -166,7 +161,7 @@ class Cells:
                 {name: math.inf if value == "inf" else value for name, value in row.items()}
                 for row in data["rows"]
             ]
-            return Cell(rows=rows, example=data["example"])
+            return Cell(rows=rows)
         except (OSError, ValueError, TypeError, KeyError):
             return None
 
@@ -174,8 +169,17 @@ class Cells:
         """Write whole or not at all; a cell without a name is not kept."""
         if self._folder is None or name is None or not cell.complete:
             return
-        data = {"rows": [pack_row(row) for row in cell.rows], "example": cell.example}
+        data = {"rows": [pack_row(row) for row in cell.rows]}
         write(self._folder / name, json.dumps(data, indent=1).encode())
+
+
+def save(table: Results, folder: Path) -> None:
+    """Writes table.csv, table.json and table.parquet, or raises ParameterError."""
+    parquet = io.BytesIO()
+    table.to_pandas().to_parquet(parquet, index=False)
+    write(folder / "table.csv", table.to_csv().encode())
+    write(folder / "table.json", table.to_json().encode())
+    write(folder / "table.parquet", parquet.getvalue())
 
 
 def write(path: Path, data: bytes) -> None:

@@ -11,19 +11,16 @@ from dp_middleware import _validate
 from dp_middleware.contexts import Context, MaskedContext
 from dp_middleware.embedding import EmbeddingService, EmbeddingSpace
 from dp_middleware.errors import ParameterError
-from dp_middleware.frameworks import PrivRewrite
 from dp_middleware.lab.evaluation._cases import Models
 from dp_middleware.lab.evaluation._cuts import Cut, cut
-from dp_middleware.lab.evaluation._laws import Chosen, Named, Pipeline, pipeline_of
+from dp_middleware.lab.evaluation._laws import Named
 from dp_middleware.lab.evaluation._parts import EvaluationPart, Setup
 from dp_middleware.lab.evaluation.data import NAME, Texts, load
 from dp_middleware.lab.evaluation.measures import MEASURES, Kind, named
-from dp_middleware.lab.evaluation.report import save
-from dp_middleware.lab.evaluation.results import Cell, Cells, Results, check_extras
+from dp_middleware.lab.evaluation.results import Cell, Cells, Results, check_extras, save
 from dp_middleware.lab.metrics.inputs import Chat, SentenceEncoder, default_encoder
 from dp_middleware.mechanisms import MECHANISMS, Mechanism
 from dp_middleware.mechanisms.text_mechanisms import TextMechanism
-from dp_middleware.pseudonyms import Pseudonyms
 from dp_middleware.sanitizers.policies import KeepPolicy
 from dp_middleware.vocabulary.vocabulary import Vocabulary
 
@@ -32,7 +29,7 @@ Source = str | Path | Texts
 
 
 def evaluate(
-    mechanisms: Sequence[Named | PrivRewrite | Pseudonyms] | None = None,
+    mechanisms: Sequence[Named] | None = None,
     epsilons: Sequence[float] = EPSILONS,
     data: Source | Sequence[Source] = (),
     *,
@@ -55,7 +52,7 @@ def evaluate(
     out: str | Path | None = None,
     progress: bool = True,
 ) -> Results:
-    """What attackers recover and what texts keep, for every mechanism, epsilon and data set.
+    """Measures what attackers recover and texts keep, for every mechanism, epsilon and data set.
 
     Every text is released once for each mechanism and epsilon with the operating system's
     entropy, also where the exact epsilon is infinite: this is to measure, on public texts, and
@@ -63,12 +60,9 @@ def evaluate(
 
     Args:
         mechanisms: Names of ``MECHANISMS``, with public defaults, or mechanisms, of different
-            names. Default all, those of whole texts with ``budget_per_text`` only. Also a
-            :class:`~dp_middleware.PrivRewrite` or :class:`~dp_middleware.Pseudonyms` without a
-            ledger: these run once, at their own certificate's epsilon and with their own policy,
-            whose chat model is sent what their sanitizer released; their finished parts are not
-            kept. For InferDPT give ``chat`` and ``extractor``.
-        epsilons: Nats per token, or per text for mechanisms of whole texts; not for pipelines.
+            names. Default all, those of whole texts with ``budget_per_text`` only. For InferDPT
+            give ``chat`` and ``extractor``.
+        epsilons: Nats per token, or per text for mechanisms of whole texts.
         data: Files, folders, names of data sets (see :func:`load`) or :class:`Texts`, of
             different names.
         space: Default the first 11,000 WordPieces of the bundled encoder, with its vectors, and
@@ -99,15 +93,14 @@ def evaluate(
         extractor: From messages to text: makes of a raw text and the chat model's answer what is
             measured, as in InferDPT. **It is sent raw texts.**
         service: An encoder of texts; default the bundled one.
-        out: A folder for table.csv, table.json, table.parquet, report.html, and the finished
-            parts: the same call goes on where it was interrupted, unless a model has no name
-            (``model`` or ``name``): it cannot be told from another.
+        out: A folder for table.csv, table.json, table.parquet and the finished parts: the same
+            call goes on where it was interrupted, unless a model has no name (``model`` or
+            ``name``): it cannot be told from another.
         progress: Show a bar if standard error is a terminal.
 
     Raises:
-        ParameterError: An unknown name, a number out of range, data that cannot be read, or a
-            pipeline with a ledger.
-        MissingExtra: ``out`` is given and pandas, pyarrow or matplotlib is not installed.
+        ParameterError: An unknown name, a number out of range, or data that cannot be read.
+        MissingExtra: ``out`` is given and pandas or pyarrow is not installed.
         ChatError: The chat model failed.
     """
     if out is not None:
@@ -135,10 +128,8 @@ def evaluate(
         service=service if service is not None else default_encoder(),
     )
     sets = [texts.head(limit) for texts in _load_all(data)]
-    pipelines = [(c.certificate.epsilon, c) for c in chosen if isinstance(c, Pipeline)]
-    named = [c for c in chosen if not isinstance(c, Pipeline)]
     asked = sorted({float(epsilon) for epsilon in epsilons})
-    grid = [*((epsilon, c) for epsilon in asked for c in named), *pipelines]
+    grid = [(epsilon, law) for epsilon in asked for law in chosen]
     cells = Cells(None if out is None else Path(out) / "cells")
     table = _table(
         grid,
@@ -162,7 +153,7 @@ def default_space() -> EmbeddingSpace:
 
 
 def _table(
-    grid: list[tuple[float, Chosen]], sets: list[Cut], setup: Setup, cells: Cells, progress: bool
+    grid: list[tuple[float, Named]], sets: list[Cut], setup: Setup, cells: Cells, progress: bool
 ) -> Results:
     """All parts, those on disk read; a mechanism at an epsilon is set up once for all data."""
     from rich.console import Console
@@ -192,11 +183,7 @@ def _table(
                 own.append(cell)
                 bar.advance(task)
         bar.update(task, description="done")
-    done = [cell for own in cells_of for cell in own]
-    examples = [cell.example for cell in reversed(done) if cell.example is not None]
-    once = {(e["mechanism"], e["asked_epsilon"]): e for e in examples}  # of the first data set
-    rows = [row for cell in done for row in cell.rows]
-    return Results(rows=rows, examples=list(reversed(once.values())))
+    return Results(rows=[row for own in cells_of for cell in own for row in cell.rows])
 
 
 def of_tokens() -> tuple[str, ...]:
@@ -204,17 +191,16 @@ def of_tokens() -> tuple[str, ...]:
     return tuple(n for n, kind in MECHANISMS.items() if not issubclass(kind, TextMechanism))
 
 
-def _check_mechanisms(asked: Iterable[Named | PrivRewrite | Pseudonyms]) -> list[Chosen]:
+def _check_mechanisms(asked: Iterable[Named]) -> list[Named]:
     """Known ones of different public names, each once."""
-    names: dict[Chosen, str] = {}
-    for source in asked:
-        mechanism = pipeline_of(source) if isinstance(source, PrivRewrite | Pseudonyms) else source
+    names: dict[Named, str] = {}
+    for mechanism in asked:
         if isinstance(mechanism, str):
             _validate.one_of(tuple(MECHANISMS), mechanism=mechanism)
-        elif not isinstance(mechanism, Mechanism | Pipeline):
+        elif not isinstance(mechanism, Mechanism):
             raise ParameterError(
-                "expected names, mechanisms, PrivRewrite or Pseudonyms, got "
-                f"{type(mechanism).__name__}; InferDPT is chat= with extractor="
+                f"expected names or mechanisms, got {type(mechanism).__name__}; InferDPT is chat= "
+                "with extractor="
             )
         name = mechanism if isinstance(mechanism, str) else mechanism.name
         if not NAME.fullmatch(name):  # it names files and cells of the table

@@ -12,7 +12,6 @@ from dp_middleware.lab.metrics.classification import (
     classification_accuracy,
     probe_accuracy,
 )
-from dp_middleware.lab.metrics.cost import cost
 from dp_middleware.lab.metrics.deniability import (
     mapping_set_size,
     mapping_set_size_drawn,
@@ -39,7 +38,6 @@ __all__ = [
     "bert_score",
     "classification_accuracy",
     "coherence",
-    "cost",
     "diversity",
     "mapping_set_size",
     "mapping_set_size_drawn",

@@ -69,7 +69,7 @@ class Result:
 
 @dataclass(frozen=True, kw_only=True)
 class MetricResult(Result):
-    """What a metric gives: a :class:`Result`, whose fields say how sure the value is.
+    """Holds what a metric gives: a :class:`Result`, whose fields say how sure the value is.
 
     Attributes:
         metric: Its name.
@@ -82,7 +82,7 @@ class MetricResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class AttackResult(Result):
-    """How often an attack succeeds: a :class:`Result`, whose fields say how sure the rate is.
+    """Says how often an attack succeeds: a :class:`Result`, whose fields say how sure the rate is.
 
     Attributes:
         attack: Name of the attack, such as ``"bayes"``.

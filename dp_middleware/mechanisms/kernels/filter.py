@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,10 +24,7 @@ from dp_middleware.mechanisms.kernels.noise import UNIT
 Pairs = tuple[Ids, Ids]
 
 _FOLDS = 16  # columns compared as one: their largest score first
-_PARTS = 3  # of half a squared length, 8 bits each
 _SINGLE = 2.0**-24  # largest relative error of one float32 operation
-_NONE = 2**15 - 1  # no number of 16 bits is as large
-_EIGHT_BITS = 2.0**-8  # largest relative error of rounding to bfloat16
 
 
 class Filter(ABC):
@@ -36,12 +32,7 @@ class Filter(ABC):
 
     Args:
         space: V tokens with vectors.
-
-    Attributes:
-        many: Columns left for a point beyond which a finer filter pays.
     """
-
-    many: ClassVar[float] = math.inf
 
     def __init__(self, space: EmbeddingSpace) -> None:
         self._frame = frame(space)
@@ -97,67 +88,16 @@ class Single(Filter):
         return 4 * (dimensions + 8) * _SINGLE * (lengths + 1)
 
     def _near(self, queries: Floats, shrink: Floats, margin: Floats, barred: Ids) -> Pairs:
-        scores = _single(queries, shrink, 1) @ self._table
+        moved = np.empty((len(queries), queries.shape[1] + 1), dtype=np.float32)
+        np.multiply(queries, shrink[:, None], out=moved[:, :-1], casting="same_kind")
+        moved[:, -1] = shrink
+        scores = moved @ self._table
         scores[:, self._size :] = -np.inf
         held = np.flatnonzero(barred != NOBODY)
         scores[held, barred[held]] = -np.inf
         folds = _folds(scores)
         peaks = folds.max(axis=1)
         return _at_least(folds, peaks, peaks.max(axis=1) - np.float32(margin))
-
-
-class Brief(Filter):
-    """bfloat16 on the host, several times as fast where the processor multiplies matrices of it.
-
-    Positive numbers of this type are ordered as the integers of the same bits, so all is
-    compared as int16. Half the largest squared length is added to all scores: as the points are
-    nearly about their mean, the best score of a row is hardly ever negative then. A row whose
-    limit is not positive is left out.
-    """
-
-    many: ClassVar[float] = 16
-
-    def _prepare(self, columns: Floats, halves: Floats, space: EmbeddingSpace) -> None:
-        self._size, dimensions = columns.shape
-        table = torch.zeros(dimensions + _PARTS, _padded(self._size), dtype=torch.bfloat16)
-        table[:dimensions, : self._size] = torch.from_numpy(columns.T)
-        kept = table[:dimensions, : self._size].double().numpy().T
-        self._lost = float(np.linalg.norm(columns - kept, axis=1).max())
-        self._longest = float(np.sqrt(2 * halves.max()))
-        left = torch.from_numpy(halves.max() - halves)
-        for part in range(dimensions, dimensions + _PARTS):
-            table[part, : self._size] = left
-            left = left - table[part, : self._size].double()
-        self._table = table
-
-    def _margin(self, lengths: Floats, dimensions: int) -> Floats:
-        """Of what rounding takes from tokens, by the inequality of Cauchy and Schwarz.
-
-        The tokens lose what was measured, half squares keep 24 bits. Products of two 8 bits are
-        exact, and float32 sums of d + 3 of them off by 2^-23 each (so much if digits are cut off)
-        of l + 1. What the points lose and that the result has 8 bits is up to :meth:`_near`.
-        """
-        return 2.05 * self._lost * lengths + 4 * (dimensions + 12) * 2 * _SINGLE * (lengths + 1)
-
-    def _near(self, queries: Floats, shrink: Floats, margin: Floats, barred: Ids) -> Pairs:
-        exact = _single(queries, shrink, _PARTS)
-        points = torch.from_numpy(exact).to(torch.bfloat16)
-        exact -= points.float().numpy()
-        margin = margin + 2.05 * self._longest * np.linalg.norm(exact, axis=1)
-        product = torch.empty(len(points), self._table.shape[1], dtype=torch.bfloat16)
-        torch.mm(points, self._table, out=product)  # so autocasting cannot change its type
-        scores = product.view(torch.int16).numpy()
-        lowest = np.int16(-1)  # below all that is positive
-        scores[:, self._size :] = lowest
-        held = np.flatnonzero(barred != NOBODY)
-        scores[held, barred[held]] = lowest
-        folds = _folds(scores)
-        peaks = folds.max(axis=1)
-        best = (peaks.max(axis=1).astype(np.int32) << 16).view(np.float32)
-        # the best score and another's rounding, each at most 2^-8 of the best
-        least = np.float32(best * (1 - 2.01 * _EIGHT_BITS) - margin)
-        limit = np.where(least > 0, least.view(np.int32) >> 16, _NONE).astype(np.int16)
-        return _at_least(folds, peaks, limit)
 
 
 class Double(Filter):
@@ -185,32 +125,14 @@ class Double(Filter):
         return found[:, 0], found[:, 1]
 
 
-def filters(space: EmbeddingSpace) -> Iterator[Filter]:
-    """For the space's device, from coarse to fine; each is made where it is first needed."""
-    kinds: tuple[type[Filter], ...] = (Double,)
-    if space.device.type == "cpu":
-        kinds = (Brief, Single) if multiplies_bfloat16() else (Single,)
-    for kind in kinds:
-        yield space.derived(("nearest-filter", kind.__name__), partial(kind, space))
-
-
-def multiplies_bfloat16() -> bool:
-    """Whether this processor multiplies matrices of bfloat16 (AMX), adding in float32."""
-    known: Any = getattr(torch.cpu, "get_capabilities", dict)()  # not there in older releases
-    return bool(known.get("amx_bf16", False)) and bool(torch.backends.mkldnn.is_available())  # type: ignore[no-untyped-call]
+def filter_of(space: EmbeddingSpace) -> Filter:
+    """Makes the filter for the space's device, once."""
+    kind: type[Filter] = Single if space.device.type == "cpu" else Double
+    return space.derived(("nearest-filter", kind.__name__), partial(kind, space))
 
 
 def _padded(size: int) -> int:
     return -(-size // _FOLDS) * _FOLDS
-
-
-def _single(queries: Floats, shrink: Floats, ones: int) -> NDArray[np.float32]:
-    """float32 (n, d + ones): shrunk queries, then that many ones, shrunk too."""
-    dimensions = queries.shape[1]
-    made = np.empty((len(queries), dimensions + ones), dtype=np.float32)
-    np.multiply(queries, shrink[:, None], out=made[:, :dimensions], casting="same_kind")
-    made[:, dimensions:] = shrink[:, None]
-    return made
 
 
 def _folds(scores: NDArray[Any]) -> NDArray[Any]:

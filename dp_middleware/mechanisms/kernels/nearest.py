@@ -12,7 +12,7 @@ import numpy as np
 from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.embedding.grid import folded, unit_rows
 from dp_middleware.embedding.space import EmbeddingSpace
-from dp_middleware.mechanisms.kernels.filter import filters
+from dp_middleware.mechanisms.kernels.filter import filter_of
 from dp_middleware.mechanisms.kernels.frame import NOBODY, frame
 from dp_middleware.mechanisms.kernels.noise import random_vectors, snapped, spacing
 from dp_middleware.sampling.sampler import Entropy
@@ -133,25 +133,15 @@ def _candidates(space: EmbeddingSpace, points: Floats, excluded: Ids | None) -> 
 
 
 def _columns(space: EmbeddingSpace, points: Floats, barred: Ids) -> tuple[Ids, Ids]:
-    """Pairs of row and column that the filters leave, rows ascending, each with some.
+    """Pairs of row and column that the filter leaves, rows ascending, each with some.
 
-    A coarse filter's answer counts for the rows of which it leaves few; where no filter finds
-    anything, not even one of a number that is none, all columns are left.
+    Where the filter finds nothing, not even one of a number that is none, all columns are left.
     """
-    pairs = []
-    left = np.arange(len(points))
-    for filter_ in filters(space):
-        rows, columns = filter_.survivors(points[left], barred[left])
-        counts = np.bincount(rows, minlength=len(left))
-        settled = (counts > 0) & (counts <= filter_.many)
-        kept = settled[rows]
-        pairs.append((left[rows[kept]], columns[kept]))
-        left = left[~settled]
-        if not left.size:
-            break
-    for row in left:
-        columns = np.flatnonzero(np.arange(len(frame(space).first)) != barred[row])
-        pairs.append((np.full(len(columns), row), columns))
+    rows, columns = filter_of(space).survivors(points, barred)
+    pairs = [(rows, columns)]
+    for row in np.flatnonzero(np.bincount(rows, minlength=len(points)) == 0):
+        every = np.flatnonzero(np.arange(len(frame(space).first)) != barred[row])
+        pairs.append((np.full(len(every), row), every))
     rows, columns = (np.concatenate(parts) for parts in zip(*pairs, strict=True))
     order = np.argsort(rows, kind="stable")
     return rows[order], columns[order]

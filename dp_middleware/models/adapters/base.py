@@ -31,13 +31,6 @@ class Adapter(ABC):
         """The whole answer, without blocking the event loop."""
         return await in_thread(self.ask, messages)
 
-    async def amany(self, messages: Messages, count: int) -> list[str] | None:
-        """Answers to one call that asks for ``count``; fewer or more may come, and blank ones.
-
-        ``None``: the model has no such call, and nothing was sent.
-        """
-        return None
-
     def chunks(self, messages: Messages) -> Generator[str, None, None]:
         """The answer in pieces; one piece if the model does not stream."""
         yield self.ask(messages)
@@ -58,9 +51,6 @@ class Unrecorded(Adapter):
 
     async def aask(self, messages: Messages) -> str:
         return await await_unrecorded(self._inner.aask, messages)
-
-    async def amany(self, messages: Messages, count: int) -> list[str] | None:
-        return await await_unrecorded(self._inner.amany, messages, count)
 
     def chunks(self, messages: Messages) -> Generator[str, None, None]:
         context = Context()

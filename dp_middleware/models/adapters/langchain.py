@@ -8,7 +8,6 @@ from typing import Any
 
 from dp_middleware.models._wires import stay
 from dp_middleware.models.adapters.base import Adapter, Messages, text_of
-from dp_middleware.models.parts import inherits
 
 
 class LangChainAdapter(Adapter):
@@ -22,17 +21,6 @@ class LangChainAdapter(Adapter):
 
     async def aask(self, messages: Messages) -> str:
         return text_of((await self._model.ainvoke(_convert(messages))).content)
-
-    async def amany(self, messages: Messages, count: int) -> list[str] | None:
-        from langchain_core.runnables.config import ensure_config
-
-        model, bound, config = _unbound(self._model)
-        if not _takes_n(model, bound):
-            return None
-        whole = ensure_config(config)
-        recorded = {name: whole.get(name) for name in ("callbacks", "tags", "metadata", "run_name")}
-        result = await model.agenerate([_convert(messages)], **recorded, **_asking(count, bound))
-        return _texts(result.generations[0])
 
     def chunks(self, messages: Messages) -> Generator[str, None, None]:
         for chunk in self._model.stream(_convert(messages)):
@@ -63,13 +51,6 @@ class PrivateLangChainAdapter(Adapter):
         result = await self._model._agenerate_with_cache(_convert(messages), **self._kwargs)
         return text_of(result.generations[0].message.content)
 
-    async def amany(self, messages: Messages, count: int) -> list[str] | None:
-        if not _takes_n(self._model, self._kwargs):
-            return None
-        asking = _asking(count, self._kwargs)
-        result = await self._model._agenerate_with_cache(_convert(messages), **asking)
-        return _texts(result.generations)
-
     def chunks(self, messages: Messages) -> Generator[str, None, None]:
         from langchain_core.language_models import BaseChatModel
 
@@ -91,24 +72,6 @@ def _unbound(model: Any) -> tuple[Any, dict[str, Any], Any]:
         bound, config = {**model.kwargs, **bound}, model._merge_configs(config)
         model = model.bound
     return model, bound, config
-
-
-def _takes_n(model: Any, bound: dict[str, Any]) -> bool:
-    """Whether a call may ask for several answers: OpenAI's chat protocol, whole answers."""
-    if not inherits(model, "langchain_openai", "BaseChatOpenAI"):
-        return False
-    if model.streaming or bound.get("stream") or model.n is not None or "n" in bound:
-        return False
-    return not model._use_responses_api({**model._default_params, **bound})
-
-
-def _asking(count: int, bound: dict[str, Any]) -> dict[str, Any]:
-    """Arguments of such a call. A listener that turns streaming on would mix the answers."""
-    return {**bound, "n": count, "stream": False}
-
-
-def _texts(generations: Any) -> list[str]:
-    return [text_of(generation.message.content) for generation in generations]
 
 
 def _convert(messages: Messages) -> Any:

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Generator
 from typing import Any
 
-from dp_middleware._quiet import in_thread
 from dp_middleware.models import bridge
 from dp_middleware.models._wires import stay
 from dp_middleware.models.adapters.base import Adapter, Messages, text_of
@@ -32,10 +31,6 @@ class OpenAIAdapter(_OpenAI):
         completion = self._completions.create(model=self._model, messages=messages)
         return text_of(completion.choices[0].message.content)
 
-    async def amany(self, messages: Messages, count: int) -> list[str]:
-        create = self._completions.create
-        return _texts(await in_thread(create, model=self._model, messages=messages, n=count))
-
     def chunks(self, messages: Messages) -> Generator[str, None, None]:
         with self._completions.create(model=self._model, messages=messages, stream=True) as events:
             for event in events:
@@ -52,9 +47,6 @@ class AsyncOpenAIAdapter(_OpenAI):
         completion = await self._completions.create(model=self._model, messages=messages)
         return text_of(completion.choices[0].message.content)
 
-    async def amany(self, messages: Messages, count: int) -> list[str]:
-        return _texts(await self._completions.create(model=self._model, messages=messages, n=count))
-
     def chunks(self, messages: Messages) -> Generator[str, None, None]:
         return bridge.iterate(self._chunks(messages))
 
@@ -63,10 +55,6 @@ class AsyncOpenAIAdapter(_OpenAI):
         async with stream:
             async for event in stream:
                 yield _delta(event)
-
-
-def _texts(completion: Any) -> list[str]:
-    return [text_of(choice.message.content) for choice in completion.choices]
 
 
 def _delta(event: Any) -> str:

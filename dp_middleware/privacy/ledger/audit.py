@@ -1,7 +1,8 @@
-"""Reads a whole privacy ledger, and recomputes it from its rows: numbers, sums, budgets."""
+"""Reads the accounts of a privacy ledger, and recomputes it from its rows."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -10,8 +11,15 @@ from typing import Any
 import sqlalchemy as sa
 
 from dp_middleware.errors import BudgetExhausted, LedgerError
-from dp_middleware.privacy.ledger.book import OF_SUBJECT, Terms, check_fits
-from dp_middleware.privacy.ledger.rows import PER_NAT, UNLIMITED, LedgerRow, releases
+from dp_middleware.privacy.ledger.book import (
+    OF_SUBJECT,
+    Terms,
+    check_fits,
+    last_row,
+    nats_of,
+    remaining,
+)
+from dp_middleware.privacy.ledger.rows import PER_NAT, PURE, UNLIMITED, LedgerRow, releases
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +44,48 @@ class Audit:
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready."""
         return asdict(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Account:
+    """One subject's standing.
+
+    Attributes:
+        spent: Nats over all time; ``inf`` after a release without a finite guarantee.
+        remaining: Nats that may be charged now; 0 after a release without a finite guarantee.
+        metric: Nats per unit of distance over all time, by distance and space. Never in ``spent``.
+        events: Number of rows.
+        infinite_by: The first release without a finite guarantee, or ``None``.
+    """
+
+    spent: float
+    remaining: float
+    metric: dict[str, float]
+    events: int
+    infinite_by: str | None
+
+
+def account(connection: sa.Connection, terms: Terms, subject: str, now: int) -> Account:
+    """A subject's standing at a time."""
+    last, pure = last_row(connection, subject), last_row(connection, subject, PURE)
+    infinite_by = last.infinite_by if last else ""
+    return Account(
+        spent=math.inf if infinite_by else nats_of(pure.total if pure else 0),
+        remaining=remaining(connection, terms, subject, now, last),
+        metric=_metric_totals(connection, subject),
+        events=last.number if last else 0,
+        infinite_by=infinite_by or None,
+    )
+
+
+def _metric_totals(connection: sa.Connection, subject: str) -> dict[str, float]:
+    query = (
+        sa.select(releases.c.scale, sa.func.max(releases.c.total))
+        .where(releases.c.subject == subject, releases.c.kind == "metric")
+        .group_by(releases.c.scale)
+        .order_by(releases.c.scale)
+    )
+    return {scale: nats_of(total) for scale, total in connection.execute(query)}
 
 
 def subjects(connection: sa.Connection) -> list[str]:

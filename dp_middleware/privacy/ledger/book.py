@@ -1,18 +1,21 @@
-"""What may be appended to a privacy ledger: the row that follows another, or a refusal."""
+"""What is charged to a subject of a privacy ledger: the row that follows another, or a refusal."""
 
 from __future__ import annotations
 
 import math
 import secrets
 import unicodedata
-from dataclasses import asdict, dataclass
-from fractions import Fraction
-from typing import Any, Self
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, get_args
 
 import sqlalchemy as sa
 
 from dp_middleware import _validate
 from dp_middleware.errors import BudgetExhausted, ParameterError
+from dp_middleware.privacy.certificate import Certificate
+from dp_middleware.privacy.ledger.database import Database
 from dp_middleware.privacy.ledger.rows import (
     COLUMNS,
     NOTHING,
@@ -22,14 +25,14 @@ from dp_middleware.privacy.ledger.rows import (
     UNLIMITED,
     Cost,
     LedgerRow,
+    Unit,
     releases,
-    settings,
 )
+from dp_middleware.privacy.releases import write_remaining
 
 MICROSECONDS = 10**6
 LEDGERS_OWN = -1  # a row's budget where the subject has none of its own
 _SHOWN = PER_NAT // 10**4  # four decimals, rounded down: never more than there is
-_FORMAT = "2"  # 1 kept subjects as they were spelt
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,30 +48,6 @@ class Terms:
     budget: int
     metric_budget: int
     window: int
-
-    @classmethod
-    def of(cls, budget: float, window: float | None, metric_budget: float | None) -> Self:
-        """From what users give; no metric budget: as many nats as the budget has."""
-        if window is not None:
-            _validate.positive(window=window)
-        pure = budget_of(budget=budget)
-        return cls(
-            budget=pure,
-            metric_budget=pure if metric_budget is None else budget_of(metric_budget=metric_budget),
-            window=0 if window is None else math.ceil(window * MICROSECONDS),
-        )
-
-    @classmethod
-    def stored(cls, values: dict[str, str]) -> Self | None:
-        """From a ledger's settings, or ``None`` if they are of another format."""
-        if values.get("format") != _FORMAT:
-            return None
-        return cls(**{name: int(values[name]) for name in cls.__dataclass_fields__})
-
-    @property
-    def settings(self) -> dict[str, str]:
-        """What a ledger stores."""
-        return {"format": _FORMAT, **{name: str(value) for name, value in asdict(self).items()}}
 
     def limit(self, scale: str, own: int) -> int:
         """How much may be charged on a scale within a window; ``own``: see :class:`LedgerRow`."""
@@ -102,25 +81,6 @@ class Charge:
     remaining: float
 
 
-@dataclass(frozen=True, kw_only=True)
-class Account:
-    """One subject's standing.
-
-    Attributes:
-        spent: Nats over all time; ``inf`` after a release without a finite guarantee.
-        remaining: Nats that may be charged now; 0 after a release without a finite guarantee.
-        metric: Nats per unit of distance over all time, by distance and space. Never in ``spent``.
-        events: Number of rows.
-        infinite_by: The first release without a finite guarantee, or ``None``.
-    """
-
-    spent: float
-    remaining: float
-    metric: dict[str, float]
-    events: int
-    infinite_by: str | None
-
-
 OF_SUBJECT = sa.select(*SHOWN).where(releases.c.subject == sa.bindparam("subject"))
 _LAST = OF_SUBJECT.order_by(releases.c.number.desc()).limit(1)
 _LAST_OF_SCALE = (
@@ -137,18 +97,73 @@ def nats_of(units: int) -> float:
     return math.inf if units >= UNLIMITED else units / PER_NAT
 
 
-def budget_of(**parameters: float) -> int:
-    """A budget in 1e-12 nats, rounded down; ``inf`` is :data:`UNLIMITED`."""
-    for name, value in parameters.items():
-        if value != math.inf:
-            _validate.positive(**{name: value})
-            budget = math.floor(Fraction(repr(float(value))) * PER_NAT)
-            if not 0 < budget < UNLIMITED:
-                raise ParameterError(
-                    f"expected 1e-12 <= {name} < {UNLIMITED // PER_NAT} nats, or inf; got {value}"
-                )
-            return budget
-    return UNLIMITED
+class Book:
+    """Charges subjects, durably, and tells what remains."""
+
+    _database: Database
+    _terms: Terms
+    _clock: Callable[[], float]
+
+    def charge(
+        self, subject: str, certificate: Certificate, n: int, unit: Unit = "occurrence"
+    ) -> Charge:
+        """Record a release of ``n`` tokens, or of a text, before it is drawn; durable on return.
+
+        Args:
+            subject: Whose budget.
+            certificate: Of one occurrence, of one text, or of one value.
+            n: Number of tokens, public; of texts or values, for a certificate of these.
+            unit: ``"occurrence"`` adds the certificate's epsilon once, ``"document"`` ``n`` times.
+                A certificate of whole texts, or of values, is recorded as ``"text"`` or
+                ``"value"`` and added ``n`` times.
+
+        Raises:
+            BudgetExhausted: It does not fit; nothing is recorded.
+            IncompatibleGuarantees: The guarantee has a delta.
+            LedgerError: The database failed, or another one is in its place: nothing may be drawn.
+            ParameterError: The subject is empty or has characters that cannot be printed.
+        """
+        subject = subject_name(subject)
+        _validate.at_least(1, n=n)
+        _validate.one_of(get_args(Unit), unit=unit)
+        if certificate.unit != "occurrence":
+            unit = certificate.unit
+        elif unit in ("text", "value"):
+            raise ParameterError(
+                f"expected a certificate of this unit, got unit={unit!r} of tokens"
+            )
+        return self._append(
+            subject,
+            Cost.of(certificate, 1 if unit == "occurrence" else int(n)),
+            event="charge",
+            unit=unit,
+            tokens=int(n),
+            mechanism=certificate.mechanism,
+            certificate=certificate.fingerprint,
+        )
+
+    def remaining(self, subject: str) -> float:
+        """Nats that may be charged now; 0 after a release without a finite guarantee."""
+        subject, now = subject_name(subject), self._now()
+        return self._database.read(
+            lambda connection: remaining(connection, self._terms, subject, now)
+        )
+
+    def close(self) -> None:
+        """Close the connection; the next call opens another."""
+        self._database.close()
+
+    def _now(self) -> int:
+        return int(self._clock() * MICROSECONDS)
+
+    def _append(self, subject: str, cost: Cost, **event: Any) -> Charge:
+        now = self._now()
+        charge = self._database.write(
+            subject,
+            lambda connection: append(connection, self._terms, subject, cost, now, **event),
+        )
+        write_remaining(charge.remaining)
+        return charge
 
 
 def subject_name(subject: object) -> str:
@@ -163,34 +178,28 @@ def subject_name(subject: object) -> str:
     return name
 
 
-def stored_settings(connection: sa.Connection) -> dict[str, str]:
-    """The terms and the name of a ledger, by name."""
-    return {row.name: row.value for row in connection.execute(sa.select(settings))}
-
-
 def last_row(connection: sa.Connection, subject: str, scale: str | None = None) -> LedgerRow | None:
     """The subject's last row, of all or of one scale."""
-    if scale is None:
-        return _row(connection, _LAST, subject=subject)
-    return _row(connection, _LAST_OF_SCALE, subject=subject, scale=scale)
+    query = _LAST if scale is None else _LAST_OF_SCALE
+    return _row(connection, query, subject=subject, scale=scale)
 
 
 def _row(connection: sa.Connection, query: sa.Select[Any], **values: Any) -> LedgerRow | None:
-    columns = connection.execute(query, values).first()
+    columns = _run(connection, query, values).fetchone()
     return None if columns is None else LedgerRow(**dict(zip(COLUMNS, columns, strict=True)))
 
 
-def account(connection: sa.Connection, terms: Terms, subject: str, now: int) -> Account:
-    """A subject's standing at a time."""
-    last, pure = last_row(connection, subject), last_row(connection, subject, PURE)
-    infinite_by = last.infinite_by if last else ""
-    return Account(
-        spent=math.inf if infinite_by else nats_of(pure.total if pure else 0),
-        remaining=remaining(connection, terms, subject, now, last),
-        metric=_metric_totals(connection, subject),
-        events=last.number if last else 0,
-        infinite_by=infinite_by or None,
-    )
+def _run(connection: sa.Connection, statement: sa.Executable, values: dict[str, Any]) -> Any:
+    """A cursor of the driver's own: SQLAlchemy takes longer to run a statement than SQLite."""
+    compiled, cursor = _compiled(statement, connection.dialect), connection.connection.cursor()
+    values, places = {**compiled.params, **values}, compiled.positiontup
+    ordered = values if places is None else [values[name] for name in places]
+    return cursor.execute(compiled.string, ordered)
+
+
+@lru_cache(maxsize=64)
+def _compiled(statement: Any, dialect: sa.Dialect) -> Any:
+    return statement.compile(dialect=dialect)
 
 
 def remaining(
@@ -242,7 +251,7 @@ def append(
         )
     if row.event == "charge":
         check_fits(connection, terms, row)
-    connection.execute(_INSERT, vars(row))
+    _run(connection, _INSERT, {**vars(row), "digest": ""})
     return Charge(
         release_id=name,
         number=row.number,
@@ -287,13 +296,3 @@ def _in_window(connection: sa.Connection, terms: Terms, row: LedgerRow, at: int)
     until = at - terms.window
     expired = _row(connection, _LAST_UNTIL, subject=row.subject, scale=row.scale, until=until)
     return row.total - (expired.total if expired else 0)
-
-
-def _metric_totals(connection: sa.Connection, subject: str) -> dict[str, float]:
-    query = (
-        sa.select(releases.c.scale, sa.func.max(releases.c.total))
-        .where(releases.c.subject == subject, releases.c.kind == "metric")
-        .group_by(releases.c.scale)
-        .order_by(releases.c.scale)
-    )
-    return {scale: nats_of(total) for scale, total in connection.execute(query)}

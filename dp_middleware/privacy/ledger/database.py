@@ -35,7 +35,11 @@ Mode = Literal["read", "write"]
 Work = Callable[[sa.Connection], T]
 
 _PAUSE = 0.01  # seconds between two attempts to begin
-_NAME = sa.select(settings.c.value).where(settings.c.name == "ledger")  # random, of each ledger
+_NAME = str(  # random, of each ledger
+    sa.select(settings.c.value)
+    .where(settings.c.name == "ledger")
+    .compile(compile_kwargs={"literal_binds": True})
+)
 
 
 class Database:
@@ -149,7 +153,7 @@ class Database:
                 if self.kind == "postgresql":
                     for number in sorted(map(_lock_number, subjects)):  # else two wait for ever
                         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(number)))
-                if self._pinned is not None and connection.scalar(_NAME) != self._pinned[0]:
+                if self._pinned is not None and _name_in(connection) != self._pinned[0]:
                     raise _replaced()
                 result = work(connection)
                 connection.commit()
@@ -176,6 +180,7 @@ class Database:
             connection = None
             try:
                 connection = self._engine.connect()
+                connection.begin()  # it does not see what the driver runs
                 if self.kind == "sqlite":
                     driver: Any = connection.connection
                     driver.execute("BEGIN IMMEDIATE" if mode == "write" else "BEGIN")
@@ -209,6 +214,12 @@ class Database:
         place = self._place
         if self._pinned is not None and place != self._pinned[1]:
             raise _replaced()
+
+
+def _name_in(connection: sa.Connection) -> object:
+    driver: Any = connection.connection.cursor()
+    named = driver.execute(_NAME).fetchone()
+    return None if named is None else named[0]
 
 
 def _do_all(works: Iterable[Work[Any]], connection: sa.Connection) -> list[Any]:

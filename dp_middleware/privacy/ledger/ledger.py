@@ -2,34 +2,46 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 import time
 from collections.abc import Callable
+from dataclasses import asdict
+from fractions import Fraction
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
+
+import sqlalchemy as sa
 
 from dp_middleware import _validate
 from dp_middleware.errors import LedgerError, ParameterError
-from dp_middleware.privacy.certificate import Certificate
-from dp_middleware.privacy.ledger import book
-from dp_middleware.privacy.ledger.audit import Audit, all_rows, audit, subjects
+from dp_middleware.privacy.ledger.audit import Account, Audit, account, all_rows, audit, subjects
 from dp_middleware.privacy.ledger.book import (
     MICROSECONDS,
-    Account,
+    Book,
     Charge,
     Terms,
-    budget_of,
+    last_row,
     nats_of,
     subject_name,
 )
 from dp_middleware.privacy.ledger.database import Database
-from dp_middleware.privacy.ledger.rows import OVERRIDE, Cost, LedgerRow, Unit
-from dp_middleware.privacy.releases import write_remaining
+from dp_middleware.privacy.ledger.rows import (
+    OVERRIDE,
+    PER_NAT,
+    UNLIMITED,
+    Cost,
+    LedgerRow,
+    settings,
+)
 
 __all__ = ["Account", "Audit", "Charge", "LedgerError", "LedgerRow", "PrivacyLedger"]
 
 
-class PrivacyLedger:
+_FORMAT = "2"  # 1 kept subjects as they were spelt
+
+
+class PrivacyLedger(Book):
     """Charges before the draw, durably, and raises rather than exceed a budget.
 
     A pure guarantee adds its epsilon to ``spent``: a valid sum also where what is released next
@@ -79,13 +91,15 @@ class PrivacyLedger:
         self._database = Database(url)
         if budget is None and (window, metric_budget) != (None, None):
             raise ParameterError("expected budget= beside window= or metric_budget=, got none")
-        wanted = None if budget is None else Terms.of(budget, window, metric_budget)
+        wanted = None if budget is None else _terms_of(budget, window, metric_budget)
         if not self._database.exists:
             if wanted is None:
                 raise ParameterError("expected an existing ledger; give budget= to create one")
-            self._database.create({**wanted.settings, "ledger": secrets.token_hex(16)})
-        self._stored = self._database.read(book.stored_settings)
-        stored = Terms.stored(self._stored)
+            terms = {name: str(value) for name, value in asdict(wanted).items()}
+            ledger = {"format": _FORMAT, **terms, "ledger": secrets.token_hex(16)}
+            self._database.create(ledger)
+        self._stored = self._database.read(_settings_of)
+        stored = _stored_terms(self._stored)
         if stored is None:
             raise LedgerError(
                 "expected a ledger of this library's format, got another, as earlier versions "
@@ -103,7 +117,7 @@ class PrivacyLedger:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        if not self._database.exists or self._database.read(book.stored_settings) != self._stored:
+        if not self._database.exists or self._database.read(_settings_of) != self._stored:
             raise LedgerError("expected the ledger that was pickled, got none or another one")
         self._database.pin(self._stored["ledger"])
 
@@ -127,44 +141,6 @@ class PrivacyLedger:
         """Seconds for which a charge counts against the budgets; ``None``: for ever."""
         return self._terms.window / MICROSECONDS if self._terms.window else None
 
-    def charge(
-        self, subject: str, certificate: Certificate, n: int, unit: Unit = "occurrence"
-    ) -> Charge:
-        """Record a release of ``n`` tokens, or of a text, before it is drawn; durable on return.
-
-        Args:
-            subject: Whose budget.
-            certificate: Of one occurrence, of one text, or of one value.
-            n: Number of tokens, public; of texts or values, for a certificate of these.
-            unit: ``"occurrence"`` adds the certificate's epsilon once, ``"document"`` ``n`` times.
-                A certificate of whole texts, or of values, is recorded as ``"text"`` or
-                ``"value"`` and added ``n`` times.
-
-        Raises:
-            BudgetExhausted: It does not fit; nothing is recorded.
-            IncompatibleGuarantees: The guarantee has a delta.
-            LedgerError: The database failed, or another one is in its place: nothing may be drawn.
-            ParameterError: The subject is empty or has characters that cannot be printed.
-        """
-        subject = subject_name(subject)
-        _validate.at_least(1, n=n)
-        _validate.one_of(get_args(Unit), unit=unit)
-        if certificate.unit != "occurrence":
-            unit = certificate.unit
-        elif unit in ("text", "value"):
-            raise ParameterError(
-                f"expected a certificate of this unit, got unit={unit!r} of tokens"
-            )
-        return self._append(
-            subject,
-            Cost.of(certificate, 1 if unit == "occurrence" else int(n)),
-            event="charge",
-            unit=unit,
-            tokens=int(n),
-            mechanism=certificate.mechanism,
-            certificate=certificate.fingerprint,
-        )
-
     def set_budget(self, subject: str, budget: float) -> None:
         """Give a subject a budget of its own, once: the same again changes nothing.
 
@@ -174,8 +150,8 @@ class PrivacyLedger:
             ParameterError: It already has another.
         """
         subject = subject_name(subject)
-        wanted = budget_of(budget=budget)
-        before = self._database.read(lambda connection: book.last_row(connection, subject))
+        wanted = _budget_of(budget=budget)
+        before = self._database.read(lambda connection: last_row(connection, subject))
         if before is None or before.budget != wanted:
             cost = Cost(kind="pure", scale=OVERRIDE)
             self._append(subject, cost, event="budget", budget=wanted)
@@ -184,18 +160,11 @@ class PrivacyLedger:
         """Nats over all releases ever; ``inf`` after one without a finite guarantee."""
         return self.account(subject).spent
 
-    def remaining(self, subject: str) -> float:
-        """Nats that may be charged now; 0 after a release without a finite guarantee."""
-        subject, now = subject_name(subject), self._now()
-        return self._database.read(
-            lambda connection: book.remaining(connection, self._terms, subject, now)
-        )
-
     def account(self, subject: str) -> Account:
         """The subject's standing; an unknown subject has spent nothing."""
         subject, now = subject_name(subject), self._now()
         return self._database.read(
-            lambda connection: book.account(connection, self._terms, subject, now)
+            lambda connection: account(connection, self._terms, subject, now)
         )
 
     def subjects(self) -> list[str]:
@@ -215,18 +184,40 @@ class PrivacyLedger:
         """
         return self._database.read(lambda connection: audit(connection, self._terms))
 
-    def close(self) -> None:
-        """Close the connection; the next call opens another."""
-        self._database.close()
 
-    def _now(self) -> int:
-        return int(self._clock() * MICROSECONDS)
+def _terms_of(budget: float, window: float | None, metric_budget: float | None) -> Terms:
+    """From what users give; no metric budget: as many nats as the budget has."""
+    if window is not None:
+        _validate.positive(window=window)
+    pure = _budget_of(budget=budget)
+    return Terms(
+        budget=pure,
+        metric_budget=pure if metric_budget is None else _budget_of(metric_budget=metric_budget),
+        window=0 if window is None else math.ceil(window * MICROSECONDS),
+    )
 
-    def _append(self, subject: str, cost: Cost, **event: Any) -> Charge:
-        now = self._now()
-        charge = self._database.write(
-            subject,
-            lambda connection: book.append(connection, self._terms, subject, cost, now, **event),
-        )
-        write_remaining(charge.remaining)
-        return charge
+
+def _stored_terms(values: dict[str, str]) -> Terms | None:
+    """From a ledger's settings, or ``None`` if they are of another format."""
+    if values.get("format") != _FORMAT:
+        return None
+    return Terms(**{name: int(values[name]) for name in Terms.__dataclass_fields__})
+
+
+def _budget_of(**parameters: float) -> int:
+    """A budget in 1e-12 nats, rounded down; ``inf`` is :data:`UNLIMITED`."""
+    for name, value in parameters.items():
+        if value != math.inf:
+            _validate.positive(**{name: value})
+            budget = math.floor(Fraction(repr(float(value))) * PER_NAT)
+            if not 0 < budget < UNLIMITED:
+                raise ParameterError(
+                    f"expected 1e-12 <= {name} < {UNLIMITED // PER_NAT} nats, or inf; got {value}"
+                )
+            return budget
+    return UNLIMITED
+
+
+def _settings_of(connection: sa.Connection) -> dict[str, str]:
+    """The terms and the name of a ledger, by name."""
+    return {row.name: row.value for row in connection.execute(sa.select(settings))}

@@ -64,7 +64,7 @@ class Cost:
         if isinstance(guarantee, ApproxDP):
             raise IncompatibleGuarantees(
                 "expected a pure, a metric or no guarantee, got ApproxDP: a ledger has no budget "
-                "for delta; compose with dp_middleware.lab.accountant"
+                "for delta; compose with an accountant of your own"
             )
         return cls(kind="pure", scale=PURE, epsilon=integer(epsilon, times))
 
@@ -156,7 +156,7 @@ releases = Table(
         for column in fields(LedgerRow)
     ),
     # of a chain that earlier versions kept; now empty
-    Column("digest", Text, nullable=False, default=""),
+    Column("digest", Text, nullable=False),
     Index("dp_releases_by_scale", "subject", "scale", "time", "number"),
 )
 SHOWN = tuple(releases.c[name] for name in COLUMNS)

@@ -101,7 +101,7 @@ class _Engine:
     def __init__(self) -> None:
         self._lock = Lock()
         self._analyzer: Any = None
-        _forks.renew(self)
+        _forks.renewed[id(self)] = self
 
     def after_fork(self) -> None:
         """A thread that used it is gone, and left it half way."""

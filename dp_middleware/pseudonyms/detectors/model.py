@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from dp_middleware import _forks
+from dp_middleware._waits import told
 from dp_middleware.errors import library
 from dp_middleware.pseudonyms.detection import Entity, pieces
 from dp_middleware.pseudonyms.detectors.cues import DATA
@@ -119,13 +120,14 @@ class _Model:
         options = runtime.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.log_severity_level = 3
-        weights = gzip.decompress((DATA / "rampart.onnx.gz").read_bytes())
-        self._session = runtime.InferenceSession(
-            weights, options, providers=["CPUExecutionProvider"]
-        )
+        with told("loading the model of names"):
+            weights = gzip.decompress((DATA / "rampart.onnx.gz").read_bytes())
+            self._session = runtime.InferenceSession(
+                weights, options, providers=["CPUExecutionProvider"]
+            )
         self._tokenizer: Any = BertWordPieceTokenizer(str(DATA / "rampart_vocab.txt"))
         self._lock = Lock()
-        _forks.renew(self)
+        _forks.renewed[id(self)] = self
 
     def after_fork(self) -> None:
         """A thread that used it is gone."""

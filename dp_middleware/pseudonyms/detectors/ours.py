@@ -78,7 +78,7 @@ def default(
     strictness: Strictness = "balanced",
     language: str | None = None,
 ) -> Detector:
-    """A detector for texts in eight languages; it loads its lists and its model at the first text.
+    """Makes a detector for eight languages; it loads its lists and its model at the first text.
 
     **What it misses goes out as it is.** Everything runs in this process: nothing is fetched.
 

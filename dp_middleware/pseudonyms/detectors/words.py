@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import unicodedata
 from collections import Counter
@@ -17,6 +18,7 @@ LANGUAGES = ("en", "de", "fr", "es", "it", "pt", "nl", "pl")
 WORD = re.compile(r"[^\W\d_]+(?:['’.-](?=[^\W\d_])[^\W\d_]+)*")
 """A word, with the hyphens and apostrophes in it."""
 
+_log = logging.getLogger("dp_middleware.pseudonyms")
 _LEARNED = re.compile(
     r"\w{3}(?:itis|osis|iasis|oma|a?emia|pathy|algia|plasia|trophy|olog(?:y|ie|ia|ía)|graph(?:y|ie)|"
     r"ectomy|otomy|scopy|genesis|isms?|ismus|tions?|ments?|ness|it(?:y|ies)|ances?|ences?|ship|hood|"
@@ -160,13 +162,18 @@ def language_of(text: str) -> str:
 
     Private; one of :data:`LANGUAGES`.
     """
-    counts = Counter(WORD.findall(text.lower()))
-    scores = {
-        language: sum(count for word, count in counts.items() if word in words)
-        for language, words in _frequent().items()
-    }
-    best = max(scores, key=lambda language: scores[language])
-    return best if scores[best] > scores["en"] else "en"
+    scores = {each: words.total() for each, words in told(text).items() if each in LANGUAGES}
+    best = max(LANGUAGES, key=lambda each: scores.get(each, 0))
+    return best if scores.get(best, 0) > scores.get("en", 0) else "en"
+
+
+def told(text: str) -> dict[str, Counter[str]]:
+    """Counts the words of a private text that tell languages, by :data:`LANGUAGES` or a name."""
+    found: dict[str, Counter[str]] = {}
+    for word in WORD.findall(text.lower()):
+        for language in _telling().get(word, ()):
+            found.setdefault(language, Counter())[word] += 1
+    return found
 
 
 def is_frequent(word: str, language: str) -> bool:
@@ -186,7 +193,22 @@ def _frequent() -> dict[str, frozenset[str]]:
 
 
 @cache
+def _telling() -> dict[str, list[str]]:
+    """Which languages a word tells: of ours, or other ones in Latin letters by their names."""
+    languages: dict[str, list[str]] = {}
+    for name, words in _lists("words.txt").items():
+        if name.endswith(" frequent") or name.startswith("other "):
+            for word in words:
+                languages.setdefault(word, []).append(
+                    name.removeprefix("other ").removesuffix(" frequent")
+                )
+    return languages
+
+
+@cache
 def _lists(file: str) -> dict[str, frozenset[str]]:
+    if file == "names.txt":  # with what is imported for the first text
+        _log.info("loading names, 1 s")
     lines = (DATA / file).read_text(encoding="utf-8").splitlines()
     lists: dict[str, frozenset[str]] = {}
     name = ""

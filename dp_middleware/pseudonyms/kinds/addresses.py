@@ -8,19 +8,9 @@ from functools import cache
 from typing import ClassVar
 
 from dp_middleware.errors import library
-from dp_middleware.pseudonyms.kinds.base import (
-    Draws,
-    Free,
-    Kind,
-    Part,
-    choice,
-    combined,
-    core,
-    family_names,
-    fill,
-    whole,
-    words,
-)
+from dp_middleware.pseudonyms.draws import Draws, Free, Part, choice, core, fill, whole, words
+from dp_middleware.pseudonyms.kinds.names import family_names
+from dp_middleware.pseudonyms.mapping import Kind, combined
 
 FLATS = words("apt suite ste unit floor box po no")
 

@@ -9,23 +9,22 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from dp_middleware.errors import library
-from dp_middleware.pseudonyms.kinds.base import (
+from dp_middleware.pseudonyms.draws import (
     Draws,
     Free,
     Part,
     choice,
-    combined,
     core,
     draw_pattern,
-    family_names,
     fill,
-    given_names,
     left,
     pattern,
     tried,
     whole,
 )
 from dp_middleware.pseudonyms.kinds.ids import Exact
+from dp_middleware.pseudonyms.kinds.names import family_names, given_names
+from dp_middleware.pseudonyms.mapping import combined
 
 DOMAINS = ("example.com", "example.org", "example.net")  # RFC 2606: nobody can have them
 SCHEME = re.compile(r"(?:https?|s?ftp|ftps|wss?|ssh|git|file)://|mailto:", re.IGNORECASE)

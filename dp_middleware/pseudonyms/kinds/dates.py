@@ -10,8 +10,8 @@ from datetime import date
 from typing import ClassVar
 
 from dp_middleware import _validate
+from dp_middleware.pseudonyms.draws import Draws, Free, Part, core, left, tried, whole
 from dp_middleware.pseudonyms.kinds import calendars, date_formats
-from dp_middleware.pseudonyms.kinds.base import Draws, Free, Part, core, left, tried, whole
 from dp_middleware.pseudonyms.kinds.date_formats import WEEKDAYS, DateReading
 from dp_middleware.pseudonyms.kinds.staircase import NearKind, Staircase, pick
 

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from dp_middleware.errors import library
-from dp_middleware.pseudonyms.kinds.base import (
+from dp_middleware.pseudonyms.draws import (
     PATTERN_TRIES,
     Draws,
     Free,
-    Kind,
     choice,
     draw_pattern,
     fill,
@@ -19,6 +18,7 @@ from dp_middleware.pseudonyms.kinds.base import (
     pattern,
     tried,
 )
+from dp_middleware.pseudonyms.mapping import Kind
 
 CARD_LENGTHS = range(12, 20)
 CARD_ISSUER = "99"
@@ -31,15 +31,12 @@ IBAN = re.compile(r"[A-Za-z]{2}[0-9]{2}[A-Za-z0-9 ]*")
 class Exact(Kind):
     """A kind whose values and pseudonyms are written, and mostly compared, in their very signs."""
 
+    exact: ClassVar[bool] = True
     cased: ClassVar[bool] = True  # whether values that differ in case are two values
 
     def key(self, text: str, shape: str) -> str:
         """Returns, where case counts, the text for this kind alone: a user "ana" is not Ana."""
         return f"{self.name}: {text}" if self.cased else super().key(text, shape)
-
-    def written(self, text: str, like: str) -> str:
-        """Returns the text, in its case."""
-        return text
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Names of people, organisations and places."""
+"""Names of people, organisations and places, from Faker's public lists."""
 
 from __future__ import annotations
 
@@ -10,21 +10,8 @@ from itertools import pairwise
 from typing import ClassVar
 
 from dp_middleware.errors import library
-from dp_middleware.pseudonyms.kinds.base import (
-    CORE,
-    Draws,
-    Free,
-    Kind,
-    Part,
-    choice,
-    combined,
-    family_names,
-    fill,
-    given_names,
-    names,
-    whole,
-    words,
-)
+from dp_middleware.pseudonyms.draws import CORE, Draws, Free, Part, choice, fill, whole, words
+from dp_middleware.pseudonyms.mapping import Kind, combined
 
 TITLES = words(
     "mr mrs ms miss mx messrs dr prof professor doctor sir madam rev reverend hon capt lt sgt col"
@@ -209,7 +196,7 @@ class Person(Kind):
         else:
             lists = family_names if first == "family" else given_names
             listed = lists(SCRIPTS.get(last, LOCALES[self.language]))
-        return combined(self.name, lambda: choice(listed, draws), "-", free)
+        return combined(self.name, lambda: listed[draws.below(len(listed))], "-", free)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -265,6 +252,25 @@ class Place(Kind):
         """Draws a uniform name with an ending, as Faker makes towns."""
         names, endings = family_names(), _town_endings()
         return combined(self.name, lambda: choice(names, draws) + choice(endings, draws), "-", free)
+
+
+@cache
+def names(attribute: str, locale: str = "en_US") -> tuple[str, ...]:
+    """Returns Faker's names of people whose list's name starts so: each once, in its order."""
+    provider = library(f"faker.providers.person.{locale}", "detect").Provider
+    lists = [getattr(provider, name) for name in dir(provider) if name.startswith(attribute)]
+    every = (word for listed in lists for word in listed if isinstance(word, str))
+    return tuple(dict.fromkeys(word for word in every if word and " " not in word))
+
+
+def given_names(locale: str = "en_US") -> tuple[str, ...]:
+    """Returns those of all genders."""
+    return names("first_names", locale)
+
+
+def family_names(locale: str = "en_US") -> tuple[str, ...]:
+    """Returns those of all genders."""
+    return names("last_names", locale)
 
 
 @cache

@@ -11,19 +11,9 @@ from functools import lru_cache
 from itertools import pairwise, takewhile
 from typing import ClassVar
 
-from dp_middleware.pseudonyms.kinds.base import (
-    LABEL,
-    Draws,
-    Free,
-    Part,
-    fill,
-    label,
-    tried,
-    whole,
-    words,
-)
+from dp_middleware.pseudonyms.draws import Draws, Free, Part, fill, label, tried, whole, words
 from dp_middleware.pseudonyms.kinds.staircase import NearKind, Staircase, pick
-from dp_middleware.pseudonyms.matching import normal
+from dp_middleware.pseudonyms.matching import LABEL, normal
 
 LEADING = 3  # digits of a number that keep something of it
 TRIES = 200

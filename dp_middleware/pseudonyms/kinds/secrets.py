@@ -7,7 +7,7 @@ import string
 from dataclasses import dataclass
 from typing import ClassVar
 
-from dp_middleware.pseudonyms.kinds.base import Draws, Free, Part, choice, tried, words
+from dp_middleware.pseudonyms.draws import Draws, Free, Part, choice, tried, words
 from dp_middleware.pseudonyms.kinds.contacts import Url
 from dp_middleware.pseudonyms.kinds.ids import Exact
 

@@ -11,7 +11,8 @@ from itertools import accumulate
 from typing import ClassVar
 
 from dp_middleware import _validate
-from dp_middleware.pseudonyms.kinds.base import Draws, Kind
+from dp_middleware.pseudonyms.draws import Draws
+from dp_middleware.pseudonyms.mapping import Kind
 
 STEEPEST = 600.0
 """Nats; the exponential of some more is no number."""

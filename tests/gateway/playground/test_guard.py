@@ -1,9 +1,8 @@
 """A browser on this computer that shows our own page is let in; no other caller is."""
 
-from __future__ import annotations
-
 import pytest
 from starlette.testclient import TestClient
+from support.cases import over
 from support.playground import client, playground, served
 
 LOCAL = {"host": "127.0.0.1:8080", "origin": "http://127.0.0.1:8080"}
@@ -20,14 +19,12 @@ def asked(made, peer="127.0.0.1", method="GET", path="/", **headers):
     return browser.request(method, path, headers=sent)
 
 
-@pytest.mark.parametrize(
-    "host", ["127.0.0.1:8080", "127.0.0.1", "localhost:8080", "LOCALHOST", "[::1]:8080", "[::1]"]
-)
+@over("host", ["127.0.0.1:8080", "127.0.0.1", "localhost:8080", "LOCALHOST", "[::1]:8080", "[::1]"])
 def test_names_of_this_computer(made, host):
     assert asked(made, host=host).status_code == 200
 
 
-@pytest.mark.parametrize(
+@over(
     "host",
     [
         "evil.test",
@@ -45,7 +42,7 @@ def test_names_of_this_computer(made, host):
         "localhost:port]",
     ],
 )
-@pytest.mark.parametrize("path", ["/", "/playground/page.js", "/playground/form"])
+@over("path", ["/", "/playground/page.js", "/playground/form"])
 def test_a_name_that_leads_here_is_refused(made, host, path):
     answer = asked(made, host=host, path=path)
     assert answer.status_code == 403
@@ -62,9 +59,7 @@ def test_a_proxy_that_asks_for_another_is_refused(made, name):
     assert asked(made, **LOCAL, **{name: "127.0.0.1"}).status_code == 403
 
 
-@pytest.mark.parametrize(
-    "origin", [None, "null", "http://evil.test", "http://127.0.0.1", "http://127.0.0.1:8081", ""]
-)
+@over("origin", [None, "null", "http://evil.test", "http://127.0.0.1", "http://127.0.0.1:8081", ""])
 def test_another_site_cannot_post(made, origin):
     headers = {"host": "127.0.0.1:8080", "content_type": "application/json"}
     if origin is not None:

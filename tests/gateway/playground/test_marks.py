@@ -1,7 +1,5 @@
 """The pieces of a text are the text, and each is marked as what became of it."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st

@@ -1,7 +1,5 @@
 """The page of a gateway: off unless asked for, with its ledger, and its upstream only if asked."""
 
-from __future__ import annotations
-
 import httpx
 import pytest
 from support import playground as small

@@ -11,6 +11,8 @@ from support.browser import chromium, show
 from support.gateway import serving
 from support.playground import CHOICES, TEXT, playground, served
 
+from dp_middleware._waits import told
+
 SCREENS = [(width, scheme) for width in (1280, 390) for scheme in ("light", "dark")]
 STATIC = files("dp_middleware.gateway.playground") / "static"
 
@@ -68,6 +70,13 @@ def waited(browser, script):
 def released(browser, choice="both", text=TEXT):
     browser.find_element("id", "text").send_keys(text)
     browser.find_element("id", f"choice-{choice}").click()
+    sent(browser)
+
+
+def sent(browser):
+    browser.find_element("id", "send").click()
+    waited(browser, "return document.getElementById('status').textContent.startsWith('A release')")
+    assert not browser.find_element("id", "result").is_displayed()
     browser.find_element("id", "send").click()
     waited(browser, "return document.getElementById('status').textContent === 'Released.'")
 
@@ -156,6 +165,10 @@ def test_the_keyboard_alone_is_enough(browser, address):
     press(Keys.TAB, Keys.TAB)
     assert focused() == "send"
     press(Keys.ENTER)
+    waited(browser, "return document.getElementById('send').textContent === 'Release'")
+    assert "nothing is charged" in text_of(browser, "status")
+    assert focused() == "send"
+    press(Keys.ENTER)
     waited(browser, "return document.getElementById('status').textContent === 'Released.'")
     assert focused() == "result-title"
     press(Keys.TAB)
@@ -174,12 +187,49 @@ def test_an_example_and_a_copy(browser, address):
     opened(browser, address)
     browser.find_element("id", "example").click()
     assert "Maria Lopez" in browser.find_element("id", "text").get_property("value")
-    browser.find_element("id", "send").click()
-    waited(browser, "return document.getElementById('status').textContent === 'Released.'")
+    sent(browser)
     browser.execute_script("navigator.clipboard.writeText = async (text) => { window.got = text }")
     browser.find_element("id", "copy").click()
     assert waited(browser, "return window.got") == text_of(browser, "released")
     assert text_of(browser, "status").startswith("Copied")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_what_was_changed_since_its_cost_was_shown_is_not_released(browser, address):
+    opened(browser, address)
+    browser.find_element("id", "example").click()
+    browser.find_element("id", "send").click()
+    waited(browser, "return document.getElementById('send').textContent === 'Release'")
+    browser.find_element("id", "text").send_keys(" Berlin")
+    assert text_of(browser, "send") == "Preview the cost"
+    browser.execute_script("document.getElementById('text').value += ' unseen'")  # fires no event
+    browser.find_element("id", "send").click()
+    waited(browser, "return document.getElementById('send').textContent === 'Release'")
+    browser.execute_script("document.getElementById('text').value += ' unseen'")
+    browser.find_element("id", "send").click()
+    waited(browser, "return document.getElementById('status').textContent.startsWith('A release')")
+    assert not browser.find_element("id", "result").is_displayed()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_what_takes_long_is_said_meanwhile(browser, address):
+    opened(browser, address)
+    browser.find_element("id", "example").click()
+    browser.execute_script(
+        "const real = window.fetch; window.fetch = (path, options) => path.endsWith('preview')"
+        " ? new Promise((done) => { window.go = () => done(real(path, options)) })"
+        " : real(path, options)"
+    )
+    with told("counting"):
+        browser.find_element("id", "send").click()
+        waited(browser, "return document.getElementById('status').textContent === 'Counting ...'")
+        assert browser.find_element("id", "progress").is_displayed()
+        assert text_of(browser, "seconds").endswith(" s")
+    browser.execute_script("window.go()")
+    waited(browser, "return document.getElementById('send').textContent === 'Release'")
+    assert not browser.find_element("id", "progress").is_displayed()
 
 
 @pytest.mark.slow
@@ -191,7 +241,11 @@ def test_a_screen_reader_is_told_names_roles_and_changes(browser, address):
     said = {(n["role"]["value"], n.get("name", {}).get("value")) for n in tree if "role" in n}
     assert ("textbox", "Your text (private)") in said
     assert ("spinbutton", "Epsilon (nats per token)") in said
-    assert {("radio", "Every word"), ("radio", "Pseudonyms"), ("button", "Release")} <= said
+    assert {
+        ("radio", "Every word"),
+        ("radio", "Pseudonyms"),
+        ("button", "Preview the cost"),
+    } <= said
     assert ("group", "Setting") in said or ("radiogroup", "Setting") in said
     assert ("checkbox", "Answer with an echo in this process") in said
     assert {role for role, _ in said} >= {"main", "banner", "heading"}

@@ -8,9 +8,11 @@ import logging
 
 import pytest
 from hypothesis import given, settings, strategies as st
+from support.cases import over
 from support.playground import CHOICES, TEXT, client, playground
 
 import dp_middleware as dp
+from dp_middleware._waits import told
 from dp_middleware.errors import ParameterError
 from dp_middleware.gateway.failures import Failure
 from dp_middleware.gateway.playground import Choice, Playground
@@ -44,7 +46,8 @@ def test_pieces_are_the_texts_and_the_model_gets_the_release(made, choice):
 def test_words_have_the_certified_epsilon_their_laws_and_what_it_comes_to(made):
     answer = client(made).post("/playground/release", json=request()).json()
     assert "e^3 times as likely (3 nats per token, exact)" in answer["certificate"][0]
-    assert answer["certificate"][1] == "For the 14 tokens drawn here together that is 42 nats."
+    spends = "This release spends 42 nats on this text. There is no ledger: nothing is charged."
+    assert answer["budget"] == spends
     assert "recovers" in answer["attackers"][0]
     assert "at most 95.2575 %" in answer["attackers"][1]
     assert answer["restored"] is None
@@ -88,15 +91,40 @@ def test_the_ledger_is_charged_and_its_end_is_said(tmp_path):
     browser = client(playground(ledger))
     said = [browser.post("/playground/release", json=request(c)) for c in ("words", "both")]
     assert [answer.json()["budget"] for answer in said] == [
-        f"This release was charged 3 nats to playground, who has spent {spent}; {left} remain."
-        for spent, left in ((3, 4), (6, 1))
+        f"This release spends {on} nats on this text. Charged 3 nats to playground, "
+        f"{charged} in all; {left} remain."
+        for on, charged, left in ((42, 3, 4), (33, 6, 1))
     ]
     last = browser.post("/playground/release", json=request("text"))
     assert (last.status_code, last.json()["error"]["code"]) == (429, "insufficient_quota")
     assert ledger.spent("playground") == pytest.approx(6.0)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.parametrize("choice", CHOICES)
+def test_a_preview_tells_what_the_release_will_cost_and_charges_nothing(tmp_path, choice):
+    ledger = dp.PrivacyLedger(f"sqlite:///{tmp_path / 'ledger.db'}", budget=7)
+    browser = client(playground(ledger))
+    ahead = browser.post("/playground/preview", json=request(choice)).json()["budget"]
+    assert ledger.spent("playground") == 0.0
+    said = browser.post("/playground/release", json=request(choice)).json()["budget"]
+    words = ahead.replace("A release", "This release").replace("It will be charged", "Charged")
+    assert words.partition(", who")[0] == said.partition(", who")[0]
+
+
+def test_a_preview_says_what_the_budget_will_refuse(tmp_path):
+    ledger = dp.PrivacyLedger(f"sqlite:///{tmp_path / 'ledger.db'}", budget=1)
+    answer = client(playground(ledger)).post("/playground/preview", json=request())
+    assert answer.json()["budget"].endswith("1 remain. That is too little: it would be refused.")
+
+
+def test_what_takes_long_is_told_to_the_page(made):
+    with told("counting"):
+        assert client(made).get("/playground/progress").json() == {"doing": "counting"}
+    assert client(made).get("/playground/progress").json() == {"doing": ""}
+
+
+@over("route", ["preview", "release"])
+@over(
     "wrong",
     [
         {"text": ""},
@@ -115,9 +143,9 @@ def test_the_ledger_is_charged_and_its_end_is_said(tmp_path):
         {CANARY: 1},
     ],
 )
-def test_a_wrong_request_is_refused_without_its_text(made, wrong, caplog):
+def test_a_wrong_request_is_refused_without_its_text(made, wrong, route, caplog):
     caplog.set_level(logging.DEBUG)
-    answer = client(made).post("/playground/release", json=request(**wrong))
+    answer = client(made).post(f"/playground/{route}", json=request(**wrong))
     assert answer.status_code == 400
     assert {*answer.json()["error"]} == {"message", "type", "param", "code"}
     assert CANARY not in answer.text + str(answer.headers) + caplog.text

@@ -1,7 +1,5 @@
 """A remote answer goes out again as it was said: what it says never becomes what it does."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -10,7 +10,6 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompts import ChatPromptTemplate
-from langchain_core.runnables import RunnableLambda
 from langchain_core.tools import tool
 from langchain_dp_middleware import DPChatModel
 from pydantic import BaseModel
@@ -118,23 +117,6 @@ def _listed(probe):
 
 def _call(args):
     return AIMessage("", tool_calls=[{"name": "look_up", "args": args, "id": "call-1"}])
-
-
-@pytest.mark.slow
-class TestStructuredOutput(TraceSafeContract):
-    hears = HEARD
-    calls = {
-        name: call
-        for name, call in runnable_calls(transcript).items()
-        if name in ("invoke", "abatch", "astream", "astream_events")
-    }
-
-    def adapter(self, probe):
-        probe.remote.reply = [ToolCall(name="Found", arguments={"q": "x"})]
-        model = DPChatModel(probe.session(), probe.chat_openai())
-        return model.with_structured_output(Found, method="function_calling") | RunnableLambda(
-            lambda found: found.q
-        )
 
 
 # history -----------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import functools
 
 import numpy as np
 import pytest
+from support.cases import over
 
 pytest.importorskip("langchain")
 pytest.importorskip("langchain_openai")
@@ -151,10 +152,8 @@ def test_the_agents_own_model_without_the_middleware(url):
 
 
 # A model that runs where the agent's own does is remote too, even on loopback.
-@pytest.mark.parametrize("url", [None, LOOPBACK])
-@pytest.mark.parametrize(
-    "kind", [SummarizationMiddleware, LLMToolSelectorMiddleware, LLMToolEmulator]
-)
+@over("url", [None, LOOPBACK])
+@over("kind", [SummarizationMiddleware, LLMToolSelectorMiddleware, LLMToolEmulator])
 def test_middleware_with_a_model_of_its_own(kind, url):
     tools, own, bare = [by_closure(None)], remote(url), remote(url)
     layer = kind(model=bare)
@@ -220,7 +219,7 @@ def infer(traced="refuse"):
     return InferDPTChatModel(SESSION, remote=remote(), extractor=local, traced=traced)
 
 
-@pytest.mark.parametrize("make", TOOLS.values(), ids=TOOLS)
+@over("make", TOOLS.values())
 def test_wherever_a_tool_has_its_model(make):
     [where] = found(tools=[make(remote())])
     assert where.startswith("tool ")

@@ -1,8 +1,7 @@
 """check_chain names every place where raw input reaches what does not release it."""
 
-from __future__ import annotations
-
 import pytest
+from support.cases import over
 
 pytest.importorskip("langchain_openai")
 
@@ -88,12 +87,12 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("chain", FINE)
+@over("chain", FINE)
 def test_a_chain_that_releases_first_has_no_findings(chain):
     assert check_chain(FINE[chain]) == []
 
 
-@pytest.mark.parametrize("chain", BAD)
+@over("chain", BAD)
 def test_where_raw_input_goes_is_named(chain):
     runnable, where, what = BAD[chain]
     [finding] = check_chain(runnable)

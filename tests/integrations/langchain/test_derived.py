@@ -6,6 +6,7 @@ import json
 from typing import ClassVar
 
 import pytest
+from support.cases import over
 
 pytest.importorskip("langchain_openai")
 
@@ -69,7 +70,7 @@ PLAIN = [name for name in MADE if name not in ("bind_tools", "with_structured_ou
 # answers -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("made", MADE)
+@over("made", MADE)
 def test_a_local_answer_is_not_noted_as_remote(made, probe):
     session = probe.session()
     model = DPChatModel(session, probe.chat_openai())
@@ -118,7 +119,7 @@ def test_what_a_model_asks_below_its_own_call_is_not_noted(made, probe):
         model.invoke([question, heard, last], probe.config)
 
 
-@pytest.mark.parametrize("made", MADE)
+@over("made", MADE)
 def test_the_remote_answer_is_noted_behind_whatever_is_made(made, probe):
     probe.remote.reply = "a fine answer"
     if made == "with_structured_output":
@@ -145,20 +146,6 @@ def test_a_fallbacks_answer_is_noted_but_not_that_of_a_step_in_it(probe):
     probe.remote.failures = 1
     answer = model.with_fallbacks([probe.chat_openai()]).invoke([question])
     model.invoke([question, answer, HumanMessage("two")])
-    assert not probe.remote.saw(probe.canary)
-
-
-def test_a_head_notes_the_first_model_and_none_behind_a_function(probe):
-    session = probe.session()
-    prompt = ChatPromptTemplate.from_messages([("system", "public"), ("placeholder", "{history}")])
-    head = PrivateHead(session, keys=["history"], answers="note") | prompt
-    question = HumanMessage(probe.new_text())
-    draft = (head | probe.chat_openai()).invoke({"history": [question]})
-    (PrivateHead(session) | probe.chat_openai()).invoke([question, draft, HumanMessage("two")])
-    raw = RunnableLambda(lambda _: [question])
-    answer = (head | raw | probe.chat_openai(probe.local)).invoke({"history": [question]})
-    with pytest.raises(EventRefused):
-        (PrivateHead(session) | probe.chat_openai()).invoke([question, answer])
     assert not probe.remote.saw(probe.canary)
 
 
@@ -214,8 +201,8 @@ WRAPPERS = {
 OWN = {"DPChatModel", "PrivateHead"}  # whose retries and fallbacks are behind the boundary
 
 
-@pytest.mark.parametrize(
-    ("name", "wrapper"),
+@over(
+    "name, wrapper",
     [(n, w) for n in ADAPTERS for w in WRAPPERS if n not in OWN or w in ("map", "as_tool")],
 )
 def test_wrappers_that_would_trace_raw_text_are_refused(name, wrapper, probe):
@@ -238,8 +225,8 @@ def test_an_inferdpt_model_has_neither_tools_nor_structured_output(method, probe
         getattr(infer(probe), method)([{"title": "x"}])
 
 
-@pytest.mark.parametrize("traced", ["refuse", "allow"])
-@pytest.mark.parametrize(
+@over("traced", ["refuse", "allow"])
+@over(
     "derive",
     [
         lambda x: x,
@@ -251,7 +238,7 @@ def test_an_inferdpt_model_has_neither_tools_nor_structured_output(method, probe
         lambda x: x.with_config(tags=["t"]) | (lambda text: text),
     ],
 )
-@pytest.mark.parametrize("adapter", [infer, sanitize])
+@over("adapter", [infer, sanitize])
 def test_fallbacks_that_would_be_given_raw_text_are_refused(adapter, derive, traced, probe):
     with pytest.raises(ParameterError, match=r"(with_fallbacks|pipe|or__)\(\) of (Infer|DPS)"):
         derive(adapter(probe, traced=traced)).with_fallbacks([probe.chat_openai()])
@@ -304,13 +291,3 @@ def test_a_bound_model_is_still_a_model(probe):
     assert model.bind_tools([look_up]).bind_tools([look_up]).invoke("secret")
     assert "tools" in model.bind_tools([look_up]).kwargs
     assert not probe.leaks()
-
-
-def test_alternatives_of_a_chat_model_are_refused(probe):
-    model = DPChatModel(probe.session(), probe.chat_openai())
-    with pytest.raises(ParameterError, match="alternatives"):
-        model.configurable_alternatives(ConfigurableField(id="m"), other=probe.chat_openai())
-    configured = model.configurable_fields(max_epsilon=ConfigurableField(id="c"))
-    assert configured.invoke("secret").text == "a fine answer"
-    with pytest.raises(ParameterError, match=r"with_fallbacks\(\) of DPChatModel"):
-        configured.with_fallbacks([probe.chat_openai()])

@@ -1,7 +1,5 @@
 """The examples in the docstrings run."""
 
-from __future__ import annotations
-
 import doctest
 import importlib
 

@@ -30,6 +30,7 @@ from langchain_core.prompt_values import ChatPromptValue, ImagePromptValue, Stri
 from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
 from langchain_core.runnables import RunnableLambda, RunnableParallel, RunnablePassthrough
 from langchain_dp_middleware import PrivateHead, note_answer
+from support.cases import over
 from support.contract import Probe, TraceSafeContract, fallback_calls, runnable_calls
 from support.extras import said_without
 from support.texts import CANARY
@@ -64,16 +65,14 @@ def session_of_chat():
 
 
 class Counting(dp.Session):
-    """A session that remembers what it released; with an error, fails from one release on."""
+    """A session that remembers what it released."""
 
-    def __init__(self, error=None, at=1):
+    def __init__(self):
         super().__init__(SANITIZER)
-        self.raw, self.out, self.error, self.at = [], [], error, at
+        self.raw, self.out = [], []
 
     def _release(self, message, *within):
         self.raw.append(message.event.text)
-        if self.error is not None and len(self.raw) >= self.at:
-            raise self.error
         released = super()._release(message, *within)
         self.out.append(released.release.text)
         return released
@@ -86,20 +85,17 @@ class RecordingModel(GenericFakeChatModel):
     """A remote model that answers always and remembers what it was sent."""
 
     received: list = []  # pydantic copies it
-    failures: int = 0
 
     def _generate(self, messages, stop=None, run_manager=None, **kwargs):
         self.received.append(messages)
-        if len(self.received) <= self.failures:
-            raise RuntimeError(f"refused: {messages[-1].content}")
         return super()._generate(messages, stop, run_manager, **kwargs)
 
     def last_text(self):
         return self.received[-1][-1].text
 
 
-def model(**options):
-    return RecordingModel(messages=itertools.repeat("the answer"), received=[], **options)
+def model():
+    return RecordingModel(messages=itertools.repeat("the answer"), received=[])
 
 
 @pytest.fixture
@@ -179,19 +175,6 @@ class TestChain(TraceSafeContract):
         note_answer(session, AI_CALL)
         head = PrivateHead(session, keys=["question", "history"])
         return head | PROMPT | probe.chat_openai() | StrOutputParser()
-
-
-PATHS = runnable_calls(Probe.new_text)
-
-
-class TestAlone(TraceSafeContract):
-    """Without a rest the release is the output."""
-
-    output = "released"
-    calls = {name: PATHS[name] for name in ("invoke", "abatch", "astream", "transform")}
-
-    def adapter(self, probe):
-        return PrivateHead(probe.session())
 
 
 @pytest.mark.asyncio
@@ -347,8 +330,8 @@ def _enclosed(head):
     }
 
 
-@pytest.mark.parametrize("call", CALLS)
-@pytest.mark.parametrize("outer", _enclosed(PrivateHead(SANITIZER)))
+@over("call", CALLS)
+@over("outer", _enclosed(PrivateHead(SANITIZER)))
 def test_a_head_refuses_to_run_inside_another_run(outer, call):
     session, remote = Counting(), model()
     chain = _enclosed(PrivateHead(session) | remote)[outer]

@@ -1,8 +1,6 @@
 """InferDPTChatModel: raw text and the answer stay here; the remote model's draft is the history."""
 # ruff: noqa: RUF012 - the tables of a contract are class attributes
 
-from __future__ import annotations
-
 import asyncio
 import json
 
@@ -10,10 +8,10 @@ import pytest
 from langchain_core.load import dumpd
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.prompts import ChatPromptTemplate
-from langchain_dp_middleware import InferDPTChatModel, note_answer
+from langchain_dp_middleware import InferDPTChatModel
 from support.contract import Probe, TraceSafeContract, fallback_calls, runnable_calls
 
-from dp_middleware.errors import EventRefused, ParameterError
+from dp_middleware.errors import ParameterError
 
 pytest.importorskip("langchain_openai")
 
@@ -111,13 +109,3 @@ def test_it_shows_no_state_and_no_typed_events(probe):
     with pytest.raises(ParameterError, match=r"stream\(\)"):
         model.stream_events("x")
     assert [node.name for node in model.get_graph().nodes.values()][1] == "InferDPTChatModel"
-
-
-def test_the_advice_on_an_unknown_answer_works(probe):
-    model = model_of(probe)
-    transcript = [HumanMessage("one"), AIMessage("a draft"), HumanMessage("two")]
-    with pytest.raises(EventRefused, match=r"ids of this model's answers.*note_answer") as caught:
-        model.invoke(transcript)
-    assert "ai=" not in str(caught.value)
-    note_answer(model.session, transcript[1])
-    assert model.invoke(transcript).text

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from support.cases import over
 
 pytest.importorskip("langchain")
 pytest.importorskip("langchain_openai")
@@ -128,7 +129,7 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "options"), WRONG)
+@over("kind, options", WRONG)
 def test_options_are_checked(kind, options, probe):
     with pytest.raises((ParameterError, ValueError), match="expected"):
         {**MAKERS, **WITHOUT_CONFIG}[kind](probe.session(), probe, **options)

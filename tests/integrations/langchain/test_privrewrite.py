@@ -1,8 +1,6 @@
 """PrivRewriteRunnable: the head of a chain that is given a private rewrite."""
 # ruff: noqa: RUF012 - the tables of a contract are class attributes
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage

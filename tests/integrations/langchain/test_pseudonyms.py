@@ -12,10 +12,9 @@ import pytest
 pytest.importorskip("langchain_openai")
 pytest.importorskip("faker", reason="the lists of names are of the extra detect")
 
-from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage
+from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompts import ChatPromptTemplate
-from langchain_core.runnables import RunnableGenerator
 from langchain_core.tools import tool
 from langchain_dp_middleware import (
     DPAgentMiddleware,
@@ -128,20 +127,6 @@ def test_calls_of_tools_have_the_originals_in_their_arguments(remote):
     assert private(remote) == []
 
 
-def test_a_call_in_pieces_has_the_originals():
-    def calling(inputs):
-        for [message] in inputs:
-            said = json.dumps({"who": message.content.removeprefix("I am ")})
-            for k, piece in enumerate((said[:12], said[12:15], said[15:])):
-                name = {"name": "book", "id": "c"} if k == 0 else {"name": None, "id": None}
-                call = {"args": piece, "index": 0, "type": "tool_call_chunk", **name}
-                yield AIMessageChunk(content="", tool_call_chunks=[call])
-
-    chain = PrivateHead(pseudonyms(), tools=["book"]) | RunnableGenerator(calling)
-    total = sum_of(chain.stream([HumanMessage("I am Mirela Tamburi")]))
-    assert total.tool_calls[0]["args"] == {"who": "Mirela Tamburi"}
-
-
 class Person(BaseModel):
     """Somebody."""
 
@@ -224,17 +209,6 @@ def test_what_a_tool_raises_reaches_no_caller_with_originals(kind, waits, remote
     if kind is not dp.ParameterError:  # ours hold no text, so they stay what they are
         expected = f"the tool 'look_up' failed with {kind.__name__}; it was called with originals"
         assert str(failure) == expected
-
-
-def test_what_a_tool_without_originals_raises_is_its_own(remote):
-    @tool
-    def look_up(name: str) -> str:
-        """Look up."""
-        raise KeyError(name)
-
-    failure = failed_call(remote, look_up, False)
-    assert type(failure) is KeyError
-    assert "Mirela" not in repr(failure)
 
 
 @pytest.mark.parametrize("waits", [False, True])
@@ -357,16 +331,4 @@ def test_a_run_that_another_process_resumes(kept, remote, tmp_path):
         assert len(remote.requests) == turn + 1
     before, after = [[m["content"] for m in r["messages"]] for r in remote.requests]
     assert (after[:1] == before) is kept
-    assert private(remote) == []
-
-
-def test_infer_dpt_answers_without_an_extractor(remote):
-    remote.mode = "echo"
-    session = pseudonyms()
-    inferdpt = dp.InferDPT(session, remote=langchain_model(remote.url))
-    answer = inferdpt.run(CONTRACT, "Repeat the text.")
-    assert answer.text.endswith(CONTRACT)
-    assert "Mirela" not in answer.remote_text
-    assert asyncio.run(inferdpt.arun(CONTRACT, "Repeat.")).text.endswith(CONTRACT)
-    assert "".join(inferdpt.stream(CONTRACT, "Repeat.")).endswith(CONTRACT)
     assert private(remote) == []

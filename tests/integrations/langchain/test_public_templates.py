@@ -1,7 +1,5 @@
 """DPChatModel under prompts that were declared public: their fixed parts are sent as they are."""
 
-from __future__ import annotations
-
 import pytest
 
 pytest.importorskip("langchain_openai")
@@ -43,8 +41,11 @@ def assert_cut(probe, text):
     assert probe.released([head.removeprefix("By {these} notes: "), answer])
 
 
+PATHS = runnable_calls(lambda p: f"By these: {p.new_text()}\nAnswer: {p.new_text()}")
+
+
 class TestContract(TraceSafeContract):
-    calls = runnable_calls(lambda p: f"By these: {p.new_text()}\nAnswer: {p.new_text()}")
+    calls = {name: PATHS[name] for name in ("invoke", "astream", "abatch")}  # noqa: RUF012
 
     def adapter(self, probe):
         return model_of(probe, public_templates=["By these: {notes}\nAnswer: {question}"])

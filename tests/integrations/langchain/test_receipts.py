@@ -64,11 +64,11 @@ def test_the_receipt_of_a_turn(kind, path, probe):
         [released] = receipt["released"]
         assert released in probe.remote.requests[-1]["messages"][-1]["content"]
         nats = receipt["certificate"]["epsilon"]
-        assert receipt["charge"] == {"nats": nats, "unit": "occurrence"}
+        assert (receipt["charged"], receipt["unit"]) == (nats, "occurrence")
         assert probe.charges[-1].epsilon * 1e-12 == pytest.approx(nats)
         assert receipt["certificate"]["method"] == "exact"
         history.append(answer)
     assert not any(b"occurrence" in body for body in probe.remote.bodies)
     again = PATHS[path](model, history[:-1]).response_metadata["dp"]
-    assert again == {**receipt, "charge": {"nats": 0.0, "unit": "occurrence"}}
+    assert again == {**receipt, "charged": 0.0}
     assert not probe.leaks()

@@ -13,6 +13,7 @@ from multiprocessing.managers import BaseManager
 from typing import Any, ClassVar
 
 import pytest
+from support.cases import over
 
 pytest.importorskip("langchain_openai")
 
@@ -31,7 +32,6 @@ from langchain_core.tools import create_retriever_tool
 from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_dp_middleware import (
     DPAgentMiddleware,
-    DPChatModel,
     DPDocumentTransformer,
     DPRetriever,
 )
@@ -64,16 +64,6 @@ class Local(BaseRetriever):
         ]
 
 
-class Nested(Local):
-    """Made of others, as an ensemble is: one in its own run, one in a run of no parent."""
-
-    def _get_relevant_documents(self, query, *, run_manager, k=2):
-        inner, step = Local(probe=self.probe), RunnableLambda(lambda text: text)
-        asked = (step | step).invoke(query, {"callbacks": run_manager.get_child()})
-        inner.invoke(query)
-        return inner.invoke(asked, {"callbacks": run_manager.get_child()})
-
-
 class Failing(Local):
     def _get_relevant_documents(self, query, *, run_manager):
         raise RuntimeError(f"no index for {query}")
@@ -97,14 +87,6 @@ class TestContract(TraceSafeContract):
 
     def adapter(self, probe: Probe) -> DPRetriever:
         return DPRetriever(probe.session(), Local(probe=probe), public_metadata=["source"])
-
-
-@pytest.mark.slow
-class TestOnARetrieverMadeOfOthers(TestContract):
-    calls = {name: TestContract.calls[name] for name in ("invoke", "ainvoke", "batch", "stream")}  # noqa: RUF012
-
-    def adapter(self, probe: Probe) -> DPRetriever:
-        return DPRetriever(probe.session(), Nested(probe=probe), public_metadata=["source"])
 
 
 STORE_CALLS = {"invoke": lambda r, p: r.invoke(p.new_text(), p.config)}
@@ -289,7 +271,7 @@ UNKNOWN = {
 KEPT: dict[int, Any] = {}
 
 
-@pytest.mark.parametrize("hide", UNKNOWN)
+@over("hide", UNKNOWN)
 def test_what_is_not_known_is_refused_even_if_its_host_is_trusted(hide, probe):
     retriever = UNKNOWN[hide](REMOTE["model"]())
     for trusted in ((), ("api.example.com",)):
@@ -297,8 +279,8 @@ def test_what_is_not_known_is_refused_even_if_its_host_is_trusted(hide, probe):
             DPRetriever(probe.session(), retriever, trusted_hosts=trusted)
 
 
-@pytest.mark.parametrize("remote", REMOTE)
-@pytest.mark.parametrize(
+@over("remote", REMOTE)
+@over(
     "hold",
     [
         lambda part: stored([{"a": (part,)}]),
@@ -338,12 +320,6 @@ def test_a_location_that_a_wrapper_hands_on_says_nothing(probe):
         DPRetriever(probe.session(), Wrapper())
 
 
-def test_what_is_behind_the_boundary_of_a_model_is_not_trusted_by_itself(probe):
-    first = (DPChatModel(probe.session(), REMOTE["model"]()) | str).then.first
-    with pytest.raises(UntrustedHost):
-        DPRetriever(probe.session(), stored(first))
-
-
 def test_a_query_that_a_remote_model_rewrites_is_refused(probe):
     retrievers = pytest.importorskip("langchain_classic.retrievers")
     inner = store(probe).as_retriever()
@@ -352,10 +328,3 @@ def test_a_query_that_a_remote_model_rewrites_is_refused(probe):
         DPRetriever(probe.session(), asking)
     near = retrievers.MultiQueryRetriever.from_llm(inner, probe.chat_openai())
     DPRetriever(probe.session(), retrievers.EnsembleRetriever(retrievers=[near], weights=[1.0]))
-
-
-def test_a_tool_on_a_public_query_may_be_wrapped(probe):
-    public = DPRetriever(probe.session(), store(probe).as_retriever(), query="public")
-    assert probe.released(public.with_retry().invoke("x"))
-    assert probe.released(public.as_tool(name="s", description="Search.").invoke("x"))
-    assert not probe.leaks()

@@ -1,14 +1,13 @@
 """DPSanitizer: trace-safe alone, refused in the middle of a traced chain, one session in copies."""
 # ruff: noqa: RUF012 - the tables of a contract are class attributes
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from langchain_core.load import dumpd, load
 from langchain_core.messages import AIMessage, HumanMessage
-from langchain_core.runnables import ConfigurableField, RunnableLambda
+from langchain_core.runnables import RunnableLambda
 from langchain_dp_middleware import DPSanitizer
+from support.cases import over
 from support.contract import Probe, TraceSafeContract, fallback_calls, runnable_calls
 from support.ledgers import Charges
 
@@ -72,28 +71,10 @@ def test_a_chain_that_nothing_records_may_be_allowed():
     assert found in WORDS
 
 
-def test_epsilon_is_configurable_and_copies_share_the_session():
-    charges = Charges()
-    step = DPSanitizer(dp.Session(sanitizer(ledger=charges)))
-    own = step.session.sanitizer.certificate.epsilon
-    flexible = step.configurable_fields(epsilon=ConfigurableField(id="dp_epsilon"))
-    copies = [flexible, step]
-    assert [spec.id for spec in flexible.config_specs] == ["dp_epsilon"]
-    for each in copies:
-        each.invoke([HumanMessage("secret", id="1")])
-        each.invoke([HumanMessage("secret", id="1")], {"configurable": {"dp_epsilon": 0.5}})
-        each.invoke([HumanMessage("secret", id="1")], {"configurable": {"dp_epsilon": 99.0}})
-    assert charges.epsilons == [own, pytest.approx(0.5, abs=0.05)]
-    DPSanitizer(step.session, epsilon=0.5).invoke([HumanMessage("secret", id="1")])
-    assert len(charges.epsilons) == 2
-
-
 LARGE = [pytest.param(10**400, id="large"), pytest.param(10**5000, id="larger")]
 
 
-@pytest.mark.parametrize(
-    "epsilon", [0, -1.0, float("nan"), float("inf"), "much", True, [1], *LARGE]
-)
+@over("epsilon", [0, -1.0, float("nan"), float("inf"), "much", True, [1], *LARGE])
 def test_an_epsilon_is_a_positive_number(epsilon):
     with pytest.raises(ParameterError, match=r"dp_epsilon > 0"):
         DPSanitizer(sanitizer()).invoke("secret", {"configurable": {"dp_epsilon": epsilon}})

@@ -1,7 +1,5 @@
 """LangChain's own test suites on DPChatModel, nothing overridden, against a loopback server."""
 
-from __future__ import annotations
-
 import inspect
 import json
 

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 pytest.importorskip("langchain_openai")
 
-from langchain.agents import create_agent
 from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.messages import HumanMessage
 from langchain_core.runnables import RunnableLambda
-from langchain_core.tools import tool
 from langchain_dp_middleware import (
-    DPAgentMiddleware,
     DPChatModel,
     DPDocumentTransformer,
     DPEmbeddings,
@@ -23,12 +18,9 @@ from langchain_dp_middleware import (
     InferDPTChatModel,
     PrivateHead,
 )
-from support.contract import ToolCall
 
 import dp_middleware as dp
-from dp_middleware.errors import BudgetExhausted, EventRefused, ParameterError
-
-SORRY = "the budget is spent"
+from dp_middleware.errors import EventRefused, ParameterError
 
 
 def config(subject, **more):
@@ -100,43 +92,6 @@ def test_a_subject_needs_leave_and_unknown_names_are_refused(kind, probe, ledger
         session_on(ledger, probe, subjects="some")
 
 
-PATHS = {
-    "invoke": lambda m, x, c: m.invoke(x, c).text,
-    "ainvoke": lambda m, x, c: asyncio.run(m.ainvoke(x, c)).text,
-    "stream": lambda m, x, c: "".join(str(chunk.text) for chunk in m.stream(x, c)),
-    "astream": lambda m, x, c: asyncio.run(_astream(m, x, c)),
-    "batch": lambda m, x, c: m.batch([x], c)[0].text,
-}
-
-
-async def _astream(model, value, config):
-    return "".join([str(chunk.text) async for chunk in model.astream(value, config)])
-
-
-@pytest.mark.parametrize("path", PATHS)
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda s, p: DPChatModel(s, p.chat_openai(), on_exhausted=SORRY),
-        lambda s, p: extracting(s, p, on_exhausted=SORRY),
-    ],
-)
-def test_a_fixed_reply_where_the_budget_is_exhausted(path, make, probe, ledger):
-    model, history, answers = make(session_on(ledger, probe), probe), [], []
-    while SORRY not in answers:
-        history.append({"role": "user", "content": probe.new_text()})
-        answers.append(PATHS[path](model, history, config("ann")))
-        history.append({"role": "assistant", "content": answers[-1]})
-        assert len(answers) < 10
-    asked = len(probe.remote.requests)
-    assert asked == len(answers) - 1 > 1
-    assert ledger.spent("ann") <= 9.0
-    history.append({"role": "user", "content": probe.new_text()})
-    assert PATHS[path](model, history, config("ann")) == SORRY  # the reply may be sent again
-    assert PATHS[path](model, history[:1], config("bob")) != SORRY
-    assert not probe.leaks()
-
-
 def test_what_has_no_config_charges_the_subject_of_the_run_around_it(probe, ledger):
     session = session_on(ledger, probe)
     documents = DPDocumentTransformer(session)
@@ -152,46 +107,3 @@ def test_what_has_no_config_charges_the_subject_of_the_run_around_it(probe, ledg
     )
     assert ledger.spent("ann") > 0
     assert ledger.spent("all") == 0
-
-
-@tool
-def look_up(q: str) -> str:
-    """Looks something up."""
-    return f"found {q}"
-
-
-def agent_of(session, probe, **options):
-    ours = DPAgentMiddleware(session, traced="allow", **options)
-    return create_agent(probe.chat_openai(), [look_up], middleware=[ours])
-
-
-@pytest.mark.parametrize("path", ["sync", "async"])
-def test_a_turn_that_cannot_be_afforded_as_a_whole_does_not_begin(path, probe, ledger):
-    """At 9 nats and about 2.4 a release there are three."""
-    options = {"turn_releases": 2, "on_exhausted": SORRY}
-    agent = agent_of(session_on(ledger, probe), probe, **options)
-    probe.remote.script.extend([[ToolCall(name="look_up", arguments={"q": "w1x"})], "done"])
-
-    def ask(subject, messages):
-        value = {"messages": messages}
-        if path == "sync":
-            return agent.invoke(value, config(subject))["messages"]
-        return asyncio.run(agent.ainvoke(value, config(subject)))["messages"]
-
-    first = ask("ann", [HumanMessage(probe.private_text)])
-    spent = ledger.spent("ann")
-    assert first[-1].text == "done"
-    second = ask("ann", [*first, HumanMessage("w2x")])
-    assert second[-1].text == SORRY
-    assert (ledger.spent("ann"), len(probe.remote.requests)) == (spent, 2)
-    assert ask("bob", [HumanMessage("w2x")])[-1].text == "a fine answer"
-    assert not probe.remote.saw(probe.canary)
-
-
-def test_without_a_reply_an_agent_raises(probe, ledger):
-    agent = agent_of(session_on(ledger, probe), probe, turn_releases=9)
-    with pytest.raises(BudgetExhausted, match="9 releases"):
-        agent.invoke({"messages": [HumanMessage("w1x")]}, config("ann"))
-    assert ledger.spent("ann") == 0
-    with pytest.raises(ParameterError, match="turn_releases"):
-        agent_of(session_on(ledger, probe), probe, turn_releases=0)

@@ -151,13 +151,6 @@ def test_an_agent_that_runs_after_the_block_or_in_a_thread_of_ones_own_is_refuse
     assert not probe.remote.requests
 
 
-def test_handlers_that_a_call_is_given_are_told(probe):
-    handler = CallbackRecorder()
-    with untraced():
-        RunnableLambda(raw_step).invoke(probe.canary, {"callbacks": [handler]})
-    assert probe.canary in handler.text()
-
-
 def test_a_handler_in_every_call_is_refused(monkeypatch):
     variable = contextvars.ContextVar("variable", default=None)
     monkeypatch.setenv("RECORDED", "true")

@@ -4,8 +4,6 @@
 needs. LiteLLM cannot be installed with the versions of ``constraints.txt``.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -16,6 +14,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from support.cases import over
 from support.contract import OpenAIServer, ToolCall
 from support.gateway import KEYS, AllLogs, running
 from support.servers import free_port
@@ -285,8 +284,8 @@ def test_every_endpoint_sends_what_was_released(path, body, proxy):
 IMAGE = {"type": "image_url", "image_url": {"url": f"https://{CANARY}"}}
 
 
-@pytest.mark.parametrize(
-    ("path", "body"),
+@over(
+    "path, body",
     [
         ("/v1/chat/completions", {"messages": [user([IMAGE])]}),
         ("/v1/chat/completions", {"messages": [user([{"type": "text", "text": "w1x"}, IMAGE])]}),

@@ -61,31 +61,6 @@ def agent_of(desk, session=None, **options):
     return FunctionAgent(tools=tools_of(desk), llm=model, **options)
 
 
-@pytest.mark.slow
-@pytest.mark.asyncio
-@pytest.mark.parametrize("streaming", [True, False], ids=["streamed", "whole"])
-async def test_ten_turns_with_two_tools(streaming, desk, tmp_path):
-    scripted(desk)
-    agent = agent_of(desk, system_prompt="be brief", streaming=streaming)
-    async with memory_in(tmp_path) as memory:
-        answers = [
-            str(await agent.run(user_msg=f"{desk.private_text} {k}", memory=memory))
-            for k in range(TURNS)
-        ]
-    assert answers == [f"answer {k}" for k in range(TURNS)]
-    last = desk.remote.requests[-1]["messages"]
-    roles = [each["role"] for each in last]
-    results = roles.count("tool")
-    assert (roles.count("user"), results) == (TURNS, TURNS + 4)
-    assert len(desk.charges) == TURNS + results
-    assert len(desk.remote.bodies) == 2 * TURNS
-    assert grows(desk.remote)
-    assert not desk.remote.saw(desk.canary)
-    assert last[0]["content"] == "be brief"
-    answered = [each["tool_call_id"] for each in last if each["role"] == "tool"]
-    assert sorted(answered[:2]) == ["a0", "b0"]  # whichever tool is done first
-
-
 @pytest.mark.asyncio
 async def test_a_resumed_conversation_costs_nothing(desk, tmp_path):
     """Another process would do the same: memory and memo are read from disk."""

@@ -7,15 +7,15 @@ import math
 from uuid import uuid4
 
 import pytest
+from support.cases import over
 
 pytest.importorskip("llama_index.core")
 pytest.importorskip("llama_index.llms.openai")
 
 from llama_index.core.prompts import PromptTemplate
-from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
+from llama_index.core.schema import NodeWithScore, TextNode
 from llama_index_dp_middleware import (
     DPLLM,
-    DPChatEngine,
     DPNodePostprocessor,
     DPQueryEngine,
     DPQueryTransform,
@@ -25,15 +25,12 @@ from llama_index_dp_middleware import (
 )
 from pydantic import BaseModel
 from support.contract import ToolCall
-from support.llama_index import MODEL, index_of, said, simple_chat, told, user
+from support.llama_index import MODEL, index_of
 
 import dp_middleware as dp
-from dp_middleware.certification import storage
-from dp_middleware.errors import NotPrepared
 
 PROMPT = PromptTemplate("w1x {topic}")
 TEXT = "w1x w2x"
-SORRY = "the budget is spent"
 
 
 class Found(BaseModel):
@@ -89,19 +86,6 @@ def test_a_block_lowers_and_never_raises_and_its_subject_pays(call, desk):
     assert (spent(desk, "ann"), spent(desk, "bob")) == ([], pytest.approx([lower]))
 
 
-def test_an_epsilon_that_is_not_prepared_is_refused(desk, tmp_path, monkeypatch):
-    monkeypatch.setenv("DP_MIDDLEWARE_CACHE", str(tmp_path))
-    monkeypatch.setattr(storage, "_WORTH_STORING", 1)
-    session = desk.session()
-    with epsilon(0.5):
-        with pytest.raises(NotPrepared, match=r"session\.at\(0\.5\)"):
-            DPQueryTransform(session).run("w1x")
-        assert spent(desk) == []
-        session.at(0.5)
-        DPQueryTransform(session).run("w1x")
-    assert spent(desk) == pytest.approx([0.5], rel=0.01)
-
-
 def test_of_nested_blocks_the_smallest_epsilon_holds(desk):
     transform = DPQueryTransform(desk.session())
     with epsilon(0.5):
@@ -111,19 +95,6 @@ def test_of_nested_blocks_the_smallest_epsilon_holds(desk):
     with epsilon(2.0), epsilon(0.5):
         transform.run("w1x")
     assert spent(desk) == pytest.approx([0.5] * 3, rel=0.01)
-
-
-def test_an_event_is_another_one_at_another_epsilon(desk):
-    """Answers of the remote model are known at all of them."""
-    model, history = DPLLM(desk.session(), desk.llama_openai()), [user(TEXT)]
-    history += [model.chat(history).message, user("w3x")]
-    bundle, transform = QueryBundle("w4x"), DPQueryTransform(desk.session())
-    for _ in range(2):
-        with epsilon(0.5):
-            model.chat(history)
-            transform.run(bundle)
-    assert desk.charges == [2, 2, 1, 1]
-    assert spent(desk)[1:] == pytest.approx([0.5] * 3, rel=0.01)
 
 
 @pytest.mark.asyncio
@@ -138,7 +109,7 @@ async def test_a_stream_that_is_read_later_was_asked_for_in_the_block(desk):
     assert spent(desk) == pytest.approx([0.5] * 2, rel=0.01)
 
 
-@pytest.mark.parametrize("wrong", [0, -1.0, math.inf, math.nan, True, "2", None])
+@over("wrong", [0, -1.0, math.inf, math.nan, True, "2", None])
 def test_what_is_no_epsilon_is_refused(wrong):
     with pytest.raises(dp.ParameterError, match="epsilon > 0"), epsilon(wrong):
         pass
@@ -148,71 +119,3 @@ def test_what_is_no_epsilon_is_refused(wrong):
 def test_a_subject_has_a_name(wrong):
     with pytest.raises(dp.ParameterError, match="subject"), subject(wrong):
         pass
-
-
-def test_conversations_of_subjects_share_nothing(probe):
-    model = DPLLM(probe.session(), probe.llama_openai())
-    history = [user(probe.private_text)]
-    with subject("ann"):
-        history += [model.chat(history).message, user("w2x")]
-        model.chat(history)
-    with subject("bob"), pytest.raises(dp.DPMiddlewareError):
-        model.chat(history)
-    with subject("bob"):
-        model.chat(history[:1])
-    first, _, other = (request["messages"][0]["content"] for request in probe.remote.requests)
-    assert first != other
-    assert not probe.leaks()
-
-
-def test_a_chat_engine_keeps_the_histories_apart(probe):
-    inner = simple_chat(probe.llama_openai())
-    engine = DPChatEngine(probe.session(), inner, extractor=probe.extractor)
-    with subject("ann"):
-        engine.chat(probe.new_text())
-    with subject("bob"):
-        assert engine.chat_history == []
-        pieces = engine.stream_chat("w1x").response_gen
-    assert probe.canary not in "".join(pieces)
-    with subject("bob"):
-        assert [message.content for message in engine.chat_history][:1] == ["w1x"]
-    with subject("ann"):
-        assert probe.canary in str(engine.chat_history[0].content)
-    assert engine.chat_history == []
-    assert not probe.leaks()
-
-
-# a public text in place of the error ---------------------------------------------------------
-
-
-@pytest.fixture
-def poor(probe, tmp_path):
-    """A session of which every subject has nine nats: a text costs four a token."""
-    ledger = dp.PrivacyLedger(f"sqlite:///{tmp_path / 'books.db'}", budget=9.0)
-    own = probe.sanitizer()
-    return dp.Session(dp.Sanitizer(own.mechanism, own.space, ledger=ledger, subject="all"))
-
-
-@pytest.mark.parametrize("path", MODEL)
-def test_a_fixed_reply_where_the_budget_is_exhausted(path, probe, poor):
-    model = DPLLM(poor, probe.llama_openai(), on_exhausted=SORRY)
-    answers = []
-    while SORRY not in answers:
-        answers.append(told(MODEL[path](model, probe.new_text())[-1]))
-        assert len(answers) < 10
-    assert len(probe.remote.requests) == len(answers) - 1 > 1
-    with subject("bob"):
-        assert told(MODEL[path](model, probe.new_text())[-1]) != SORRY
-    assert not probe.leaks()
-
-
-@pytest.mark.parametrize("conversation", [None, "thread-1"])
-def test_a_fixed_reply_may_stand_in_the_history(conversation, probe, poor):
-    """As a chat engine's memory keeps it; other words that the model did not say may not."""
-    model = DPLLM(poor, probe.llama_openai(), on_exhausted=SORRY, conversation=conversation)
-    engine = simple_chat(model)
-    answers = [str(engine.chat(probe.new_text())) for _ in range(6)]
-    assert answers[-3:] == [SORRY] * 3
-    with pytest.raises(dp.EventRefused):
-        model.chat([user("w1x"), said(SORRY), user("w2x"), said(probe.private_text)])
-    assert not probe.remote.saw(probe.canary)

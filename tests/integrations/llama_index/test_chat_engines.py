@@ -3,8 +3,6 @@
 They record what they retrieve and ask themselves, so they run in ``with unrecorded()``.
 """
 
-from __future__ import annotations
-
 import pytest
 
 pytest.importorskip("llama_index.core")

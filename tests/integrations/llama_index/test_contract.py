@@ -1,8 +1,6 @@
 """The trace-safe contract for the adapters of nodes and queries, on every way of calling them."""
 # ruff: noqa: RUF012 - the tables of a contract are class attributes
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

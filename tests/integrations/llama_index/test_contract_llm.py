@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import logging
-
 import pytest
 
 pytest.importorskip("llama_index.core")
@@ -21,7 +19,7 @@ from llama_index.core.prompts import PromptTemplate
 from llama_index.core.tools import FunctionTool
 from llama_index_dp_middleware import DPLLM
 from pydantic import BaseModel
-from support.contract import ToolCall, TraceSafeContract, memory_calls
+from support.contract import ToolCall, TraceSafeContract
 
 LLAMA = frozenset({"LlamaIndex spans", "LlamaIndex events", "LlamaIndex callbacks"})
 
@@ -179,26 +177,3 @@ class TestBuiltOnDPLLM(Contract):
 
     def adapter(self, probe):
         return DPLLM(probe.session(), probe.llama_openai())
-
-
-@pytest.mark.slow
-class TestSystemMessages(Contract):
-    """Where memories and chat engines put what they were told."""
-
-    @pytest.fixture(autouse=True)
-    def silent_store(self, monkeypatch):
-        """aiosqlite logs, at DEBUG, in a thread of its own: no context reaches it."""
-        monkeypatch.setattr(logging.getLogger("aiosqlite"), "disabled", True)
-
-    calls = {
-        "chat": lambda model, probe: model.chat(
-            [ChatMessage(probe.new_text(), role="system"), *messages(probe)]
-        ),
-        "developer": lambda model, probe: model.chat(
-            [ChatMessage(probe.new_text(), role="developer")]
-        ),
-        **memory_calls(),
-    }
-
-    def adapter(self, probe):
-        return DPLLM(probe.session(), probe.llama_openai(), public_system=["be brief"])

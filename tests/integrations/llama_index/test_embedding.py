@@ -1,7 +1,5 @@
 """DPEmbedding: released vectors, one charge per text, nothing recorded."""
 
-from __future__ import annotations
-
 import asyncio
 
 import numpy as np

@@ -1,12 +1,9 @@
 """DPTransform in real pipelines: several processes, the cache, a vector store that answers."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import pickle
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -175,14 +172,3 @@ def test_another_process_gets_the_scope_and_no_key(scope, desk):
 def test_a_scope_that_cannot_go_to_another_process_is_refused(desk):
     with pytest.raises(dp.ParameterError, match="function of a module"):
         pickle.dumps(DPTransform(desk.session(scope=lambda text: [(0, 1)])))
-
-
-def test_a_component_says_what_it_is(desk):
-    step = DPTransform(desk.session(), metadata=["page"])
-    assert step.class_name() == json.loads(step.to_json())["class_name"] == "DPTransform"
-    assert set(step.to_dict()) == {"class_name", "metadata", "salt"}
-    for wrong in ("page", [1]):
-        with pytest.raises(dp.ParameterError, match="metadata="):
-            DPTransform(desk.session(), metadata=wrong)
-    with pytest.raises(dp.ParameterError, match="SimpleNamespace"):
-        DPTransform(SimpleNamespace())

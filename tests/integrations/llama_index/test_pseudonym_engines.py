@@ -15,10 +15,8 @@ from llama_index.core.memory import ChatMemoryBuffer
 from llama_index.core.schema import TextNode
 from llama_index_dp_middleware import (
     DPLLM,
-    DPChatEngine,
     DPQueryEngine,
     DPTransform,
-    subject,
 )
 from pydantic import BaseModel
 from support.contract._llama_index import LlamaIndexRecorder
@@ -40,13 +38,8 @@ def remote(desk):
 
 
 @pytest.mark.parametrize("path", CHAT)
-@pytest.mark.parametrize("around", ["model", "engine"])
-def test_a_chat_over_turns(around, path, desk, remote):
-    session, llm = pseudonyms(), desk.llama_openai()
-    model = DPLLM(session, llm) if around == "model" else llm
-    engine = simple_chat(model)
-    if around == "engine":
-        engine = DPChatEngine(session, engine)
+def test_a_chat_over_turns(path, desk, remote):
+    engine = simple_chat(DPLLM(pseudonyms(), desk.llama_openai()))
     assert [CHAT[path](engine, text) for text in QUESTIONS] == QUESTIONS
     assert grows(remote)
     assert [m.content for m in engine.chat_history[::2]] == QUESTIONS
@@ -64,21 +57,6 @@ def test_an_index_behind_a_chat_engine_may_find_other_nodes(desk, remote):
         index.insert_nodes([TextNode(id_=f"m{number}", text=f"AB-12345 {number}")])
 
 
-def test_a_chat_engine_finds_nodes_under_the_names_of_its_chat(desk, remote):
-    inner = simple_chat(desk.llama_openai())
-    finder = index_of("Mirela Tamburi lives in Berlin.").as_retriever()
-    engine = DPChatEngine(pseudonyms(), inner, retriever=finder)
-    response = engine.chat("Where does Mirela Tamburi live?")
-    assert str(response) == "Mirela Tamburi lives in Berlin.\n\nWhere does Mirela Tamburi live?"
-    found, question = response.metadata["remote_text"].split("\n\n")
-    assert found.split(" lives")[0] == question.removeprefix("Where does ").removesuffix(" live?")
-
-
-def test_a_chat_engine_without_an_extractor_needs_pseudonyms(desk):
-    with pytest.raises(ParameterError, match="extractor="):
-        DPChatEngine(desk.session(), simple_chat(desk.llama_openai()))
-
-
 def test_an_extractor_reads_the_restored_answer(desk, remote):
     read = []
 
@@ -89,10 +67,8 @@ def test_an_extractor_reads_the_restored_answer(desk, remote):
     local = dp.chat_model(local, local=True)
     inner = index_of("public").as_query_engine(llm=desk.llama_openai())
     response = DPQueryEngine(pseudonyms(), inner, extractor=local).query("Mirela Tamburi?")
-    chat = simple_chat(desk.llama_openai())
-    DPChatEngine(pseudonyms(), chat, extractor=local).chat("Mirela Tamburi?")
     assert str(response) == "extracted"
-    assert [text.count("Mirela Tamburi") for text in read] == [2, 2]
+    assert [text.count("Mirela Tamburi") for text in read] == [2]
     assert "Mirela Tamburi" not in response.metadata["remote_text"]
 
 
@@ -167,44 +143,6 @@ def test_no_span_event_or_callback_holds_an_original(desk, remote):
         assert model.chat([user(ASKED)]).message.content == ASKED
         inner = index_of("public").as_query_engine(llm=desk.llama_openai(), streaming=True)
         assert ASKED in str(DPQueryEngine(session, inner).query(ASKED))
-        inner = simple_chat(desk.llama_openai())
-        assert str(DPChatEngine(session, inner).chat(ASKED)) == ASKED
         held = "".join(recorder.read().values())
     assert "live?" in held
     assert "Mirela Tamburi" not in held
-
-
-# subjects and receipts -----------------------------------------------------------------------
-
-
-@pytest.mark.asyncio
-@pytest.mark.parametrize("extracts", [False, True])
-async def test_subjects_of_one_query_engine_have_names_of_their_own(extracts, desk, remote):
-    read = []
-
-    def local(messages):
-        read.append(str(messages))
-        return "extracted"
-
-    inner = index_of("public").as_query_engine(llm=desk.llama_openai(), streaming=True)
-    options = {"extractor": dp.chat_model(local, local=True)} if extracts else {}
-    engine = DPQueryEngine(pseudonyms(), inner, **options)
-    sent = []
-    for name in ("ann", "bob"):
-        with subject(name):
-            whole, apart = engine.query(ASKED), await engine.aquery(ASKED)
-        if not extracts:
-            read += [str(whole), "".join([x async for x in apart.async_response_gen()])]
-        for response in (whole, apart):
-            [released] = response.metadata["dp"]["released"]
-            sent.append(released)
-    assert len(set(sent)) == 2
-    assert all("Mirela Tamburi" in text for text in read)
-    assert len(read) == 4
-    assert not any(text in shown for text in sent for shown in read)
-
-
-def test_answers_of_a_chat_engine_have_the_receipt(desk, remote):
-    engine = DPChatEngine(pseudonyms(), simple_chat(desk.llama_openai()))
-    metadata = engine.chat(ASKED).metadata
-    assert metadata["dp"]["released"] == [metadata["remote_text"]]

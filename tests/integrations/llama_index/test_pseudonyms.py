@@ -23,10 +23,10 @@ from llama_index.core.llms import MockLLM
 from llama_index.core.memory import Memory
 from llama_index.core.prompts import PromptTemplate
 from llama_index.core.tools import FunctionTool
-from llama_index_dp_middleware import DPLLM, subject, unrecorded
+from llama_index_dp_middleware import DPLLM, unrecorded
 from pydantic import BaseModel
 from support.contract import ToolCall
-from support.entities import CONTRACT, detector, private
+from support.entities import CONTRACT, private
 from support.llama_index import MODEL, grows, said, sent_by, told, user
 from support.pseudonymous import (
     ANSWERS,
@@ -38,7 +38,6 @@ from support.pseudonymous import (
     pseudonyms,
 )
 
-import dp_middleware as dp
 from dp_middleware.conversation.messages import Message
 
 
@@ -104,13 +103,6 @@ def test_a_shown_answer_is_sent_again_as_the_remote_model_wrote_it(left, model, 
             assert again in sent["content"]
             way_back = session.exchange([Message(role="user", texts=(question.content,))])
             assert way_back.restore(again) == message.content
-
-
-def test_an_answer_that_was_never_shown_is_refused(model, remote):
-    model.chat([user(CONTRACT)])
-    with pytest.raises(dp.errors.EventRefused):
-        model.chat([user(CONTRACT), said("Mirela said no")])
-    assert len(remote.requests) == 1
 
 
 def test_a_shown_answer_is_known_after_a_restart(desk, remote, tmp_path):
@@ -206,36 +198,3 @@ async def test_an_agent_finds_its_customer_over_three_turns(streaming, model, re
 
 
 # subjects, receipts, fixed replies -----------------------------------------------------------
-
-
-def test_subjects_have_names_of_their_own(model, remote):
-    """Also of a stream that is read behind its block, and of its answer in a later turn."""
-    history = [user("Mirela Tamburi")]
-    with subject("ann"):
-        pieces = model.stream_chat(history)
-    shown = list(pieces)[-1].message
-    [message] = remote.requests[0]["messages"]
-    name = message["content"]
-    assert shown.content == "Mirela Tamburi"
-    history += [shown, user("And Mirela?")]
-    with subject("ann"):
-        assert model.chat(history).message.content == "And Mirela?"
-    assert remote.requests[-1]["messages"][1]["content"] == name
-    with subject("bob"):
-        assert model.chat([user(name)]).message.content == name
-        with pytest.raises(dp.errors.EventRefused):
-            model.chat(history)
-    assert model.chat([user(name)]).message.content == name
-
-
-@pytest.mark.parametrize("path", MODEL)
-def test_a_fixed_reply_is_shown_as_it_is(path, desk, remote, tmp_path):
-    """Whatever stands in it: it is not the remote model's."""
-    ledger = dp.PrivacyLedger(f"sqlite:///{tmp_path / 'books.db'}", budget=0.5)
-    found = dp.Pseudonyms(detector(), on_empty="pass", ledger=ledger, subject="ann")
-    session = found.session()
-    name = session.release("m", "user", "Mirela Tamburi", conversation="c").text
-    model = DPLLM(session, desk.llama_openai(), conversation="c", on_exhausted=f"Ask {name}.")
-    assert told(MODEL[path](model, "Mirela Tamburi owes $12,500.00")[-1]) == f"Ask {name}."
-    assert not remote.requests
-    assert told(MODEL[path](model, "Mirela Tamburi")[-1]) == "Mirela Tamburi"

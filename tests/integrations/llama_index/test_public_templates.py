@@ -1,7 +1,5 @@
 """DPLLM under LlamaIndex's own prompts: declared public, their fixed parts are sent as they are."""
 
-from __future__ import annotations
-
 import pytest
 
 pytest.importorskip("llama_index.core")
@@ -11,7 +9,7 @@ from llama_index.core.prompts import PromptTemplate, RichPromptTemplate
 from llama_index.core.prompts.default_prompt_selectors import DEFAULT_TEXT_QA_PROMPT_SEL
 from llama_index_dp_middleware import DPLLM, unrecorded
 from support.contract import TraceSafeContract
-from support.llama_index import MODEL, index_of, sent_by, user
+from support.llama_index import MODEL, index_of, sent_by
 
 import dp_middleware as dp
 
@@ -50,11 +48,6 @@ def test_only_the_values_are_released(probe):
     assert not probe.leaks()
 
 
-def test_without_the_option_everything_is_released(probe):
-    ask(DPLLM(probe.session(), probe.llama_openai()), probe)
-    assert all(probe.released(text) for text in sent_by(probe.remote))
-
-
 @pytest.mark.parametrize("path", ["complete", "chat"])
 def test_a_prompt_that_is_not_to_the_letter_is_private(path, probe):
     model = DPLLM(probe.session(), probe.llama_openai(), public_templates=["Sum up: {text}\nSay: "])
@@ -70,17 +63,6 @@ def test_a_prompt_that_is_not_to_the_letter_is_private(path, probe):
     assert probe.released(sent_for(f"Sum up: {probe.private_text}\nSay:"))
     assert probe.released(sent_for(f"sum up: {probe.private_text}\nSay: "))
     assert not probe.leaks()
-
-
-def test_a_conversation_in_templates_is_released_once(probe):
-    model = DPLLM(probe.session(), probe.llama_openai(), public_templates=["Q: {q}\nA: {a}."])
-    messages = [user(f"Q: {probe.private_text}\nA: {probe.private_text}.")]
-    messages.append(model.chat(messages).message)
-    messages.append(user(probe.new_text()))
-    model.chat(messages)
-    assert len(probe.charges) == 2
-    first, second = (r["messages"][0]["content"] for r in probe.remote.requests)
-    assert first == second
 
 
 @pytest.mark.parametrize("wrong", ["one", [3], ["no values"], ["{a}{b}"], ["{a}"]])

@@ -1,7 +1,5 @@
 """Queries through real indexes and engines: one release per query, what stays local stays local."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 from types import SimpleNamespace
@@ -75,14 +73,6 @@ def test_equal_queries_are_released_apart(desk):
     assert len(desk.charges) == 5  # an edited one is a new release
 
 
-def test_a_bundle_that_is_gone_lends_its_event_to_no_other(desk):
-    transform = DPQueryTransform(desk.session())
-    for _ in range(20):
-        transform.run(QueryBundle(desk.private_text))
-    assert desk.charges == [5] * 20
-    assert not transform._events
-
-
 # DPNodePostprocessor -----------------------------------------------------------------------------
 
 
@@ -141,18 +131,6 @@ async def test_errors_of_the_retriever_hold_no_text(desk):
         assert (error.__cause__, error.__context__) == (None, None)
         assert desk.canary not in str(error)
     assert (desk.charges, desk.remote.requests) == ([], [])
-
-
-@pytest.mark.asyncio
-async def test_an_image_is_refused_before_the_retriever_sees_the_query(desk):
-    retriever = Remembering(node(desk))
-    engine = DPQueryEngine(desk.session(), engine_of(desk), retriever=retriever)
-    asked = QueryBundle(desk.private_text, image_path="private.png")
-    with pytest.raises(dp.ParameterError, match="text only"):
-        engine.query(asked)
-    with pytest.raises(dp.ParameterError, match="text only"):
-        await engine.aquery(asked)
-    assert (retriever.seen, desk.charges, desk.remote.requests) == ([], [], [])
 
 
 @pytest.mark.asyncio

@@ -6,6 +6,7 @@ import asyncio
 import json
 
 import pytest
+from support.cases import over
 
 pytest.importorskip("llama_index.core")
 pytest.importorskip("llama_index.llms.openai")
@@ -35,8 +36,8 @@ def closing(request):
 
 
 @pytest.mark.filterwarnings("ignore::pydantic.warnings.PydanticDeprecationWarning")
-def test_agents_act_on_the_right_record_100_times_of_100(desk):
-    numbers = [10_007 + 883 * k for k in range(100)]
+def test_agents_act_on_the_right_record_every_time(desk):
+    numbers = [10_007 + 883 * k for k in range(30)]
     desk.remote.mode, desk.remote.reply = "ok", closing
     closed = []
 
@@ -93,7 +94,7 @@ OTHERS = [
 ]
 
 
-@pytest.mark.parametrize("text", OTHERS, ids=range(len(OTHERS)))
+@over("text", OTHERS)
 def test_any_other_text_stays_as_it_is(text):
     assert as_json(text) == text
 

@@ -1,7 +1,5 @@
 """Answers of the remote model: sent again as text whatever they say, stripped or left half-way."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from sqlalchemy import create_engine
+from support.cases import over
 
 pytest.importorskip("llama_index.core")
 pytest.importorskip("llama_index.llms.openai")
@@ -162,7 +163,7 @@ def asking_node(model):
     return IndexNode(text="w3x", index_id="b", obj=multi_step(model))
 
 
-@pytest.mark.parametrize("build", SHAPES.values(), ids=SHAPES)
+@over("build", SHAPES.values())
 def test_a_remote_model_is_refused_and_one_on_loopback_is_not(build, desk):
     inner = RetrieverQueryEngine.from_args(retriever(), llm=desk.llama_openai())
     remote = build(model_at(ELSEWHERE))
@@ -248,7 +249,7 @@ UNKNOWN = {
 }
 
 
-@pytest.mark.parametrize("build", UNKNOWN.values(), ids=UNKNOWN)
+@over("build", UNKNOWN.values())
 def test_what_is_not_known_is_refused_even_if_its_host_is_trusted(build, desk):
     with pytest.raises(dp.UntrustedHost):
         DPQueryEngine(desk.session(), engine(), retriever=build(model_at(ELSEWHERE)))

@@ -31,7 +31,7 @@ from llama_index_dp_middleware import (
     quiet_recorders,
     unrecorded,
 )
-from support.contract import Probe, ToolCall, TraceSafeContract
+from support.contract import ToolCall, TraceSafeContract
 from support.llama_index import index_of, simple_chat, user
 
 import dp_middleware as dp
@@ -246,11 +246,3 @@ def test_a_local_model_is_refused_where_recorders_would_be_told(monkeypatch):
     events(monkeypatch)
     with pytest.raises(dp.ParameterError, match=r"Events.*quiet_recorders"):
         local_model(MockLLM())
-
-
-def test_without_it_they_are_recorded(tmp_path):
-    """Or else the tests above would show nothing."""
-    with Probe(tmp_path) as probe:
-        pipeline = TestPipeline().adapter(probe)
-        pipeline.run(documents=[Document(text=probe.new_text())])
-        assert [each.split(":")[0] for each in probe.leaks()] == ["LlamaIndex spans"]

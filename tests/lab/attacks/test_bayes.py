@@ -1,13 +1,12 @@
 """The Bayes attack: exact, beaten by nobody, and under the bound of the certificate."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
+from support.cases import over
 from support.spaces import CASES, drawn_law, random_space, spaces
 
 import dp_middleware as dp
@@ -168,20 +167,6 @@ def test_run_on_draws_it_finds_its_own_rate():
     assert ignorant.rate < found.low  # the prior is of use
 
 
-def test_each_release_is_decided_as_by_hand():
-    space = random_space(tokens=9, seed=5)
-    mechanism, prior = dp.TokenExponential(epsilon=3.0), np.arange(9) / 36
-    joint = prior[:, None] * law(mechanism, space)
-    for output in range(9):
-        order = np.argsort(-joint[:, output], kind="stable")
-        for rank, token in enumerate(order[:8]):  # the last has prior zero
-            for top in (1, 3, 8):
-                found = attacks.bayes_on(
-                    [[token]], [[output]], mechanism, space, prior=prior, top=top
-                )
-                assert found.rate == float(rank < top)
-
-
 def test_unknown_tokens_are_left_out():
     space = random_space()
     mechanism = dp.NearestResponse(epsilon=20.0, candidates=1)
@@ -216,7 +201,7 @@ def test_a_prior_that_is_no_law_is_refused(prior):
         attacks.bayes(dp.SanText(epsilon=1.0), random_space(), prior=prior)
 
 
-@pytest.mark.parametrize("top", [0, -1, (), (1, 0), 1.5, True])
+@over("top", [0, -1, (), (1, 0), 1.5, True])
 def test_numbers_of_guesses_that_are_none_are_refused(top):
     with pytest.raises(dp.ParameterError, match="top"):
         attacks.bayes(dp.SanText(epsilon=1.0), random_space(), top=top)
@@ -255,20 +240,3 @@ def test_a_certificate_for_another_space_or_with_a_delta_bounds_nothing_here():
     allowed = dataclasses.replace(certificate, guarantee=dp.ApproxDP(epsilon=1.0, delta=0.1))
     with pytest.raises(dp.ParameterError, match="delta"):
         attacks.recovery_bound(allowed, random_space(seed=1))
-
-
-def test_memory_does_not_grow_with_the_square_of_the_vocabulary():
-    """What is kept is one line per guess beside a block of 64 rows."""
-    import tracemalloc
-
-    space = random_space(tokens=3000, seed=1)
-    mechanism = dp.TokenExponential(epsilon=5.0)
-    attacks.bayes(mechanism, random_space(tokens=100))  # imports
-    space.cosines([0])
-    tracemalloc.start()
-    try:
-        attacks.bayes(mechanism, space, top=3)
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert peak < 3000 * 3000 * 8 / 4

@@ -1,7 +1,5 @@
 """The inference attack by a chat model, through a real client and server on loopback."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -1,7 +1,5 @@
 """Embedding inversion: the nearest tokens, in the project's order of neighbours."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -47,15 +45,3 @@ def test_texts_are_the_trials_and_unknown_tokens_are_left_out():
     assert found.details["top 10"] == 1.0
     assert found.low == 0.0
     assert found.high == 1.0
-
-
-def test_many_pairs_are_taken_in_blocks():
-    generator = np.random.default_rng(0)
-    space = space_of(generator.normal(size=(90, 3)))
-    raw, released = generator.integers(0, 90, (2, 400))
-    whole = attacks.embedding_inversion([raw], [released], space, top=5).rate
-    one_by_one = [
-        attacks.embedding_inversion([[x]], [[y]], space, top=5).rate
-        for x, y in zip(raw, released, strict=True)
-    ]
-    assert whole == pytest.approx(np.mean(one_by_one))

@@ -1,7 +1,5 @@
 """The Bayes attack with a language model's prior, on texts that the model itself wrote."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from support.bert import bert
@@ -11,7 +9,6 @@ from transformers import PreTrainedTokenizerFast
 
 import dp_middleware as dp
 from dp_middleware.lab import attacks
-from dp_middleware.lab.attacks import _language_model
 from dp_middleware.mechanisms.drawing import drawer
 from dp_middleware.sampling import sampler
 
@@ -114,15 +111,6 @@ def test_with_guesses_nothing_raw_is_read(causal, space, written):
         for token in range(SIZE)
     ]
     assert sum(rates) == pytest.approx(1.0)  # each position is guessed as one token
-
-
-def test_groups_of_texts_change_nothing(causal, space, written, monkeypatch):
-    mechanism = dp.RanText(epsilon=1.0)
-    released = released_for(mechanism, space, written[:6])
-    arguments = (written[:6], released, mechanism, space, causal)
-    whole = attacks.bayes_with_language_model(*arguments)
-    monkeypatch.setattr(_language_model, "_MOST_BYTES", 8 * SIZE * 12)
-    assert attacks.bayes_with_language_model(*arguments) == whole
 
 
 def test_what_cannot_be_attacked_is_refused(causal, space):

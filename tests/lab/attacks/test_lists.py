@@ -1,9 +1,8 @@
 """Reading lists of candidates out of what chat models really answer."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, strategies as st
+from support.cases import over
 
 from dp_middleware.lab.attacks._chat import candidates
 
@@ -29,17 +28,25 @@ ANSWERS = {
 }
 
 
-@pytest.mark.parametrize("answer", ANSWERS.values(), ids=ANSWERS)
+@over("answer", ANSWERS.values())
 def test_answers_are_read(answer):
     assert candidates(answer, 2) == WANTED
 
 
-@pytest.mark.parametrize(
+@over(
     "answer",
-    ["", "I cannot help with that.", "{}", "[]", "[[[", "{" * 100_000, '{"1": {"a": 1}}',
-     "9" * 9999 + ". cat", '{"' + "9" * 9999 + '": ["cat"]}'],
-    ids=range(9),
-)  # fmt: skip
+    [
+        "",
+        "I cannot help with that.",
+        "{}",
+        "[]",
+        "[[[",
+        "{" * 100_000,
+        '{"1": {"a": 1}}',
+        "9" * 9999 + ". cat",
+        '{"' + "9" * 9999 + '": ["cat"]}',
+    ],
+)
 def test_what_is_no_list_is_nothing(answer):
     assert candidates(answer, 2) == [[], []]
 

@@ -1,7 +1,5 @@
 """The masked-token attack with a small BERT built for the purpose."""
 
-from __future__ import annotations
-
 import copy
 
 import numpy as np
@@ -71,15 +69,6 @@ def test_the_released_token_itself_is_not_looked_at(folder, space):
     }
     assert rates[0] == rates[1] == rates[11]
     assert sum(rates[0]) == 1.0
-
-
-def test_unknown_tokens_are_context_but_no_trial(folder, space):
-    released = np.array([0, 1, 2, 3])
-    guesses = filled_in(folder, space, released)
-    raw = np.array([guesses[0], -1, guesses[2], -1])
-    found = attacks.masked_token([raw, [-1]], [released, [5]], space, model=folder)
-    assert (found.rate, found.trials, found.details["tokens"]) == (1.0, 1, 2.0)
-    assert found.details["rouge_l"] == 1.0
 
 
 def test_a_loaded_pair_serves_and_a_missing_model_is_refused(folder, space):

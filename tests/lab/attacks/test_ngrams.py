@@ -1,7 +1,5 @@
 """n-gram leakage: what of the raw document stands in the answer."""
 
-from __future__ import annotations
-
 import pytest
 from support.texts import CANARY
 
@@ -30,14 +28,6 @@ def test_no_leak_is_a_rate_of_zero_with_an_upper_end():
     found = attacks.ngram_leakage(["a b c"] * 30, ["x y z"] * 30)
     assert (found.rate, found.low, found.trials) == (0.0, 0.0, 30)
     assert 0.05 < found.high < 0.15
-
-
-def test_texts_too_short_for_an_n_gram_are_left_out():
-    found = attacks.ngram_leakage(["one", "one two", ""], ["one", "one two", "x"], n=(2, 3))
-    assert (found.rate, found.trials) == (1.0, 1)
-    assert found.details["3-gram"] == 0.0
-    with pytest.raises(dp.ParameterError, match="2 words or more"):
-        attacks.ngram_leakage(["one"], ["one"], n=2)
 
 
 def test_no_text_is_in_results_or_errors():

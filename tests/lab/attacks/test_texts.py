@@ -1,10 +1,9 @@
 """The attacker among known texts: exact, and never above what epsilon allows."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest
+from support.cases import over
 from support.letters import Letters
 
 import dp_middleware as dp
@@ -26,8 +25,8 @@ def brute_force(texts, mechanism):
     ) / len(texts)
 
 
-@pytest.mark.parametrize(("epsilon", "rounds"), [*itertools.product((0.5, 3.0, 9.0), (1, 2))])
-@pytest.mark.parametrize("count", [2, 5, 8])
+@over("epsilon, rounds", [*itertools.product((0.5, 3.0, 9.0), (1, 2))])
+@over("count", [2, 5, 8])
 def test_the_rate_is_that_of_all_sequences_and_below_the_bound(epsilon, rounds, count):
     mechanism = dp.DocumentResponse(epsilon=epsilon, rounds=rounds, codebook=UNITS)
     found = attacks.bayes_among(TEXTS[:count], mechanism, Letters())

@@ -1,7 +1,5 @@
 """Attacks and metrics count words: another spelling of the same word is no miss."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -12,10 +10,8 @@ from support.spaces import drawn_law
 import dp_middleware as dp
 from dp_middleware.lab import attacks, metrics
 from dp_middleware.lab.attacks._pairs import word_ranks
-from dp_middleware.lab.attacks.rows import blocks
 from dp_middleware.mechanisms.drawing import drawer
 from dp_middleware.sampling import sampler
-from dp_middleware.vocabulary.words import word_numbers
 
 TOKENS = (" the", "The", "cat", "CAT", "mat")
 WORDS = [0, 0, 1, 1, 2]
@@ -78,16 +74,6 @@ def test_the_rate_is_the_sum_of_the_largest_joint_masses_of_words(weights, epsil
     assert found.by_id <= bounds["id"] + 1e-12 <= bounds["word"] + 2e-12
 
 
-def test_the_bound_of_words_by_hand(space):
-    certificate = dp.certify(dp.SanText(epsilon=0.1), space)
-    odds = math.exp(certificate.epsilon)
-    assert attacks.recovery_bound(certificate, space) == pytest.approx(2 * odds / (2 * odds + 3))
-    by_id = attacks.recovery_bound(certificate, space, by="id")
-    assert by_id == pytest.approx(odds / (odds + 4))
-    with pytest.raises(dp.ParameterError, match="by"):
-        attacks.recovery_bound(certificate, space, by="spelling")
-
-
 def test_another_spelling_is_a_hit_on_releases(space):
     raw, released = [[0, 1, 2, 4, -1]], [[1, 1, 0, 4, 4]]
     found = attacks.embedding_inversion(raw, released, space, top=(1, 2))
@@ -110,17 +96,3 @@ def test_ranks_of_words_by_hand():
     ids = np.arange(5)
     assert word_ranks(scores, ids, vocabulary, pooled="sum").tolist() == [2, 2, 1, 1, 3]
     assert word_ranks(scores, ids, vocabulary, pooled="best").tolist() == [1, 1, 2, 2, 3]
-
-
-def test_no_block_ends_inside_a_word():
-    tokens = [f"{blank}w{k % 90}{'x' * (k // 180)}" for k in range(400) for blank in ("", " ")]
-    tokens = list(dict.fromkeys(tokens))
-    vectors = np.random.default_rng(0).normal(size=(len(tokens), 3))
-    space = dp.EmbeddingSpace(dp.Vocabulary(tokens), vectors)
-    words = word_numbers(space.vocabulary)
-    inputs = np.random.default_rng(1).permutation(len(space))
-    parts = [ids for ids, _ in blocks(dp.SanText(epsilon=1.0), space, inputs, np.arange(5))]
-    assert len(parts) > 2
-    assert sorted(np.concatenate(parts).tolist()) == list(range(len(space)))
-    seen = [set(words[ids].tolist()) for ids in parts]
-    assert sum(map(len, seen)) == len(set().union(*seen))

@@ -1,20 +1,18 @@
 """The audit finds what is broken and leaves what is proved alone."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 
 import numpy as np
 import pytest
 from scipy import stats
+from support.cases import over
 from support.known_bad import FirstTokenContext
 from support.spaces import random_space, space_of
 
 import dp_middleware as dp
 from dp_middleware.lab.auditing import pairs
 from dp_middleware.mechanisms.cape import CapeStrict
-from dp_middleware.mechanisms.stencil import Stencil
 from dp_middleware.sampling import sampler as sampling
 
 
@@ -179,8 +177,8 @@ def test_the_witness_of_texts():
     assert bound.samples == 2 * 2000
 
 
-@pytest.mark.parametrize(
-    ("kind", "options", "message"),
+@over(
+    "kind, options, message",
     [
         ("channel", {"samples": 10}, "samples"),
         ("channel", {"failure_probability": 0}, "failure_probability"),
@@ -222,21 +220,3 @@ def test_bad_arguments_are_refused(kind, options, message):
 def test_what_is_no_mechanism_is_refused():
     with pytest.raises(dp.ParameterError, match="expected a mechanism, got str"):
         dp.audit("rantext", random_space())
-
-
-@pytest.mark.parametrize(
-    "mechanism", [dp.SanText(epsilon=9.0), dp.MetricNoise(eta=9.0), Stencil(window=3)]
-)
-def test_a_vocabulary_of_one_shows_nothing(mechanism):
-    bound = dp.audit(mechanism, random_space(tokens=1), samples=100)
-    assert bound == 0.0
-    assert bound.witness is None
-    assert math.isfinite(dp.audit(mechanism, random_space(tokens=2), samples=100))
-
-
-def test_equal_vectors_show_nothing():
-    space = space_of(np.zeros((5, 2)))
-    for mechanism in (dp.SanText(epsilon=9.0), dp.MetricNoise(eta=9.0)):
-        assert dp.audit(mechanism, space, samples=400) < 0.5
-    one = CapeStrict(epsilon=1.0, logit_bound=1.0)
-    assert dp.audit(one, random_space(tokens=1), logits=[[3.0], [0.0]], samples=100) == 0.0

@@ -1,11 +1,10 @@
 """What must be caught is caught, and what is proved passes: every kind of known mistake."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
 import pytest
+from support.cases import over
 from support.known_bad import (
     FirstTokenContext,
     ForkedWorkers,
@@ -49,7 +48,7 @@ GOOD = {
 }
 
 
-@pytest.mark.parametrize(("mechanism", "space"), BAD.values(), ids=BAD.keys())
+@over("mechanism, space", BAD.values())
 def test_channels_that_break_their_claim(mechanism, space):
     bound = dp.audit(mechanism, space, **SURE)
     assert bound > bound.claim == mechanism.claimed_epsilon
@@ -57,8 +56,8 @@ def test_channels_that_break_their_claim(mechanism, space):
     assert {bound.witness.token, bound.witness.other} <= set(space.vocabulary.tokens)
 
 
-@pytest.mark.parametrize("mechanism", GOOD.values(), ids=GOOD.keys())
-@pytest.mark.parametrize("space", [SPACE, two_groups()], ids=["random", "groups"])
+@over("mechanism", GOOD.values())
+@over("space", [SPACE, two_groups()])
 def test_channels_that_keep_it(mechanism, space):
     certificate = dp.certify(mechanism, space)
     two = len(space) - 1, 0

@@ -1,7 +1,5 @@
 """The audit of mechanisms of whole texts: what is proved passes, known mistakes are caught."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import pytest

@@ -1,7 +1,5 @@
 """Texts from files, folders and lists, and that errors quote none of them."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -115,11 +113,3 @@ def test_separators_of_unicode_stay_within_a_line(tmp_path):
     file = tmp_path / "a.jsonl"
     file.write_text('{"text": "one\u2028two"}\r\n{"text": "three"}\n', encoding="utf-8")
     assert load(file).texts == ("one\u2028two", "three")
-
-
-def test_labels_of_a_csv_are_numbers_and_questions_are_taken_along(tmp_path):
-    file = tmp_path / "a.csv"
-    file.write_text("question,sentence,label\nwho,she,0\nwhat,it,1\n")
-    found = load(file)
-    assert (found.labels, found.questions, found.texts) == ((0, 1), ("who", "what"), ("she", "it"))
-    assert found.head(1).questions == ("who",)

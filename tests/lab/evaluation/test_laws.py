@@ -1,7 +1,5 @@
 """Mechanisms as evaluations ask for them: CAPE's bound from public text, policies, refusals."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

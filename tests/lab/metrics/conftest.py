@@ -1,7 +1,5 @@
 """An encoder that needs no model."""
 
-from __future__ import annotations
-
 import pytest
 from support.letters import Letters
 

@@ -1,8 +1,7 @@
 """Accuracy: chat models over loopback, labels read from what models say, a trained probe."""
 
-from __future__ import annotations
-
 import pytest
+from support.cases import over
 from support.contract import OpenAIServer
 from support.texts import CANARY
 
@@ -79,8 +78,8 @@ def test_failures_are_no_accuracy_and_quote_nothing(served):
         metrics.classification_accuracy([CANARY], ["positive"], lambda messages: 3)
 
 
-@pytest.mark.parametrize(
-    ("answer", "label"),
+@over(
+    "answer, label",
     [
         ("positive", "positive"),
         (" **POSITIVE**.\n", "positive"),
@@ -101,8 +100,8 @@ def test_labels_of_sentiment(answer, label):
     assert parsed_label(answer, SST2.labels) == label
 
 
-@pytest.mark.parametrize(
-    ("answer", "label"),
+@over(
+    "answer, label",
     [
         ("entailment", "entailment"),
         ("not_entailment", "not_entailment"),

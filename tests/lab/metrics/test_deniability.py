@@ -1,12 +1,11 @@
 """N_x and S_x: exact against enumeration, against the sampler's own integers and against draws."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
+from support.cases import over
 from support.spaces import CASES, drawn_law, random_space, space_of, spaces
 
 import dp_middleware as dp
@@ -17,7 +16,7 @@ from dp_middleware.sampling import sampler as sampling
 NAMES = ["token-exponential", "custext", "santext-plus", "dyntext", "rantext", "nearest-response"]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@over("name", NAMES)
 @settings(max_examples=8)
 @given(space=spaces(), epsilon=st.sampled_from([0.5, 3.0, 80.0]))
 def test_retention_is_enumerated_and_the_certificates(name, space, epsilon):
@@ -45,17 +44,7 @@ def test_randomised_response_attains_the_bound():
         metrics.retention_bound(math.nan, 9)
 
 
-def test_tokens_count_as_often_as_they_are_listed():
-    space, mechanism = random_space(8), dp.SanText(epsilon=2.0)
-    kept = np.diag(drawn_law(mechanism, space))
-    found = metrics.retention(mechanism, space, ids=[5, 2, 5, 5])
-    assert found.value == pytest.approx((3 * kept[5] + kept[2]) / 4, abs=1e-12)
-    sizes = [metrics.mapping_set_size(mechanism, space, ids=[k]).value for k in (2, 5)]
-    found = metrics.mapping_set_size(mechanism, space, ids=[5, 2, 5, 5])
-    assert found.value == pytest.approx((3 * sizes[1] + sizes[0]) / 4)
-
-
-@pytest.mark.parametrize("name", NAMES)
+@over("name", NAMES)
 @settings(max_examples=8)
 @given(space=spaces(), draws=st.sampled_from([1, 2, 30]), epsilon=st.sampled_from([0.5, 80.0]))
 def test_mapping_set_sizes_are_enumerated(name, space, draws, epsilon):
@@ -79,19 +68,6 @@ def test_mapping_set_sizes_are_enumerated(name, space, draws, epsilon):
     assert found.details["support"] == pytest.approx(np.mean(support))
     if draws == 1:
         assert found.value == pytest.approx(1.0)
-
-
-def test_uniform_and_certain_rows_by_hand():
-    uniform = dp.TokenExponential(epsilon=1e-9)
-    found = metrics.mapping_set_size(uniform, random_space(10), draws=2, threshold=0.05, mass=0.5)
-    assert found.value == pytest.approx(10 * (1 - 0.9**2))  # 1.9
-    assert found.details["smallest set"] == 5
-    assert found.details["effective size"] == pytest.approx(10)
-    assert found.details["likely"] == 10
-    one = space_of([[1.0, 2.0]])
-    found = metrics.mapping_set_size(dp.SanText(epsilon=1.0), one)
-    assert (found.value, found.details["smallest set"]) == (1.0, 1.0)
-    assert metrics.retention(dp.SanText(epsilon=1.0), one).value == 1.0
 
 
 def test_retention_agrees_with_draws():

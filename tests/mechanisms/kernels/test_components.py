@@ -1,7 +1,5 @@
 """Components are those of the public vectors, and a damaged file is not read."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

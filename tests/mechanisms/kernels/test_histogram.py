@@ -1,7 +1,5 @@
 """Distances on a grid: what is added up is exact, in any order, and read back."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The codebooks that come with the package are those that a search would find."""
 
-from __future__ import annotations
-
 import hashlib
 
 import numpy as np

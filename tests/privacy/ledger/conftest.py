@@ -1,7 +1,5 @@
 """A place for a ledger in each kind of database."""
 
-from __future__ import annotations
-
 import pytest
 from support import postgres
 

@@ -94,13 +94,6 @@ def test_an_interrupted_leader_leaves_nobody_waiting(url, threads, monkeypatch):
     assert ledger.charge("anna", CERTIFICATE, 1).number == 1
 
 
-def test_a_look_waits_for_no_commit(url):
-    ledger = PrivacyLedger(url, budget=9)
-    ledger.charge("anna", CERTIFICATE, 1)
-    with ledger._database._locks["write"], ThreadPoolExecutor(1) as thread:
-        assert thread.submit(ledger.spent, "anna").result(10) == 1
-
-
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
 def test_a_fork_does_not_write_what_its_parents_threads_wait_for(url, threads):
     ledger = PrivacyLedger(url, budget=100)

@@ -1,7 +1,5 @@
 """Threads, processes and killed workers on one ledger: never overdrawn, nothing lost."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Detectors of other libraries in one line each, and several as one."""
 
-from __future__ import annotations
-
 import json
 from types import SimpleNamespace
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given, settings, strategies as st
+from support.cases import over
 from support.texts import CANARY
 
 from dp_middleware.errors import MissingExtra, ParameterError
@@ -79,8 +80,8 @@ def test_a_chat():
     }
 
 
-@pytest.mark.parametrize(
-    ("text", "private"),
+@over(
+    "text, private",
     [
         ("hey, can you help thandiwe write to olivia hill?", ["thandiwe", "olivia hill"]),
         ("Dear Ms Young, Will Baker of our team called.", ["Young", "Will Baker"]),
@@ -120,7 +121,7 @@ def test_what_leaves_is_not_readable(text, private):
         assert not left[place : place + len(value.removesuffix("'s"))].strip(" ,.'!-@"), left
 
 
-@pytest.mark.parametrize(
+@over(
     "text",
     [
         "May I also use a comprehension? Will it work? Mark this as solved.",
@@ -172,7 +173,7 @@ def test_no_entity_runs_over_the_end_of_a_sentence_or_takes_a_title(text, places
     assert [each for each in found if not each.isdecimal()] == places
 
 
-@pytest.mark.parametrize("language", words.LANGUAGES)
+@over("language", words.LANGUAGES)
 def test_the_language_of_a_text_is_told(language):
     texts = {
         "en": "We do not know what they have said to us.",
@@ -212,9 +213,7 @@ def test_any_text_is_read(text):
 
 
 @pytest.mark.timeout(60)
-@pytest.mark.parametrize(
-    "sign", ["1 ", "a@", "A. ", "x=", "1-", "Aa ", ",", '"', "1.", "Via ", "12 "]
-)
+@over("sign", ["1 ", "a@", "A. ", "x=", "1-", "Aa ", ",", '"', "1.", "Via ", "12 "])
 def test_no_pattern_takes_quadratic_time(sign):
     text = sign * (30_000 // len(sign))
     list(patterns.matches(text))
@@ -239,6 +238,7 @@ def test_the_model_reads_more_than_it_can_at_once():
 
 def test_nothing_leaves_and_nothing_is_kept(monkeypatch, caplog, capfd):
     detector = default_detector()
+    entities_of("Hello, Quorvix.", detector)  # loads its libraries, some of which derive from a socket
     private = f"{CHAT} {CANARY}@{CANARY}.co.uk, Dr {CANARY}"
     with caplog.at_level(logging.DEBUG), monkeypatch.context() as patch:
         patch.setattr(socket, "socket", pytest.fail)
@@ -266,8 +266,8 @@ def test_a_missing_runtime_is_named(monkeypatch):
         default_detector()
 
 
-@pytest.mark.parametrize(
-    ("text", "private"),
+@over(
+    "text, private",
     [
         ("The password for the portal is lavender.", "lavender"),
         ("Das Passwort lautet lavendel, bitte ändern.", "lavendel"),
@@ -312,8 +312,8 @@ def test_states_and_units_are_no_identifiers(text: str) -> None:
     assert not [e for e in default_detector()(text) if e.kind in ("secret", "id")]
 
 
-@pytest.mark.parametrize(
-    ("text", "private"),
+@over(
+    "text, private",
     [
         ("My order ORD/48213 never arrived.", "ORD/48213"),
         ("Invoice 2024-INV-0098 is overdue.", "2024-INV-0098"),
@@ -338,7 +338,7 @@ def test_ids_are_told_by_their_form(text: str, private: str) -> None:
     assert not left[start : start + len(private)].strip(" /-._#"), left
 
 
-@pytest.mark.parametrize(
+@over(
     "form",
     [
         *(

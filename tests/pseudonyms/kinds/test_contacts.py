@@ -1,12 +1,11 @@
 """E-mail, user names, URLs, phones and IP addresses."""
 
-from __future__ import annotations
-
 import ipaddress
 import re
 
 import phonenumbers
 import pytest
+from support.cases import over
 from support.session_draws import Names, SeededDraws, replaced
 
 from dp_middleware.pseudonyms.kinds import Email, Ip, Phone, Url, Username
@@ -49,7 +48,7 @@ def country(number):
     return phonenumbers.region_code_for_number(number)
 
 
-@pytest.mark.parametrize("mention", PHONES)
+@over("mention", PHONES)
 def test_phones_stay_valid_in_their_country_and_format(mention):
     kind = Phone(region="GB" if mention.startswith("00") else "US")
     was = phonenumbers.parse(mention, kind.region)

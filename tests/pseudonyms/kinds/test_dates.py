@@ -1,7 +1,5 @@
 """Dates: what survives a shift, exact laws, formats."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter
@@ -12,6 +10,7 @@ from zlib import crc32
 import pytest
 from hypothesis import given, strategies as st
 from scipy import stats
+from support.cases import over
 from support.session_draws import Names, SeededDraws, law_of, replaced
 
 from dp_middleware.errors import ParameterError
@@ -155,8 +154,8 @@ def test_a_secret_draw_for_all_of_a_session():
     assert len(texts) in (208, 209)
 
 
-@pytest.mark.parametrize(
-    ("mention", "pattern"),
+@over(
+    "mention, pattern",
     [
         ("2024-03-01", r"\d{4}-\d\d-\d\d"),
         ("2024-03-01T10:20:30Z", r"\d{4}-\d\d-\d\dT\d\d?:\d\d:\d\dZ"),
@@ -183,7 +182,7 @@ def test_a_secret_draw_for_all_of_a_session():
         ("February 30, 2024", r"DATE_\d\d"),
     ],
 )
-@pytest.mark.parametrize("law", ["shift", "near", "uniform"])
+@over("law", ["shift", "near", "uniform"])
 def test_formats_stay(mention, pattern, law):
     for seed in range(10):
         assert re.fullmatch(pattern, replaced(Date(law=law), mention, seed))
@@ -235,7 +234,7 @@ def test_months_and_weekdays_alone_are_uniform_without_replacement():
     assert names("Monday").endswith("day")
 
 
-@pytest.mark.parametrize(
+@over(
     "mentions",
     [
         [(date(2023, 1, 1) + timedelta(days=5 * n)).isoformat() for n in range(146)],
@@ -244,7 +243,7 @@ def test_months_and_weekdays_alone_are_uniform_without_replacement():
         [write("%B %e", date(2000, 1, 1) + timedelta(days=n)) for n in range(366)],
     ],
 )
-@pytest.mark.parametrize("taken", [1, 5])
+@over("taken", [1, 5])
 def test_the_loss_of_near_dates_by_enumeration(mentions, taken):
     kind = Date(law="near", epsilon=1.5)
     shapes = {kind.parts(mention)[0].shape for mention in mentions}

@@ -7,18 +7,20 @@ from fractions import Fraction
 
 import pytest
 from hypothesis import given, strategies as st
+from support.cases import over
 from support.session_draws import SeededDraws, law_of
 
 from dp_middleware.errors import ParameterError
+from dp_middleware.pseudonyms.draws import draw_pattern, fill, label, pattern
 from dp_middleware.pseudonyms.kinds import Id
-from dp_middleware.pseudonyms.kinds.base import combined, draw_pattern, fill, label, pattern
 from dp_middleware.pseudonyms.kinds.staircase import STEEPEST, Staircase, pick
+from dp_middleware.pseudonyms.mapping import combined
 
 EPSILONS = [1e-9, 0.01, 0.5, 1.0, 2.0, 5.0, 12.0, 40.0, 800.0]
 
 
-@pytest.mark.parametrize("epsilon", EPSILONS)
-@pytest.mark.parametrize("points", [1, 2, 3, 10, 90, 300])
+@over("epsilon", EPSILONS)
+@over("points", [1, 2, 3, 10, 90, 300])
 def test_the_loss_of_a_staircase_by_enumeration(epsilon, points):
     staircase = Staircase(epsilon)
     rows = [staircase.row(below, points) for below in range(points + 1)]

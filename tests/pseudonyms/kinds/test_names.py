@@ -6,19 +6,26 @@ from collections import Counter
 
 import pytest
 from scipy import stats
+from support.cases import over
 from support.session_draws import Names, SeededDraws, replaced
 
 from dp_middleware.pseudonyms.kinds import Address, Organisation, Person, Place
-from dp_middleware.pseudonyms.kinds.base import family_names, given_names, names
-from dp_middleware.pseudonyms.kinds.names import LOCALES, gendered_names, titled
+from dp_middleware.pseudonyms.kinds.names import (
+    LOCALES,
+    family_names,
+    gendered_names,
+    given_names,
+    names,
+    titled,
+)
 
 
 def shapes(kind, mention):
     return [(mention[a:b], shape) for a, b, shape in kind.parts(mention)]
 
 
-@pytest.mark.parametrize(
-    ("mention", "expected"),
+@over(
+    "mention, expected",
     [
         ("Maria", [("Maria", "given")]),
         ("Maria Lopez", [("Maria", "given"), ("Lopez", "family")]),
@@ -122,8 +129,8 @@ def test_more_names_than_are_listed(count):
     assert len(person.used) == count
 
 
-@pytest.mark.parametrize(
-    ("mention", "core"),
+@over(
+    "mention, core",
     [
         ("Acme Inc.", "Acme"),
         ("The Foo Bar Company, Ltd.", "Foo Bar"),

@@ -1,7 +1,5 @@
 """Amounts, ages and numbers: the law that is drawn from is enumerated."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter
@@ -10,6 +8,7 @@ from zlib import crc32
 
 import pytest
 from scipy import stats
+from support.cases import over
 from support.session_draws import Names, SeededDraws, replaced
 
 from dp_middleware.errors import ParameterError
@@ -41,8 +40,8 @@ SHAPES = {
 }
 
 
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0, 8.0])
-@pytest.mark.parametrize("shape", SHAPES)
+@over("epsilon", [0.1, 1.0, 3.0, 8.0])
+@over("shape", SHAPES)
 def test_the_loss_between_any_two_values_by_enumeration(shape, epsilon):
     kind = Amount(epsilon=epsilon)
     loss = worst(rows(kind, shape, SHAPES[shape]))
@@ -50,16 +49,16 @@ def test_the_loss_between_any_two_values_by_enumeration(shape, epsilon):
     assert kind.loss <= epsilon <= kind.loss + 1e-5
 
 
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
-@pytest.mark.parametrize("shape", ["9", "$99", "999"])
-@pytest.mark.parametrize("part", [2, 3])
+@over("epsilon", [0.1, 1.0, 3.0])
+@over("shape", ["9", "$99", "999"])
+@over("part", [2, 3])
 def test_the_loss_where_points_are_in_use(shape, epsilon, part):
     kind = Amount(epsilon=epsilon)
     loss = worst(rows(kind, shape, SHAPES[shape], lambda text: crc32(text.encode()) % part))
     assert loss <= kind.loss + 1e-12
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@over("shape", SHAPES)
 def test_values_have_their_shape_and_lie_on_its_grid(shape):
     kind = Amount()
     for value in SHAPES[shape]:
@@ -145,8 +144,8 @@ def test_the_value_is_near():
     assert error(0.01) > 2 * error(3.0) > 4 * error(8.0)
 
 
-@pytest.mark.parametrize(
-    ("mention", "pattern"),
+@over(
+    "mention, pattern",
     [
         ("$12,500.00", r"\$[1-9]\d,\d{3}\.\d\d"),
         ("12.500,00 EUR", r"[1-9]\d\.\d{3},\d\d EUR"),
@@ -161,7 +160,7 @@ def test_the_value_is_near():
         ("500 bottles of gin", r"AMOUNT_\d\d"),
     ],
 )
-@pytest.mark.parametrize("law", ["near", "uniform"])
+@over("law", ["near", "uniform"])
 def test_formats_stay(mention, pattern, law):
     for seed in range(20):
         assert re.fullmatch(pattern, replaced(Amount(law=law), mention, seed), re.ASCII)

@@ -1,9 +1,7 @@
 """What a pseudonym tells of its original: what its kind declares, and nothing else."""
 
-from __future__ import annotations
-
-import pytest
 from hypothesis import given, settings, strategies as st
+from support.cases import over
 from support.session_draws import SeededDraws
 
 from dp_middleware.pseudonyms.kinds import default_kinds
@@ -70,7 +68,7 @@ def filled(data, template):
     return text + "".join(data.draw(HIDDEN[each[0]]) + each[2:] for each in rest)
 
 
-@pytest.mark.parametrize(("name", "template"), PUBLIC)
+@over("name, template", PUBLIC)
 @given(data=st.data())
 @settings(max_examples=30)
 def test_values_that_agree_in_what_is_declared_have_one_law(name, template, data):
@@ -89,8 +87,8 @@ def test_values_that_agree_in_what_is_declared_have_one_law(name, template, data
     assert drawn[0] == drawn[1]
 
 
-@pytest.mark.parametrize(
-    ("name", "declared", "one", "other"),
+@over(
+    "name, declared, one, other",
     [
         ("person", "possessive", "Maria Lopez", "Maria Lopez's"),
         ("person", "prefixes", "al-Rashid", "el-Rashid"),

@@ -1,16 +1,8 @@
 """The trace-safe contract as a pytest suite, for adapters here and elsewhere."""
 
-from __future__ import annotations
-
 from support.contract._openai_wire import ToolCall
-from support.contract.calls import (
-    fallback_calls,
-    result_of,
-    runnable_calls,
-    typed_event_calls,
-)
+from support.contract.calls import fallback_calls, result_of, runnable_calls, typed_event_calls
 from support.contract.contract import TraceSafeContract
-from support.contract.memories import memory_calls
 from support.contract.openai_server import OpenAIServer
 from support.contract.probe import Probe
 
@@ -20,7 +12,6 @@ __all__ = [
     "ToolCall",
     "TraceSafeContract",
     "fallback_calls",
-    "memory_calls",
     "result_of",
     "runnable_calls",
     "typed_event_calls",

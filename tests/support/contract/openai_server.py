@@ -38,8 +38,6 @@ class OpenAIServer:
             ``"redirect"`` sends callers on to ``redirect_to`` with ``redirect_status``.
         reply: The answer: text, tool calls, or a function from the request to one of these.
         script: Answers that come before ``reply``, one per request.
-        choices: Answers to a request for several, cut to its ``n``; without any, ``n`` is ignored.
-        n_status: HTTP status of a request for several; as long as it is 200, it is answered.
         failures: How many of the next requests get an HTTP 500 that quotes them.
         requests: Bodies of all requests, parsed where they are JSON, else ``{"raw": bytes}``.
         bodies: The same, as they came.
@@ -52,8 +50,6 @@ class OpenAIServer:
         self.mode: Mode = mode
         self.reply = reply
         self.script: deque[Reply] = deque()
-        self.choices: list[str | None] = []
-        self.n_status = 200
         self.failures = 0
         self.redirect_to = ""
         self.redirect_status = 307
@@ -133,12 +129,6 @@ class OpenAIServer:
             reply = self.script.popleft() if self.script else self.reply
         return reply(request) if callable(reply) else reply
 
-    def _all_said(self, request: dict[str, Any]) -> list[Said]:
-        wanted = request.get("n", 1)
-        if wanted > 1 and self.choices:
-            return list(self.choices[:wanted])
-        return [self._said(request)]
-
 
 class _Server(ThreadingHTTPServer):
     request_queue_size = 128  # threads that connect at once
@@ -176,8 +166,6 @@ def _handler(server: OpenAIServer) -> type[BaseHTTPRequestHandler]:
                 self._send(server.redirect_status, b"", Location=server.redirect_to + path)
             elif fails:
                 self._send(500, json.dumps({"error": {"message": str(request)}}).encode())
-            elif request.get("n", 1) > 1 and server.n_status != 200:
-                self._send(server.n_status, json.dumps({"error": {"message": "no n"}}).encode())
             elif server.mode == "malformed":
                 self._send(200, b'{"choices": [{"message": ')
             elif request.get("stream"):
@@ -196,7 +184,7 @@ def _handler(server: OpenAIServer) -> type[BaseHTTPRequestHandler]:
                 return embeddings(request)
             if "prompt" in request:
                 return text_completion([str(server._said(request))])
-            return completion(server._all_said(request))
+            return completion([server._said(request)])
 
         def _events(self, request: dict[str, Any]) -> bytes:
             if self.path.endswith("/messages"):

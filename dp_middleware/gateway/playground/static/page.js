@@ -2,10 +2,10 @@
 
 const HEAT = [[0.9, 4, "over 90 %"], [0.5, 3, "over 50 %"], [0.1, 2, "over 10 %"], [0.001, 1, "over 0.1 %"]];
 const UNLIKELY = 0;
-const WAIT = "A setting or an epsilon that is new here can take some minutes.";
+const BUTTON = { preview: "Preview the cost", release: "Release" };
 const EXAMPLE = "Hello, I am Maria Lopez (maria.lopez@acme.test). On March 3, 2024 you charged me $1,249.00 for order ORD-77812.";
 const get = (id) => document.getElementById(id);
-const state = { choices: [], busy: false };
+const state = { choices: [], busy: false, shown: "" };
 
 // Texts are only ever set as text: no markup is made of them.
 function made(tag, { text = "", kind = "", title = "" } = {}, ...children) {
@@ -139,31 +139,70 @@ async function asked(path, body) {
   return said;
 }
 
-function busy(is, says = "") {
+function tell(text) {
+  if (get("status").textContent !== text) get("status").textContent = text;
+}
+
+// Nothing is released, and so nothing is charged, before the page has shown what it costs.
+function next(step, says = "", shown = "") {
+  state.shown = shown;
+  get("send").textContent = BUTTON[step];
+  tell(says);
+}
+
+function busy(is) {
   state.busy = is;
   get("form").setAttribute("aria-busy", String(is));
   get("send").setAttribute("aria-disabled", String(is));
-  get("status").textContent = says;
+  get("progress").hidden = !is;
+  get("seconds").textContent = "";
+}
+
+async function watched(work) {
+  const began = Date.now();
+  const look = async () => {
+    get("seconds").textContent = `${Math.round((Date.now() - began) / 1000)} s`;
+    const { doing } = await asked("/playground/progress");
+    if (state.busy && doing) tell(`${doing[0].toUpperCase()}${doing.slice(1)} ...`);
+  };
+  busy(true);
+  const timer = setInterval(() => look().catch(() => {}), 1500);
+  try {
+    return await work;
+  } finally {
+    clearInterval(timer);
+    busy(false);
+  }
+}
+
+function filled() {
+  const { name, epsilon } = choice();
+  return {
+    text: get("text").value,
+    choice: name,
+    epsilon: epsilon === null ? null : Number(get("epsilon").value),
+    ask: get("ask").checked,
+  };
 }
 
 async function send(event) {
   event.preventDefault();
   if (state.busy) return;
-  const { name, epsilon } = choice();
+  const body = filled();
+  const step = JSON.stringify(body) === state.shown ? "release" : "preview";
   get("error").textContent = "";
-  busy(true, `Releasing. ${WAIT}`);
+  get("result").hidden = true;
+  tell(step === "preview" ? "Reading your text." : "Releasing.");
   try {
-    const answer = await asked("/playground/release", {
-      text: get("text").value,
-      choice: name,
-      epsilon: epsilon === null ? null : Number(get("epsilon").value),
-      ask: get("ask").checked,
-    });
-    show(answer);
-    busy(false, "Released.");
+    const answer = await watched(asked(`/playground/${step}`, body));
+    if (step === "preview") {
+      next("release", answer.budget, JSON.stringify(body));
+    } else {
+      show(answer);
+      next("preview", "Released.");
+    }
   } catch (error) {
-    busy(false);
-    get("result").hidden = true;
+    next("preview");
     get("error").textContent = `Not released: ${error.message}`;
   }
 }
@@ -185,8 +224,12 @@ async function start() {
   get("ask-label").textContent = form.model === null
     ? "Answer with an echo in this process" : `Send the release to ${form.model}`;
   chosen();
-  get("example").addEventListener("click", () => { get("text").value = EXAMPLE; });
+  get("example").addEventListener("click", () => {
+    get("text").value = EXAMPLE;
+    get("text").dispatchEvent(new Event("input", { bubbles: true }));
+  });
   get("copy").addEventListener("click", copy);
+  get("form").addEventListener("input", () => { if (!state.busy) next("preview"); });
   get("form").addEventListener("submit", send);
 }
 

@@ -1,17 +1,13 @@
-"""Texts that go on together are released as they would be one token at a time."""
-
-from __future__ import annotations
+"""Texts are released one token at a time, each after what was released before it."""
 
 import numpy as np
-import pytest
+from support.cases import over
 from support.replay import replayed, with_kept
 from support.spaces import random_space
 
 import dp_middleware as dp
 from dp_middleware.contexts import Context
-from dp_middleware.mechanisms import lockstep
-from dp_middleware.mechanisms.drawing import drawer
-from dp_middleware.mechanisms.lockstep import FRESH
+from dp_middleware.mechanisms.drawing import FRESH, drawer
 from dp_middleware.sampling import sampler
 
 SIZE = 30
@@ -55,11 +51,11 @@ def texts_of(lengths, seed=1):
     return [rng.integers(-1, SIZE, length) for length in lengths]
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda mechanism: mechanism.name)
-@pytest.mark.parametrize("lengths", [[], [0], [1], [7], [0, 1, 5, 5, 2, 0, 9], [3, 1] * 20])
-@pytest.mark.parametrize("kept", [False, True])
+@over("mechanism", MECHANISMS)
+@over("lengths", [[], [0], [1], [7], [0, 1, 5, 5, 2, 0, 9], [3, 1] * 20])
+@over("kept", [False, True])
 def test_releases_are_those_of_one_token_at_a_time(mechanism, lengths, kept):
-    """Unknown tokens, empty texts and more texts than go on together are among them."""
+    """Unknown tokens and empty texts are among them."""
     texts, context = texts_of(lengths), Sums()
     fresh = [np.full(len(ids), FRESH) for ids in texts]
     releases = with_kept(texts, SIZE, 2) if kept else fresh
@@ -71,15 +67,3 @@ def test_releases_are_those_of_one_token_at_a_time(mechanism, lengths, kept):
     assert [ids.tolist() for ids in drawn] == expected
     assert all(ids.dtype == np.int64 for ids in drawn)
     assert all(np.array_equal(a, b) for a, b in zip(before, releases, strict=True))
-
-
-def test_a_cache_holds_so_many_positions_or_one_text():
-    lengths = [2**15, 2**13, 10, 2**13, 9, 2**12] + [8] * 70
-    groups = list(lockstep._groups(lengths))
-    assert groups[:3] == [[0], [1, 3], [5, 2, 4, 6]]
-    assert [len(group) for group in groups[3:]] == [32, 32, 5]
-    assert sorted(text for group in groups for text in group) == list(range(len(lengths)))
-    for group in groups:
-        longest = lengths[group[0]]
-        assert longest == max(lengths[text] for text in group)
-        assert len(group) == 1 or len(group) * longest <= 2**14

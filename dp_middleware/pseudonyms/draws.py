@@ -1,8 +1,4 @@
-"""A kind of entity: how a mention is cut into parts, and from which law a part is replaced.
-
-Laws do not depend on the value but for those that stay near it. Public lists are Faker's, of the
-extra ``detect``, loaded where they are used.
-"""
+"""How a mention is cut into parts, and how what may be used is drawn for one."""
 
 from __future__ import annotations
 
@@ -11,15 +7,9 @@ import math
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cache
-from typing import ClassVar, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
-from dp_middleware.errors import ParameterError, library
-from dp_middleware.pseudonyms.matching import normal
-
-LABEL = re.compile(r"[A-Z][A-Z_ -]*_[0-9]+")
-"""What stands for a value that no law of its kind can replace."""
+from dp_middleware.errors import ParameterError
 
 TRIES = 16  # draws from a list before entries are combined
 PATTERN_TRIES = 500  # draws of a pattern before it counts as used up
@@ -66,74 +56,6 @@ class Part(NamedTuple):
     start: int
     end: int
     shape: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Kind:
-    """What stands for the entities of one public kind.
-
-    Guarantee:
-        Given the kind, the shapes and which parts are equal, the law of all pseudonyms of a
-        session is the same whatever the values are, so nothing is lost (0 nats); for a kind that
-        keeps something near its value, the loss is exactly :attr:`loss` per distinct value.
-    """
-
-    name: ClassVar[str]
-    keeps: ClassVar[str]  # what is revealed beside the kind, for the certificate's assumptions
-    keeps_digits: ClassVar[bool] = False  # parts that end in digits get pseudonyms that do
-    numeric: ClassVar[bool] = False  # a number alone gets a pseudonym that is one
-    loss: ClassVar[float] = 0.0
-    """Nats per distinct value, between any two values of one shape."""
-
-    def parts(self, mention: str) -> list[Part]:
-        """Returns what is replaced in a mention, in reading order; the rest of it stays."""
-        return [Part(a, b, self._shape(mention[a:b])) for a, b, _ in whole(mention)]
-
-    def key(self, text: str, shape: str) -> str:
-        """Returns what equal values have in common: they get one pseudonym. Private."""
-        return normal(text)
-
-    def draw(self, key: str, shape: str, free: Free, draws: Draws) -> str:
-        """Draws the pseudonym of a value, as it is written in the middle of a sentence.
-
-        A label where nothing is left of the law.
-
-        Args:
-            key: Of the value, private; only a kind with a loss or a secret shift reads it.
-            shape: Public.
-            free: Refuses what is in use; what is drawn instead depends on public things only.
-            draws: The randomness.
-        """
-        return self._drawn(key, shape, free, draws) or label(self.name, free, draws)
-
-    def respelled(self, pseudonym: str, was: str, shape: str, free: Free, draws: Draws) -> str:
-        """Returns the pseudonym of a known value in another shape; made of public things.
-
-        Args:
-            pseudonym: What was drawn for the value.
-            was: The shape that it was drawn for.
-            shape: Of the value as it is written now.
-            free: As of :meth:`draw`.
-            draws: The randomness.
-        """
-        return pseudonym
-
-    def written(self, text: str, like: str) -> str:
-        """Returns a pseudonym, or a restored value, in the case of another spelling of it.
-
-        Labels such as "DATE_46" have one spelling, and their capitals are nobody's.
-        """
-        if LABEL.fullmatch(text) or LABEL.fullmatch(like):
-            return text
-        if len(like) > 1 and like.isupper():
-            return text.upper()
-        return text.lower() if like.islower() else text
-
-    def _shape(self, text: str) -> str:
-        return ""
-
-    def _drawn(self, key: str, shape: str, free: Free, draws: Draws) -> str | None:
-        return None
 
 
 # parts of mentions -------------------------------------------------------------------------------
@@ -197,20 +119,6 @@ def tried(draw: Callable[[], str | None], free: Free, tries: int = PATTERN_TRIES
     return None
 
 
-def combined(name: str, one: Callable[[], str], joint: str, free: Free) -> str:
-    """Draws what may be used; where a list seems used up, two draws in one word, or more.
-
-    Raises:
-        ParameterError: Nothing of this kind may be used.
-    """
-    for length in range(1, MOST_WORDS):
-        for _ in range(TRIES):
-            text = joint.join(one() for _ in range(length))
-            if free(text):
-                return text
-    raise ParameterError(f"no pseudonym of the kind {name} may be used; begin a new session")
-
-
 def label(name: str, free: Free, draws: Draws) -> str:
     """Draws such as "NRP_47": a uniform number of two digits, of more where these are in use.
 
@@ -242,25 +150,3 @@ def draw_pattern(shape: str, free: Free, draws: Draws) -> str | None:
     if math.prod(map(len, sets)) <= LISTED:
         return left(["".join(signs) for signs in itertools.product(*sets)], free, draws)
     return tried(lambda: fill(shape, draws), free)
-
-
-# public lists ------------------------------------------------------------------------------------
-
-
-@cache
-def names(attribute: str, locale: str = "en_US") -> tuple[str, ...]:
-    """Returns Faker's names of people whose list's name starts so: each once, in its order."""
-    provider = library(f"faker.providers.person.{locale}", "detect").Provider
-    lists = [getattr(provider, name) for name in dir(provider) if name.startswith(attribute)]
-    every = (word for listed in lists for word in listed if isinstance(word, str))
-    return tuple(dict.fromkeys(word for word in every if word and " " not in word))
-
-
-def given_names(locale: str = "en_US") -> tuple[str, ...]:
-    """Returns those of all genders."""
-    return names("first_names", locale)
-
-
-def family_names(locale: str = "en_US") -> tuple[str, ...]:
-    """Returns those of all genders."""
-    return names("last_names", locale)

@@ -1,0 +1,133 @@
+"""Cells with pseudonyms: what is found in them, what is drawn, and whether they come back."""
+
+from __future__ import annotations
+
+import copy
+from collections import Counter
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import nullcontext
+from typing import Any
+
+import pyarrow as pa
+
+from dp_middleware.corpora.chunks import chunk_key
+from dp_middleware.corpora.rows import Chunk, Format
+from dp_middleware.privacy.releases import Release
+from dp_middleware.pseudonyms.detection import Entity
+from dp_middleware.pseudonyms.json_pieces import restore
+from dp_middleware.pseudonyms.kinds import Label
+from dp_middleware.pseudonyms.mapping import Mapping, Pair
+from dp_middleware.pseudonyms.pseudonyms import Pseudonyms
+from dp_middleware.pseudonyms.releasing import seen
+from dp_middleware.pseudonyms.rewriting import Mention, PseudonymDraft, places_of
+from dp_middleware.pseudonyms.session import PseudonymSession
+from dp_middleware.sanitizers.spans import PART
+
+Cells = Sequence[str | None]
+Found = tuple[tuple[Mention, ...], tuple[tuple[int, int], ...]] | None
+"""The places of a cell that are replaced, and those that stay; ``None``: it is to be read here."""
+
+
+def find(pseudonyms: Pseudonyms, kind: str | None, cells: Cells) -> list[Found]:
+    """What is found in the cells of a column, in another process than that which draws."""
+    drafts = (_read(pseudonyms, kind, None if PART in (text or "") else text) for text in cells)
+    return [None if draft is None else (draft.places, draft.kept) for draft in drafts]
+
+
+def draw(
+    pseudonyms: Pseudonyms,
+    session: PseudonymSession | None,
+    columns: Sequence[tuple[str | None, Cells, Sequence[Found]]],
+    payers: Sequence[str | None],
+) -> list[list[Release | None]]:
+    """Row by row; without a session the columns of a row share a mapping that nobody keeps.
+
+    Args:
+        pseudonyms: Draw, and charge text by text.
+        session: Whose mapping all rows share.
+        columns: Each one's kind, or ``None`` for free text, its cells, and what is found in them.
+        payers: Of the rows.
+    """
+    releases: list[list[Release | None]] = [[] for _ in columns]
+    payer = copy.copy(pseudonyms)
+    drafts = [
+        [_read(pseudonyms, kind, *cell) for cell in zip(cells, found, strict=True)]
+        for kind, cells, found in columns
+    ]
+    with nullcontext() if session is None else session.opened() as shared:
+        for payer.subject, *row in zip(payers, *drafts, strict=True):
+            mapping = Mapping() if shared is None else shared
+            for column, draft in zip(releases, row, strict=True):
+                column.append(draft and payer.release_draft(draft, mapping)[0])
+    return releases
+
+
+def mark_of(session: PseudonymSession) -> str:
+    """Of the session's mapping: public, and another one for another mapping."""
+    with session.opened() as mapping:
+        return chunk_key("mapping", str(mapping.once("mark of files", 1 << 128)))
+
+
+def _read(
+    pseudonyms: Pseudonyms, kind: str | None, text: str | None, found: Found = None
+) -> PseudonymDraft | None:
+    if text is None:
+        return None
+    if found is None and kind is None:
+        return pseudonyms.read(text)
+    view = seen(text, plain=kind is not None)
+    if found is None:
+        entities = [Entity(0, len(text), str(kind))] if text.strip() else []
+        found = tuple(places_of(view, entities, pseudonyms.kinds)), ()
+    return PseudonymDraft(view=view, places=found[0], kept=found[1])
+
+
+class Tally:
+    """What became of the cells of a file, in public numbers.
+
+    Attributes:
+        replaced: Places that have a pseudonym, by kind.
+        unchanged: Cells in which nothing is replaced, by column.
+    """
+
+    def __init__(self) -> None:
+        self.replaced, self.unchanged = Counter[str](), Counter[str]()
+
+    @property
+    def counts(self) -> dict[str, Any]:
+        """Both, for a report."""
+        return {"replaced": dict(self.replaced.most_common()), "unchanged": dict(self.unchanged)}
+
+    def compared(
+        self,
+        file: Format,
+        session: PseudonymSession,
+        pairs: Iterable[tuple[Chunk, pa.Table]],
+    ) -> Generator[tuple[Chunk, pa.Table]]:
+        """The same pairs; what would come back otherwise is kept with the mapping.
+
+        So it is for a value in capitals that were written otherwise before, and for a public word
+        that was drawn as a pseudonym later. By then all is drawn.
+        """
+        before = 0
+        for chunk, table in pairs:
+            with session.opened() as mapping:
+                for name in file.private:
+                    cells = zip(chunk.cells[name].to_pylist(), table[name].to_pylist(), strict=True)
+                    for row, (was, released) in enumerate(cells, before):
+                        if was is None:
+                            continue
+                        now = file.as_read(released)
+                        found = list(mapping.pseudonyms.find(now))
+                        self.replaced.update(_kind(match.value) for match in found)
+                        self.unchanged[name] += not found and now.strip() != ""
+                        if restore(now, mapping.pseudonyms) != was:
+                            mapping.keep_otherwise(f"{row} {name}", now, was)
+            before += len(table)
+            yield chunk, table
+
+
+def _kind(pair: Pair) -> str:
+    """Public; of a label the word of it."""
+    is_label = isinstance(pair.kind, Label)
+    return pair.pseudonym.rpartition("_")[0].lower() if is_label else pair.kind.name

@@ -1,0 +1,97 @@
+"""One model for all threads of a process, called by one of them at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextvars import Context
+from threading import Lock
+
+import numpy as np
+
+from dp_middleware import _forks
+from dp_middleware._quiet import call_unrecorded
+from dp_middleware.embedding.backends import (
+    Backend,
+    Encode,
+    Rows,
+    check_rows,
+    open_backend,
+    wordless,
+)
+from dp_middleware.errors import EmbeddingError, ParameterError
+
+_WARM = ["a warm and public sentence"]
+
+
+def check_texts(texts: Sequence[str]) -> list[str]:
+    """The texts, of the type ``str`` itself.
+
+    Raises:
+        ParameterError: Not a list of texts.
+    """
+    if isinstance(texts, str):
+        raise ParameterError("expected a list of texts, got one str")
+    listed = list(texts)
+    for text in listed:
+        if not issubclass(type(text), str):
+            raise ParameterError(f"expected texts of type str, got {type(text).__name__}")
+    # A subclass may compare and hash as it likes.
+    return [text if type(text) is str else str.__str__(text) for text in listed]
+
+
+class SharedModel:
+    """Opens a backend at its first use, and lets one thread at a time call it.
+
+    A call has no texts of other callers in it, from whose lengths its rows would move by rounding.
+    A long one is cut into batches, texts of like length together, which saves padding; others get
+    their turn between two. Equal texts of a batch are computed once; nothing is kept of them.
+    """
+
+    def __init__(self, backend: Backend) -> None:
+        self.backend = backend
+        self._encode: Encode | None = None
+        self._computing = False
+        self._width: int | None = None
+        self.after_fork()
+        _forks.renewed[id(self)] = self
+
+    def after_fork(self) -> None:
+        """Makes a new lock; a model that the parent was using may be in any state."""
+        if self._computing:
+            self._encode, self._computing = None, False
+        self._lock = Lock()
+
+    def encode(self, texts: list[str]) -> Rows:
+        """Returns unit rows, float32 (n, d), in the order of the texts; blocks the thread.
+
+        Raises:
+            EmbeddingError: The model failed. Holds no text.
+        """
+        if not texts:
+            return np.empty((0, self._width or self.encode(_WARM).shape[1]), np.float32)
+        order = sorted(range(len(texts)), key=lambda k: -len(texts[k]))
+        size = self.backend.batch
+        batches = [order[start : start + size] for start in range(0, len(order), size)]
+        rows = np.concatenate([self._rows([texts[k] for k in batch]) for batch in batches])
+        table = np.empty_like(rows)
+        table[order] = rows
+        return table
+
+    def _rows(self, texts: list[str]) -> Rows:
+        numbers: dict[str, int] = {}
+        places = [numbers.setdefault(text, len(numbers)) for text in texts]
+        with self._lock:
+            self._computing = True
+            try:
+                if self._encode is None:
+                    self._encode = open_backend(self.backend)
+                vectors = call_unrecorded(Context(), self._encode, list(numbers))
+                rows = check_rows(vectors, len(numbers), self._width)
+            except (Exception, SystemExit) as error:  # whatever it is, it may quote texts
+                failed = wordless(error)
+            else:
+                self._width = rows.shape[1]
+                return rows[places]
+            finally:
+                self._computing = False
+        raise EmbeddingError(failed)

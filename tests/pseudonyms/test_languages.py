@@ -1,0 +1,126 @@
+"""A text in a language whose names are not known does not go out in silence."""
+
+from __future__ import annotations
+
+import pytest
+from support.spaces import random_space
+
+import dp_middleware as dp
+from dp_middleware.errors import UnknownLanguage
+from dp_middleware.pseudonyms import default_detector
+from dp_middleware.pseudonyms.detectors.languages import unknown_language
+
+UNKNOWN = {
+    "Chinese": "你好，我叫张伟，住在北京市朝阳区。",
+    "Japanese": "私の名前は田中太郎です。東京に住んでいます。",
+    "Korean": "안녕하세요, 저는 김민수입니다.",
+    "Arabic letters": "اسمي أحمد حسن وأعيش في القاهرة.",
+    "Cyrillic letters": "Меня зовут Иван Петров, я живу в Москве.",
+    "Hebrew": "שמי דוד כהן ואני גר בתל אביב.",
+    "Greek": "Με λένε Γιώργο Παπαδόπουλο και μένω στην Αθήνα.",
+    "Devanagari letters": "मेरा नाम राहुल शर्मा है और मैं दिल्ली में रहता हूँ।",
+    "Turkish": "Benim adım Ahmet Yılmaz ve bu hafta için çok güzel bir plan yaptım.",
+    "Swedish": "Hej, jag heter Anna Svensson och det är inte så långt från dig.",
+    "Czech": "Jmenuji se Jan Novák, prosím zavolejte mi, když už budete mít čas.",
+    "Vietnamese": "Tôi tên là Nguyễn Văn An và tôi sống ở Hà Nội với gia đình.",
+    "Indonesian or Malay": "Nama saya Budi dan saya tinggal di Jakarta dengan keluarga saya.",
+    "Hungarian": "Azt mondta, hogy nincs itt, mert már elment, csak az anyja volt otthon.",
+}
+"""One or two sentences each, with a name."""
+
+PASSING = {
+    "nothing": "",
+    "emoji": "😀🎉👍🏽 ❤️ ¯\\_(ツ)_/¯ ಠ_ಠ",
+    "formulas": "Let α, β ∈ ℝ, Δx = 3 μm and σ² = 4, says 𝐀𝐝𝐚; see ①.",
+    "numbers": "1; 2.5; 3,000\n4",
+    "code": "for (let i = 0; i < ime.length; i++) { if (bir[i] === vi) return az; }",
+    "a log": "2024-03-01T10:00:00Z INFO og.det.jeg started pid=17 för=ok",
+    "JSON": '{"name": "张伟", "city": "北京", "note": "call him"}',
+    "names": "Søren Ångström, Håkan Öberg, Antonín Dvořák, Nguyễn Thị Minh Khai, Ayşe Çelik",
+    "a Chinese name": "Our customer 张伟 of 北京市 asked for a refund.",
+    "a Chinese company": "The invoice of 上海某某信息技术有限公司 is due; ask Jo for the contract.",
+    "a Russian name": "He met Фёдор Михайлович Достоевский in the bar.",
+    "an Arabic name": "The witness محمد بن عبد الله called her yesterday.",
+    "a short text": "Merhaba, ben Ahmet.",
+    "a mixed one": "She said hej to me, and that the shop called Jag och du was closed on Monday.",
+    "German": "Größere Ärzte über Köln: die Straße wäre schöner, sagt Jörg, als das Dorf.",
+    "French": "Où êtes-vous, et pourquoi n'êtes-vous pas déjà à la forêt près d'Orléans ?",
+    "Spanish": "Mañana el señor Núñez llegará a Málaga con su hermana y una niña pequeña.",
+    "Italian": "Perché non c'è più nessuno in città, dove abita la famiglia di Niccolò?",
+    "Portuguese": "Não sabemos o que João disse à irmã, mas amanhã haverá uma reunião.",
+    "Dutch": "Wij weten niet wat zij hebben gezegd, maar de coördinatie is morgen in Breda.",
+    "Polish": "Nie wiemy, co powiedział Łukasz, ale jutro będzie spotkanie w Łodzi.",
+}
+
+
+@pytest.fixture(scope="module")
+def ours():
+    pytest.importorskip("onnxruntime", reason="the detector is of the extra detect")
+    return default_detector()
+
+
+def released(text, detector, **terms):
+    session = dp.Pseudonyms(detector, on_empty="pass", **terms).session()
+    return session.release_once("user", text)
+
+
+def notes(release):
+    return [each for each in release.certificate.assumptions if each.startswith("this text is in")]
+
+
+@pytest.mark.parametrize("language", UNKNOWN)
+def test_a_text_in_another_language_is_told(language):
+    text = UNKNOWN[language]
+    assert unknown_language(text) == language
+    assert unknown_language(f"1) {text} 📞 +49 30 1234567") == language
+
+
+@pytest.mark.parametrize("kind", PASSING)
+def test_nothing_else_is(kind):
+    assert unknown_language(PASSING[kind]) is None
+
+
+def test_a_sentence_in_an_english_letter_is_told():
+    letter = "Dear Jo,\n\nthis is what she wrote to us last week:\n\n{}\n\nPlease answer today.\n"
+    for language in ("Chinese", "Japanese", "Cyrillic letters", "Greek"):
+        assert unknown_language(letter.format(UNKNOWN[language])) == language
+
+
+def test_it_is_refused_by_default_before_anything_is_charged(ours, tmp_path):
+    ledger = dp.PrivacyLedger(f"sqlite:///{tmp_path}/ledger.db", budget=100)
+    session = dp.Pseudonyms(ours, ledger=ledger, subject="ann").session()
+    with pytest.raises(UnknownLanguage, match="got one in Chinese") as refused:
+        session.release_once("user", UNKNOWN["Chinese"] + " $120.50")
+    for remedy in ("detector=", 'rest="common"', "sanitizer=", 'on_language="pass"'):
+        assert remedy in str(refused.value)
+    assert not set(UNKNOWN["Chinese"]) & set(str(refused.value))
+    assert (session.mapping(), ledger.account("ann").events) == ({}, 0)
+
+
+@pytest.mark.parametrize(("mode", "logged"), [("warn", 1), ("pass", 0)])
+def test_it_goes_out_with_a_note_where_it_may(ours, caplog, mode, logged):
+    release = released(UNKNOWN["Japanese"], ours, on_language=mode)
+    assert notes(release) == [
+        "this text is in Japanese: the default detector finds few of its names"
+    ]
+    assert [record.name for record in caplog.records] == ["dp_middleware.pseudonyms"] * logged
+    assert not caplog.records or notes(release)[0] in caplog.text
+    assert notes(released("Maria Lopez is here.", ours, on_language=mode)) == []
+
+
+def test_a_detector_of_yours_is_trusted_unless_you_say_so():
+    assert notes(released(UNKNOWN["Chinese"], lambda _: [])) == []
+    with pytest.raises(UnknownLanguage):
+        released(UNKNOWN["Chinese"], lambda _: [], on_language="refuse")
+
+
+def test_nothing_is_judged_where_the_rest_stays_or_signs_tell(ours, caplog):
+    sanitizer = dp.Sanitizer(dp.TokenExponential(epsilon=2.0), random_space(tokens=20))
+    for terms in ({"rest": "common"}, {"sanitizer": sanitizer}, {"kinds": ["email", "secret"]}):
+        assert notes(released(UNKNOWN["Chinese"], ours, on_language="warn", **terms)) == []
+    assert caplog.records == []
+
+
+def test_another_word_is_an_error():
+    with pytest.raises(dp.errors.ParameterError, match="on_language"):
+        dp.Pseudonyms(lambda _: [], on_language="ignore")

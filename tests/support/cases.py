@@ -1,0 +1,47 @@
+"""One test for many values: a loop, and what fails says with which value it did."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Collection
+from typing import Any
+
+import pytest
+
+
+def over(names: str, values: Collection[Any]) -> Callable[[Callable[..., None]], Any]:
+    """Runs a test with all values, as ``pytest.mark.parametrize`` would, in one case.
+
+    For values that differ in nothing but themselves: fixtures are made once. A value that is
+    skipped skips no other.
+
+    Args:
+        names: Names of arguments with commas between them.
+        values: A value for each run, or a tuple of one value for each name.
+    """
+    arguments = [name.strip() for name in names.split(",")]
+    assert values, "a test of no values cannot fail"
+
+    def decorate(test: Callable[..., None]) -> Any:
+        @functools.wraps(test)
+        def run(**given: Any) -> None:
+            skipped = []
+            for value in values:
+                row = dict(zip(arguments, value if len(arguments) > 1 else (value,), strict=True))
+                try:
+                    test(**given, **row)
+                except pytest.skip.Exception as error:
+                    skipped.append(error)
+                except BaseException as error:
+                    error.add_note(f"with {', '.join(f'{k} = {v!r:.200}' for k, v in row.items())}")
+                    raise
+            if len(skipped) == len(values):
+                raise skipped[0]
+
+        own = inspect.signature(test)
+        kept = [each for name, each in own.parameters.items() if name not in arguments]
+        run.__signature__ = own.replace(parameters=kept)  # type: ignore[attr-defined]
+        return run
+
+    return decorate

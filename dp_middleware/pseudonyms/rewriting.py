@@ -14,6 +14,7 @@ from typing import NamedTuple, TypeVar
 from dp_middleware._forks import StaysHere
 from dp_middleware.pseudonyms.detection import Entity
 from dp_middleware.pseudonyms.kinds import LABELS, Kinds, Label
+from dp_middleware.pseudonyms.kinds.names import titled
 from dp_middleware.pseudonyms.lists import overlapping
 from dp_middleware.pseudonyms.mapping import Kind, Mapping
 from dp_middleware.pseudonyms.matching import (
@@ -198,17 +199,16 @@ def places_of(view: View, entities: Iterable[Entity], kinds: Kinds = LABELS) -> 
     Nothing between the values of JSON is, and of a number all.
     """
     text, places = view.inner, list[Mention]()
-    inside = _inside(view, entities)
-    for start, end, name in whole_words(text, inside, lambda entity: kinds[entity.kind]):
+    for start, end, name in whole_words(text, _inside(view, entities), lambda e: kinds[e.kind]):
+        if name == "person":
+            start = titled(text, start, places[-1].end if places else 0)
         kind, mention = kinds[name], text[start:end]
         parts = kind.parts(mention)
         whole = _number_at(view, start, end) is None or [p[:2] for p in parts] == [(0, end - start)]
         if not (parts and whole):  # nothing of it would be replaced, or not all of a number
-            kind = Label(of=name)
-            parts = kind.parts(mention)
+            kind, parts = Label(of=name), Label(of=name).parts(mention)
         for first, behind, shape in parts:
-            labelled = kind.keeps_digits and "9" not in shape
-            own = Label(of=name) if labelled else kind
+            own = Label(of=name) if kind.keeps_digits and "9" not in shape else kind
             places.append(Mention(start + first, start + behind, own, shape))
     return settled(text, places)
 

@@ -15,13 +15,15 @@ from dp_middleware.pseudonyms.kinds.secrets import CREDENTIALS, PREFIX
 
 _PASSWORD = (
     r"pass(?:word|wort|wd|phrase|code)|kennwort|mot de passe|contrase[nñ]a|senha|wachtwoord|"
-    r"has[lł]o|parola d'ordine|pwd|psk|passw|credentials?"
+    r"has[lł]o|parola d'ordine|parola chiave|mdp|clave|ww|pwd|psk|passw|credentials?|passkey|"
+    rf"{alternatives('wireless')}"
 )
 _TOKEN = (
     r"secret|token|api[ _-]?key|(?:access|account|auth|private|encryption|signing|license|shared|"
     r"storage|service|secret|client|master|session|subscription|app)[ _-]?key|key[ _-]?id|"
     r"session[ _-]?id|client[ _-]?secret|appid|signature|sig|sid|jwt|auth|authorization|bearer"
 )
+_DOOR = alternatives("door_codes")
 _IS = r"(?:is|was|ist|war|lautet|lauten|(?:c['’])?est|es|é|è|jest|to|heißt)"
 _QUOTED = r"(?P<q>[\"'`])(?P<quoted>(?:(?!(?P=q)(?!\w))[^\n]){1,400})(?P=q)"
 _BARE = r"[^\s\"'`,;<>(){}\[\]]+"
@@ -42,7 +44,7 @@ _ASSIGNED = re.compile(  # PASSWORD=..., "apiKey": "...", <add key=... value=...
     re.IGNORECASE,
 )
 _SAID = re.compile(  # my password for the portal is ..., user ann password ..., pw: ...
-    rf"\b(?P<name>(?P<word>{_PASSWORD}|pass|pw|pin|otp|tan)|{_TOKEN}|key)s?\b"
+    rf"\b(?P<name>(?P<word>{_PASSWORD}|pass|pw|pin|otp|tan|cv[vc]2?|puk|{_DOOR})|{_TOKEN}|key)s?\b"
     rf"(?:[^\n.!?;:=]{{0,60}}?(?:\s{_IS}\s|:\s?|\s->\s)|\s)[\"'`«„“]?(?P<bare>[^\s\"'`<>«»„“”]+)",
     re.IGNORECASE,
 )
@@ -63,6 +65,15 @@ _HEADER = re.compile(
     r"\b(?:Authorization[\"']?\s*[:=,]\s*[\"']?(?:Basic|Bearer|Token|ApiKey|Digest)|Bearer)\s+"
     r"(?P<bare>[\w+/=.~-]{8,})",
     re.IGNORECASE,
+)
+_LOGIN = re.compile(  # of two words, the second: "credentials are ann / ..."
+    r"\b(?:credentials?|log-?ins?|access|zugang(?:sdaten)?|acceso|accesso|identifiants?|inlog)\b[^\n.!?]{0,40}?"
+    r"(?:\s(?:is|are|ist|sind|es|son|est|sont)|:)\s*[\w.@+-]+\s?[/:|]\s?(?P<bare>\S+)",
+    re.IGNORECASE,
+)
+_SPEAKS = re.compile(rf"\b(?:{_PASSWORD}|credentials?|log-?in)\b", re.IGNORECASE)
+_MIXED = re.compile(  # as no word is: letters with signs between
+    r"(?<![^\s\"'«„“(])(?=\S*[^\W\d_])[\w.-]{2,}[!#$%^&*?~+@][\w!#$%^&*?~+@-]{2,}(?=[.,;:!?)\"']*(?:\s|\Z))"
 )
 _COOKIES = re.compile(r"\b(?:Set-)?Cookie[\"']?\s*:\s*(?P<all>[^\n]+)", re.IGNORECASE)
 _COOKIE = re.compile(r"[\w-]+=(?P<bare>[^\s;\"',]{8,})")
@@ -86,6 +97,7 @@ _NONE = re.compile(  # no value, but what stands for one, or code that fetches o
     re.IGNORECASE | re.DOTALL,
 )
 _PLAIN = re.compile(r"[A-Za-z]?[^\W\d_A-Z]*(?:['’-][^\W\d_]+)*|[A-Z]+")
+_DIGITS = re.compile(rf"pin|otp|tan|cv[vc]2?|puk|{_DOOR}", re.IGNORECASE)
 _ENDS = ".,;:)]}\"'`"
 
 
@@ -101,6 +113,10 @@ def secrets_in(text: str) -> Iterator[Entity]:
         if name != "key" or not match[name].islower() or re.search(r"\d", match[name]):
             yield Entity(*match.span(name), "secret")
     yield from _named(text)
+    if _SPEAKS.search(text):
+        for match in _MIXED.finditer(text):
+            if "@" not in match.group() or not re.search(r"@[\w-]+\.\w|@\d+\.", match.group()):
+                yield Entity(*match.span(), "secret")
     for line in _COOKIES.finditer(text):
         for match in _COOKIE.finditer(text, *line.span("all")):
             if _is_mixed(match["bare"]):
@@ -112,7 +128,7 @@ def secrets_in(text: str) -> Iterator[Entity]:
 
 def _named(text: str) -> Iterator[Entity]:
     """Yields values beside the names of secrets."""
-    for rule in (_ASSIGNED, _SAID, _CHOSEN, _FLAG, _PAIR, _HEADER):
+    for rule in (_ASSIGNED, _SAID, _CHOSEN, _FLAG, _PAIR, _HEADER, _LOGIN):
         for match in _overlapping(rule, text):
             groups = match.groupdict()
             name = "quoted" if groups.get("quoted") else "bare"
@@ -143,15 +159,20 @@ def _opens(value: str, word: str | None, sure: bool, prose: bool) -> bool:
         sure: Whether nothing else can stand there.
         prose: Whether it stands in a sentence.
     """
-    if len(value) < 4 or _NONE.fullmatch(value):
+    if len(value) < 3 + (word is None or word[:2].lower() != "cv") or _NONE.fullmatch(value):
         return False
     if sure:
         return True
     if word is None:
         return _is_mixed(value) and len(value) >= 8
-    if word.lower() in ("pin", "otp", "tan"):
-        return value.isdecimal() and len(value) <= 8
-    return not _PLAIN.fullmatch(value) if prose else True
+    if _DIGITS.fullmatch(word):
+        return re.fullmatch(r"[#*]?(?=\w*\d\d)[\dA-F-]{3,8}[#*]?", value) is not None
+    return not (prose and _PLAIN.fullmatch(value))
+
+
+def opens(value: str) -> bool:
+    """Whether the value of a field of passwords is one."""
+    return _opens(value, "password", sure=True, prose=False)
 
 
 def _is_mixed(value: str) -> bool:

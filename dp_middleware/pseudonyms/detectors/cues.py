@@ -22,6 +22,15 @@ def alternatives(name: str, table: str | None = None) -> str:
     return "|".join(listed.strip().splitlines())
 
 
+_STARTS = re.compile(r"\b\w")
+
+
+def before(pattern: re.Pattern[str], text: str, end: int) -> bool:
+    """Whether the last words before a place, six at most, are those of a pattern to the end."""
+    starts = [match.start() for match in _STARTS.finditer(text, max(0, end - 40), end)]
+    return any(pattern.match(text, start, end) for start in starts[-6:])
+
+
 TITLE = re.compile(
     rf"\b(?:{alternatives('titles')})\b\.?\s+(?:(?:dr|prof|med|ing)\b\.?\s+)*\Z", re.IGNORECASE
 )
@@ -29,7 +38,9 @@ CALLED = re.compile(rf"(?:{alternatives('callings')})[,:!.]?\s+\Z", re.IGNORECAS
 NOBODY = words("nobody")  # fmt: skip
 SAYING = re.compile(
     r"['’]s\b|\s+(?:said|says|called|calls|wrote|writes|was|has|had|asked|asks|told|tells|went|"
-    r"will|is|and I|sent|works|worked|lives|lived|thinks|wants|needs|died|here)\b"
+    r"will|is|and I|sent|works|worked|lives|lived|thinks|wants|needs|died|here|"
+    r"hat|sagte?|meinte?|fragte?|kommt|wohnt|arbeitet|schr[ei]+bt?|r[iu]ft?|dit|veut|demande|pense|"
+    r"dice|dijo|quiere|está|disse|vuole|quer|falou|zegt|zei|wil|heeft|mówi|powiedziała?|chce)\b"
 )
 ORGANISED = words("organised")  # fmt: skip
 GIVEN_WORDS = words("given_words")
@@ -43,8 +54,12 @@ NO_MONTH_BEFORE = re.compile(
 )
 RANK = re.compile(r"(?<!\w)(?:(?:Sir|Lt|Gen|Col|Capt|Maj|Rev)\.? )+\Z")
 SUFFIX = re.compile(r",? (?:Jr|Sr|II|III|IV)\b\.?")
-PERSON_BEFORE = re.compile(rf"\b(?:{alternatives('relations')}),?\s\Z", re.IGNORECASE)
+PERSON_BEFORE = re.compile(
+    rf"\b(?:{alternatives('relations')}|{alternatives('kin')}),?\s\Z", re.IGNORECASE
+)
+KIN_BEFORE = re.compile(rf"\b(?:{alternatives('kin')}),?\s\Z", re.IGNORECASE)
 PEOPLE_BEFORE = re.compile(
-    rf"\b(?:{alternatives('relations')}|{alternatives('before_people')}),?\s\Z", re.IGNORECASE
+    rf"\b(?:{alternatives('relations')}|{alternatives('kin')}|{alternatives('before_people')}),?\s\Z",
+    re.IGNORECASE,
 )
 MONTHS = words("dated")

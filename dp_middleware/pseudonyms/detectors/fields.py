@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from dp_middleware.pseudonyms.detection import Entity
 from dp_middleware.pseudonyms.detectors.cues import CUES, alternatives
+from dp_middleware.pseudonyms.secrets import opens
 
 _NOT = rf"(?!(?:{alternatives('nameless')})[ _-]?name)"
 KEYS: tuple[tuple[str, str], ...] = tuple(
@@ -37,10 +38,17 @@ _SQL = re.compile(
     r"([\"'`])(?P<text>[^\"'`\n]+)\2",
     re.IGNORECASE,
 )
-_MAILBOX = re.compile(r"(?P<text>[A-ZÀ-Ž][\w.'’ -]{1,40}?)\"?\s*<(?=[\w.+-]+@)")
+_MAILBOX = re.compile(
+    r"(?:(?P<text>[A-ZÀ-Ž][\w.'’, -]{1,40}?)|(?P<user>\b[a-z][\w.-]{2,}))\"?\s*<(?=[\w.+-]+@)"
+)
 _SPEAKER = re.compile(
     r"^[ \t]*(?:\[?\d{1,2}:\d\d(?::\d\d)?\]?[ \t]+)?"
     r"(?P<text>[A-ZÀ-Ž][\w.'’-]+(?:[ ][A-ZÀ-Ž][\w.'’-]+){0,2})(?:[ ]\d{1,2}:\d\d)?:[ ]",
+    re.MULTILINE,
+)
+_NICK = re.compile(  # of a chat: "[14:02] nick: " or "<nick> "
+    r"^[ \t]*(?:[\[(]?\d{1,2}:\d\d(?::\d\d)?[\])]?[ \t]+<?[@+%]?(?P<text>[\w.-]{3,30})(?:>|:[ ])"
+    r"|<[@+%]?(?P<nick>[\w.-]{3,30})>[ ])",
     re.MULTILINE,
 )
 _PUBLIC = re.compile(
@@ -70,9 +78,16 @@ def fields(text: str) -> Iterator[Entity]:
             if kind and (pattern is not _LINE or len(key.split()) <= 3):
                 yield from _value(text, *match.span(group), kind, pattern is _LINE)
     for match in _MAILBOX.finditer(text):
-        yield from _value(text, *match.span("text"), "person", False)
+        group, kind = ("text", "person") if match["text"] else ("user", "username")
+        yield from _value(text, *match.span(group), kind, False)
     yield from _inserted(text)
     yield from _tables(text)
+
+
+def nicknames(text: str) -> Iterator[tuple[int, int]]:
+    """Offsets of who speaks in a chat."""
+    for match in _NICK.finditer(text):
+        yield match.span("text" if match["text"] else "nick")
 
 
 def speakers(text: str) -> Iterator[tuple[int, int]]:
@@ -90,6 +105,8 @@ def _value(text: str, start: int, end: int, kind: str, is_line: bool) -> Iterato
     if not stripped or _PUBLIC.fullmatch(stripped):
         return
     digits = sum(sign.isdigit() for sign in stripped)
+    if kind == "username" and " " in stripped:
+        kind = "person"
     if kind in ("id", "card", "iban", "phone", "zip", "ip", "date"):
         if is_line:  # the value may have words behind it
             match = re.match(r"[\w+(][\w()+./ -]*\d[\w-]*", stripped)
@@ -109,7 +126,7 @@ def _value(text: str, start: int, end: int, kind: str, is_line: bool) -> Iterato
         if any(sign in stripped for sign in "/\\=<>{}[]$_:"):
             return
     elif kind == "username":
-        if " " in stripped or (is_line and len(stripped) < 3):
+        if is_line and len(stripped) < 3:
             return
     elif (
         (
@@ -117,6 +134,7 @@ def _value(text: str, start: int, end: int, kind: str, is_line: bool) -> Iterato
             and (len(stripped.split()) > 6 or not stripped[0].isupper())
         )
         or (kind == "email" and "@" not in stripped)
+        or (kind == "secret" and (len(stripped) < 4 or is_line or not opens(stripped)))
         or (kind == "address" and (not digits or len(stripped.split()) > 16))
     ):
         return

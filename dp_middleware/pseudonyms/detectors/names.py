@@ -8,6 +8,7 @@ from dp_middleware.pseudonyms.detection import Entity
 from dp_middleware.pseudonyms.detectors.cues import (
     CALLED,
     GIVEN_WORDS,
+    KIN_BEFORE,
     MONTHS,
     NO_MONTH_BEFORE,
     NO_NAME_BEFORE,
@@ -20,7 +21,9 @@ from dp_middleware.pseudonyms.detectors.cues import (
     SAYING,
     SUFFIX,
     TITLE,
+    before,
 )
+from dp_middleware.pseudonyms.detectors.small import small_names
 from dp_middleware.pseudonyms.detectors.tokens import (
     PARTICLES,
     Token,
@@ -30,7 +33,15 @@ from dp_middleware.pseudonyms.detectors.tokens import (
     runs_of,
     tokens_of,
 )
-from dp_middleware.pseudonyms.detectors.words import Class, is_family, is_given, is_name, towns
+from dp_middleware.pseudonyms.detectors.words import (
+    Class,
+    is_family,
+    is_frequent,
+    is_given,
+    is_name,
+    may_be_name,
+    towns,
+)
 
 
 class NameLists:
@@ -54,26 +65,26 @@ class NameLists:
         """People, organisations and places, which may overlap."""
         for run in runs_of(self.text, self.tokens):
             yield from self._of_run(run)
-        if self.is_casual or self.level == 2:
-            yield from self._small()
+        yield from small_names(self)
 
     def _of_run(self, run: list[Token]) -> Iterator[Entity]:
-        run = known_by_neighbours(run)
+        run = known_by_neighbours(run, self.language)
         while run and not run[-1].capital:
             run = run[:-1]
-        if len(run) == 1 and TITLE.fullmatch(run[0].text + " "):
-            return  # "Prof. Dr."
-        start = self.text[max(0, run[0].start - 40) : run[0].start]
-        if TITLE.search(start) or self._is_title(run):
+        if all(TITLE.fullmatch(token.text + " ") for token in run):
+            return  # "Herrn Dr."
+        if before(TITLE, self.text, run[0].start) or self._is_title(run) or self._is_kin(*run):
             titled = run[1:] if self._is_title(run) else run
             titled = titled[: length_of_name(titled, 4)]
             if titled and titled[0].lower not in NOBODY:
-                yield self._entity(titled, "person")
+                yield self.entity(titled, "person")
                 run = run[run.index(titled[-1]) + 1 :]
-        elif (call := CALLED.search(start)) or (len(run) > 1 and CALLED.search(run[0].text + " ")):
+        elif (call := before(CALLED, self.text, run[0].start)) or (
+            len(run) > 1 and CALLED.match(run[0].text + " ")
+        ):
             named = run if call else run[1:]
             if named[0].lower not in NOBODY and self._may_be_called(named):
-                yield self._entity(named[: length_of_name(named, 4)], "person")
+                yield self.entity(named[: length_of_name(named, 4)], "person")
             run = named
         if not run:
             return
@@ -86,6 +97,13 @@ class NameLists:
 
     def _is_title(self, run: list[Token]) -> bool:
         return len(run) > 1 and TITLE.fullmatch(run[0].text + " ") is not None
+
+    def _is_kin(self, token: Token, *behind: Token) -> bool:
+        """Whether the word for a person stands before a word with a capital letter, no noun."""
+        if self.language == "de" or token.first or self.level == 0 or token.initial or behind:
+            return False
+        is_name_like = token.kind > Class.WORD or may_be_name(token.lower, self.language)
+        return is_name_like and before(KIN_BEFORE, self.text, token.start)
 
     def _may_be_called(self, named: list[Token]) -> bool:
         """Whether who is addressed has a name: no "Dear Hiring Manager"."""
@@ -107,9 +125,12 @@ class NameLists:
         named = run[: last + 1]
         while named and named[0].first and named[0].kind is Class.WORD and len(named) > 2:
             named = named[1:]
-        if all(token.kind <= Class.COMMON for token in named) and self.level == 0:
-            return None
-        return self._entity(named, "organisation")
+        bare = named[1:] if named[0].first and named[0].kind <= Class.COMMON else named
+        if all(token.lower in ORGANISED for token in bare) or (
+            self.level == 0 and all(token.kind <= Class.COMMON for token in named)
+        ):
+            return None  # "The Bank"
+        return self.entity(named, "organisation")
 
     def _split(self, run: list[Token]) -> Iterator[list[Token]]:
         """Parts of a row without the words that are no names; one behind a given name is one."""
@@ -143,15 +164,18 @@ class NameLists:
             part = part[1:]
         while part and not part[-1].capital:
             part = part[:-1]
-        while len(part) > 1 and self._is_function_word(part[0]) and not is_family(part[1].lower):
-            part = part[1:]
+        while len(part) > 1 and (
+            (self.language != "en" and self._is_no_name(part[0]))
+            or (self._is_function_word(part[0]) and not is_family(part[1].lower))
+        ):
+            part = part[1:]  # "Mein Mann"
         named = [token for token in part if token.capital and not token.initial]
         if not named:
             return
         if len(named) == 1:
             is_town = named[0].lower in towns() and not is_given(named[0].lower)
             if not is_town and self._is_name_alone(named[0], len(part) > 1):
-                yield self._entity(part, "person")
+                yield self.entity(part, "person")
             return
         kinds = [token.kind for token in named]
         pair = is_name(named[-1].lower) and (
@@ -163,7 +187,7 @@ class NameLists:
             or pair
             or (kinds.count(Class.UNKNOWN) >= 1 and self.level >= 1 and self._unknown(part))
         ):
-            yield self._entity(part, "person")
+            yield self.entity(part, "person")
 
     def _unknown(self, part: list[Token]) -> bool:
         """Whether words of no list are names, not words of their own language."""
@@ -190,26 +214,34 @@ class NameLists:
             if token.first or is_german:
                 return self._says(token) and not is_german
             return self.level >= 1 and (
-                lower in GIVEN_WORDS or self._says(token) or self._is_beside(token, is_given(lower))
+                lower in GIVEN_WORDS or self._says(token) or self.is_beside(token, is_given(lower))
             )
         if self.level == 0 or token.first or self.language == "de":
             return False
-        before = self.text[max(0, token.start - 10) : token.start]
         return lower in GIVEN_WORDS and not (
-            NO_NAME_BEHIND.match(self.text, token.end)
-            or NO_NAME_BEFORE.search(before)
-            or (lower in ("may", "summer") and NO_MONTH_BEFORE.search(before))
+            NO_NAME_BEHIND.match(self.text, token.end) is not None
+            or before(NO_NAME_BEFORE, self.text, token.start)
+            or (lower in ("may", "summer") and before(NO_MONTH_BEFORE, self.text, token.start))
         )
 
     def _is_function_word(self, token: Token) -> bool:
         """Whether a word with a capital letter is one that only begins a sentence or a title."""
         return token.kind <= Class.COMMON and not token.initial and token.lower not in GIVEN_WORDS
 
-    def _is_beside(self, token: Token, is_given_name: bool) -> bool:
+    def _is_no_name(self, token: Token) -> bool:
+        is_kin = KIN_BEFORE.fullmatch(token.lower + " ") is not None
+        return is_kin or is_frequent(token.lower, self.language)
+
+    def is_frequent(self, word: str) -> bool:
+        """Whether a word is a function word of the language."""
+        return is_stop_word(word) if self.language == "en" else is_frequent(word, self.language)
+
+    def is_beside(self, token: Token, is_given_name: bool) -> bool:
         """Whether the word before tells of a person: "with", "my boss"."""
-        before = self.text[max(0, token.start - 24) : token.start]
         pattern = PEOPLE_BEFORE if is_given_name else PERSON_BEFORE
-        return pattern.search(before) is not None
+        article = self.text[max(0, token.start - 3) : token.start]
+        is_article = self.language == "pt" and is_given_name and article in (" o ", " a ")
+        return is_article or before(pattern, self.text, token.start)
 
     def _says(self, token: Token) -> bool:
         return SAYING.match(self.text, token.end) is not None
@@ -221,7 +253,7 @@ class NameLists:
                 words = run[k : k + n]
                 name = " ".join(token.lower for token in words)
                 if len(words) == n and name in towns() and (n > 1 or self._is_town(words[0])):
-                    yield self._entity(words, "place")
+                    yield self.entity(words, "place")
                     k += n - 1
                     break
             k += 1
@@ -233,60 +265,8 @@ class NameLists:
             return False
         return self.language != "de" or token.kind is not Class.WORD or len(token.text) > 5
 
-    def _small(self) -> Iterator[Entity]:
-        """Names in small letters, in a text that does without capital ones."""
-        last = -1
-        for k, token in enumerate(self.tokens):
-            if token.capital or token.code or k <= last or len(token.text) < 3:
-                continue
-            start = self.text[max(0, token.start - 30) : token.start]
-            is_titled = TITLE.search(start) is not None and len(token.text) > 3
-            lists = token.kind is Class.NAME and is_given(token.lower)
-            lists = lists or (self.level == 2 and self.is_casual and token.kind is Class.UNKNOWN)
-            behind = self._behind(k)
-            if is_titled and token.kind >= Class.COMMON:
-                last = k + (behind is not None and behind.kind >= Class.UNKNOWN)
-            elif lists or (
-                is_given(token.lower)
-                and behind is not None
-                and (behind.kind is Class.NAME or is_given(behind.lower))
-                and behind.kind >= Class.BOTH
-                and (token.kind >= Class.BOTH or token.lower in GIVEN_WORDS)
-            ):
-                has_family = behind is not None and (
-                    behind.kind >= Class.UNKNOWN
-                    or (is_family(behind.lower) and not is_stop_word(behind.lower))
-                )
-                last = k + has_family
-            elif (
-                token.kind >= Class.UNKNOWN
-                and self.level >= 1
-                and token.lower not in towns()
-                and (
-                    (behind is not None and behind.kind is Class.NAME)
-                    or (
-                        self._is_beside(token, False)
-                        and (
-                            token.kind is Class.NAME
-                            or (behind is not None and is_family(behind.lower))
-                        )
-                    )
-                )
-            ):
-                last = k + (behind is not None and is_name(behind.lower))
-            else:
-                if token.kind >= Class.UNKNOWN and token.lower in towns() and self.level >= 1:
-                    yield self._entity([token], "place")
-                continue
-            yield self._entity(self.tokens[k : last + 1], "person")
-
-    def _behind(self, k: int) -> Token | None:
-        if k + 1 >= len(self.tokens):
-            return None
-        token, behind = self.tokens[k : k + 2]
-        return behind if self.text[token.end : behind.start] == " " and not behind.code else None
-
-    def _entity(self, tokens: list[Token], kind: str) -> Entity:
+    def entity(self, tokens: list[Token], kind: str) -> Entity:
+        """Returns these words as an entity, of people with rank and suffix."""
         start, end = tokens[0].start, tokens[-1].end
         if kind == "person":
             rank = RANK.search(self.text, max(0, start - 20), start)

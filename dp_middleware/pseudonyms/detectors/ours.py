@@ -12,21 +12,19 @@ from dp_middleware import _validate
 from dp_middleware.errors import MissingExtra, ParameterError
 from dp_middleware.pseudonyms.detection import Entity
 from dp_middleware.pseudonyms.detectors.codes import codes, is_public, numbers
-from dp_middleware.pseudonyms.detectors.cues import SAYING, alternatives
-from dp_middleware.pseudonyms.detectors.fields import fields, speakers
+from dp_middleware.pseudonyms.detectors.cues import alternatives
+from dp_middleware.pseudonyms.detectors.fields import fields, nicknames, speakers
+from dp_middleware.pseudonyms.detectors.mentions import mentions
 from dp_middleware.pseudonyms.detectors.model import Rampart, windows
 from dp_middleware.pseudonyms.detectors.names import NameLists
-from dp_middleware.pseudonyms.detectors.tokens import parts_of
+from dp_middleware.pseudonyms.detectors.tokens import Token
 from dp_middleware.pseudonyms.detectors.words import (
     LANGUAGES,
     WORD,
     Class,
-    ascii_of,
     class_of,
-    family,
-    given,
     is_frequent,
-    is_name,
+    is_given,
     language_of,
 )
 from dp_middleware.pseudonyms.labels import kinds_of
@@ -60,13 +58,17 @@ KINDS = frozenset(
 
 _LEVELS = {"precise": 0, "balanced": 1, "safe": 2}
 _THRESHOLDS = {"precise": 0.85, "balanced": 0.6, "safe": 0.3}
-_DIGITS = re.compile(r"(?<!\d)(?!(?:1[5-9]|20)\d\d(?!\d))\d{2,}")
-_HANDLE = re.compile(r"(?<![\w@./-])[a-z][a-z0-9]*(?:[._-][a-z0-9]+)*(?![\w@])")
+_CAPITAL = re.compile(r"(?<!\w)(?!\d\d:)[^\W_a-z]\w+")
+_BESIDE = re.compile(  # "Eyrarodda 66", "frost_byte9"
+    r"\d[\w/-]*,?\s([^\W\d_a-z][\w'’-]{2,})|[^\W\d_a-z][\w.'’-]{2,}\s(\d{1,5})\b"
+    r"|(\b(?=[\d_]*[^\W\d_])\w*[\d_]\w*)"
+)
 _KEY = re.compile(r"""[a-z][a-z0-9_]*(["'])\s*:""")
 _SLICE = re.compile(r"\[\d*:?\Z")
 _TITLE = re.compile(rf"(?:{alternatives('titles')})", re.IGNORECASE)
 _CLOSING = re.compile(
-    rf"(?:{alternatives('closings')})[,.!]?\s*\n+(?P<name>[^\n]{{2,40}})(?=\n|\Z)",
+    rf"\b(?:{alternatives('closings')})[,.!]?(?:\s*\n+(?P<name>[^\n]{{2,40}})(?=\n|\Z)"
+    r"|\s+(?P<last>[^\W\d_]{3,})\s*\Z)",
     re.IGNORECASE,
 )
 
@@ -141,7 +143,7 @@ class Detector:
             claims += self._by_model(text, names, claims)
         claims = [each for each in claims if _is_plausible(text, each, language)]
         people = [each for each in claims if each.kind == "person"]
-        claims += _mentions(text, people, language, level)
+        claims += mentions(text, people, language, level)
         if level == 2:
             claims += numbers(text)
         return [each for each in claims if each.kind in self.kinds]
@@ -190,33 +192,42 @@ def _may_name(word: str, names: NameLists) -> bool:
 
 
 def _is_open(start: int, window: str, names: NameLists, claims: list[Entity]) -> bool:
-    """Whether patterns and lists leave something open in a window, or find an address in it."""
-    end = start + len(window)
-    inside = [each for each in claims if each.start < end and start < each.end]
-    if any(each.kind in ("address", "zip") for each in inside):
+    """Whether patterns and lists leave open what may be a name, or a part of an address."""
+    if names.level == 2:
         return True
-    claimed = bytearray(len(window))
-    for each in inside:
-        a, b = max(each.start - start, 0), min(each.end - start, len(window))
-        claimed[a:b] = bytes([1]) * (b - a)
-    if any(not claimed[match.start()] for match in _DIGITS.finditer(window)):
+    end = start + len(window)
+    claimed, places = bytearray(len(window)), list[int]()
+    for each in claims:
+        if each.start < end and start < each.end:
+            a, b = max(each.start - start, 0), min(each.end - start, len(window))
+            claimed[a:b] = bytes([1]) * (b - a)
+            places += [a, b] * (each.kind in ("address", "zip"))
+    beside = [m for a in places for m in _CAPITAL.finditer(window, max(0, a - 15), a + 15)]
+    if (places and names.is_casual) or not all(claimed[match.start()] for match in beside):
+        return True
+    if not all(claimed[m.start(m.lastindex or 0)] for m in _BESIDE.finditer(window)):
         return True
     return any(
-        not claimed[token.start - start]
-        and not token.code
-        and (
-            token.kind >= Class.BOTH
-            if token.capital
-            else names.is_casual and token.kind >= Class.BOTH
-        )
+        not claimed[token.start - start] and not token.code and _may_be_open(token, names)
         for token in names.tokens
         if start <= token.start < end
     )
 
 
+def _may_be_open(token: Token, names: NameLists) -> bool:
+    if not token.capital:
+        return names.is_casual and token.kind >= (
+            Class.BOTH if is_given(token.lower) else Class.UNKNOWN
+        )
+    if token.text.isupper():
+        return token.kind >= Class.UNKNOWN and len(token.text) > 4
+    return token.kind >= (Class.BOTH if token.first else Class.UNKNOWN)
+
+
 def _by_position(text: str, language: str) -> Iterator[Entity]:
     """Who speaks in a transcript, and who signs a letter."""
-    spans = [*speakers(text), *(match.span("name") for match in _CLOSING.finditer(text))]
+    closings = _CLOSING.finditer(text)
+    spans = [*speakers(text), *(match.span(match.lastgroup or 0) for match in closings)]
     for start, end in spans:
         words = WORD.findall(text[start:end])
         classes = [class_of(word.lower(), language) for word in words]
@@ -225,6 +236,10 @@ def _by_position(text: str, language: str) -> Iterator[Entity]:
         ]
         if words and len(words) <= 4 and max(classes) > Class.COMMON and all(may_be):
             yield Entity(start, end, "person")
+    for start, end in nicknames(text):
+        nick = text[start:end]
+        if class_of(nick.lower(), language) > Class.COMMON and not nick.isdecimal():
+            yield Entity(start, end, "username")
 
 
 def _is_plausible(text: str, entity: Entity, language: str) -> bool:
@@ -238,61 +253,3 @@ def _is_plausible(text: str, entity: Entity, language: str) -> bool:
     if text[start - 1 : start] in ("'", '"') and _KEY.match(text, start):
         return any(class_of(word.lower(), language) > Class.UNKNOWN for word in words)
     return any(word[0].isupper() or class_of(word.lower(), language) > Class.WORD for word in words)
-
-
-def _mentions(text: str, people: list[Entity], language: str, level: int) -> Iterator[Entity]:
-    """Further mentions of people by parts of their names, and user names made of them."""
-    parts = parts_of(text, people, language)
-    if parts:
-        listed = "|".join(sorted(map(re.escape, parts), key=len, reverse=True))
-        for match in re.finditer(rf"(?<![^\W\d_])(?:{listed})(?![^\W\d_])", text, re.IGNORECASE):
-            word = match.group()
-            if (not word.islower() or parts.get(word.lower())) and (
-                level == 2 or not _is_said(text, match, parts, language)
-            ):
-                yield Entity(*match.span(), "person")
-    plain = {ascii_of(part).replace("'", "").replace("-", "") for part in parts if len(part) > 3}
-    for match in _HANDLE.finditer(text):
-        if _is_handle(match.group(), plain, language):
-            yield Entity(*match.span(), "username")
-
-
-def _is_said(text: str, match: re.Match[str], parts: dict[str, bool], language: str) -> bool:
-    """Whether a word that is no name in small letters begins a sentence here: "Will you ..."."""
-    if parts.get(match.group().lower()) or match.group().isupper():
-        return False
-    if class_of(match.group().lower(), language) > Class.COMMON:
-        return False
-    before = text[: match.start()].rstrip(" \"'(")
-    behind = re.match(r"\s+[a-z]", text[match.end() : match.end() + 3])
-    begins = before[-1:] in ("", ".", "!", "?", "\n") and behind is not None
-    return begins and SAYING.match(text, match.end()) is None
-
-
-def _is_handle(word: str, names: Collection[str], language: str) -> bool:
-    """Whether a word in small letters is a user name: of a known name, or of listed ones."""
-    letters = [part for part in re.split(r"[._\d-]+", word) if part]
-    if not letters or len(word) < 4 or word in names:
-        return False
-    joined = "".join(letters)
-    if (
-        any(name in joined and len(joined) - len(name) <= 8 for name in names)
-        and joined not in names
-    ):
-        return class_of(joined, language) >= Class.UNKNOWN
-    if len(letters) > 1 or word[-1].isdigit():
-        strong = [
-            part for part in letters if len(part) > 3 and class_of(part, language) is Class.NAME
-        ]
-        rest = [part for part in letters if part not in strong]
-        return (
-            bool(strong)
-            and all(len(part) == 1 or is_name(part) for part in rest)
-            and (any(part in given() or part in family() for part in strong))
-        )
-    if class_of(word, language) is not Class.UNKNOWN or len(word) < 6:
-        return False
-    halves = ((word[:k], word[k:]) for k in range(4, len(word) - 3))
-    return (word[1:] in family() and class_of(word[1:], language) >= Class.BOTH) or any(
-        (a in given() and b in family()) or (a in family() and b in given()) for a, b in halves
-    )

@@ -29,7 +29,8 @@ _DASH = "[\N{EN DASH}\N{EM DASH}-]"
 _THINGS = alternatives("things")
 _SORT = rf"(?:(?:{alternatives('sorts')})\b\.?|#)"
 _CODE = (
-    r"(?:(?-i:[A-Z]{1,3} )|[A-Z]{0,5}[-/]?)\d[\w/.-]*\w(?: \d{3,4}\b)*|[A-Z]+-[\w/-]*\d[\w/-]*|\d"
+    r"(?-i:[A-Z]{1,3} \d[\w/.-]*\w(?: [A-Z0-9]{1,4}\b)*)"
+    r"|[A-Z]{0,5}[-/]?\d[\w/.-]*\w(?: \d{3,4}\b)*|[A-Z]+-[\w/-]*\d[\w/-]*|\d"
 )
 _OF = r"(?:número|numero|numéro|numer|nummer)\s(?:de |di |do |da )?(?:\w+\s)?"
 _CUED = (
@@ -41,7 +42,11 @@ _PHONED = rf"\b(?:{alternatives('phoned')})\b"
 _LATIN = r"[^\W\d_]"
 
 PATTERNS: dict[str, tuple[str, ...]] = {
-    "email": (r"(?<![\w.+-])[\w.+-]{1,64}@(?!\d+\.\d)[\w-]+(?:\.[\w-]+)+",),
+    "email": (
+        r"(?<![\w.+-])[\w.+-]{1,64}@(?!\d+\.\d)[\w-]+(?:\.[\w-]+)+",
+        r"(?<![\w@./+-])[a-z][\w.+-]+@(?!(?:latest|next|beta|alpha|canary|main|master|head)\b)"
+        r"[a-z][a-z\d-]+(?![\w.@-])",
+    ),
     "url": (
         r"\b(?:https?|ftp|ssh|file)://[^\s<>\"'`]+[^\s<>\"'`.,;:!?)\]}*_]",
         r"\bwww\.[^\s<>\"'`]+[^\s<>\"'`.,;:!?)\]}*_]",
@@ -79,6 +84,7 @@ PATTERNS: dict[str, tuple[str, ...]] = {
         r"(?<![\w.,$€£+/-])(?!(?:1[5-9]|20)\d\d-(?:(?:1[5-9]|20)\d\d|\d\d-\d\d)\b)"
         r"(?:\d[ -]?){6,}\d(?![\w]|[.,]\d|\s?[%€$£])",
         r"(?<!\w)[12]\s?\d{2}\s?(?:0[1-9]|1[0-2]|[2-9]\d)\s?\d[\dAB]\s?\d{3}\s?\d{3}(?:\s?\d{2})?(?!\w)",
+        r"(?<![\w./-])(?!10\.\d{4}/)(?=(?:[./-]?\d){9})\d{1,4}(?:[./-]\d{1,8}){2,4}(?![./-]?\w)",
         r"(?<!\w)[a-z]{2}\s?\d{2}\s?\d{2}\s?\d{2}\s?[a-d](?!\w)",
         r"\bends?(?:ing)?\s(?:in|with)\s(?!(?:19|20)\d\d)(?P<v>\d{3,4})\b",
         rf"\b(?:n(?:[º°]|\.[º°]?)|(?!no\s){_SORT})\s?(?:is|ist|est|es|è|é|to)?\s?[:=#]?\s?"
@@ -90,6 +96,13 @@ PATTERNS: dict[str, tuple[str, ...]] = {
         r"\b(?:login|user(?:\s?name)?|handle|nick(?:name)?|benutzername|usuario|utente|identifiant)"
         rf"(?:\s(?:name|id))?(?:\s(?:is|ist|est|es|è|é|jest)\s|:\s?)(?!(?:{alternatives('states')})\b)"
         r"(?P<v>[a-z][\w.-]{2,}\w)",
+        r"\b(?:login|inlog|user(?:\s?name)?|usuario|utente|benutzer|account|identifiant)\s(?P<v>(?=\S*[\d_.]\w)[a-z][\w.-]{2,}\w)",
+        rf"\b(?:{alternatives('sites')})(?:\s(?:account|id|name|tag|handle|user))?(?:\s(?:is|ist|est|es|è|é))?"
+        r"(?:\s?:\s?(?!//)|\s(?=[@$]?\w*[\d_]))(?P<v>[@$]?\w[\w.:#-]{2,})",
+        r"\bcash ?app\W{1,3}(?P<v>\$\w{3,})",
+        r"(?<![\w/])~(?P<v>[a-z_][\w-]+)(?=/)",
+        rf"\b(?:{alternatives('commands')})\b[^\n|]{{0,80}}?\s"
+        r"(?:-[uUl]|--user(?:name)?)[ =]?(?P<v>[a-z][\w.-]+)",
         r"(?<![\w@./])@(?=\w{2})[\w.-]*\w",
         r"(?:/home/|/Users/|\\Users\\|\\Documents and Settings\\)(?P<v>[^\s/\\:\"'<>]+)",
         r"\b(?:ssh|scp|sftp|su|sudo -u)\s(?:-\S+\s)*(?P<v>[\w.-]+)(?=@)",
@@ -141,6 +154,7 @@ CASED: dict[str, tuple[str, ...]] = {
     "id": (
         r"(?<![\w-])[A-Z]{2}\d{2} ?[A-Z]{3}(?![\w-])",
         r"(?<![\w-])[A-ZÄÖÜ]{1,3}-[A-Z]{1,2} ?\d{1,4}(?![\w-])",
+        r"(?<![\w-])[A-Z]{1,3}([ -])\d{2,4}\1[A-Z]{1,3}(?![\w-])",
         r"(?<![\w-])(?:[A-Z]{2,3} \d{1,4}|\d{3})"
         r"(?!(?:[KMGT]B|[KMG]?HZ|[KM]M|MAH|USD|EUR|GBP|CHF|PLN)\b)[A-Z]{2,3}(?![\w-])",
     ),

@@ -21,6 +21,11 @@ _UNIT = (
     r"(?:,?\s+(?:[Aa]pt|[Aa]partment|[Ss]uite|[Ss]te|[Uu]nit|[Ff]lat|[Ff]loor|[Rr]oom)\b\.?\s?#?\w+"
     r"|,?\s#\w+)?"
 )
+_ROOM = (
+    rf"(?:,?\s(?i:{alternatives('rooms')})\b\.?\s?\d+\w?\b"
+    r"|,?\s\d{1,2}(?:\.|er?|ème)?\s?(?:OG|Stock|Etage|étage|piso|andar|piano|piętro)"
+    r"(?:\s(?:links|rechts|mitte))?)*"
+)
 _NAMED = r"\p{Lu}(?:[\p{L}'’-]|\.(?=[\p{L} ]))*"
 _LINES = (
     r"(?:[ \t]*\n[ \t]*,?[ \t]*(?:(?:\p{Lu}[\p{L}.'’-]*|\d[\w-]*|nan|de|of|,)[ \t]?){1,4}"
@@ -43,17 +48,18 @@ STREETS = (
     r"(?i:\b(?:apt|apartment|suite|ste|unit|flat)\b\.?\s#?\d+\w?\b)",
     # the word for a street ends the name
     rf"\b(?:\p{{Lu}}[\p{{L}}-]*\s)?\p{{Lu}}[\p{{L}}-]*(?:stra(?:ss|ß)e|str\.|gasse|weg|platz|allee|ring|damm|ufer|markt|gade|"
-    rf"gatan|vägen|vej|veien|straat|gracht|laan|plein|kade|singel|dijk|katu|kuja|tie)\s{_HOUSE}",
+    rf"gatan|vägen|vej|veien|straat|gracht|laan|plein|kade|singel|dijk|katu|kuja|tie)\s{_HOUSE}{_ROOM}",
     rf"\b(?:Am|An der|Auf der|Im|In der|Zum|Zur|Unter den|Alte[rn]?|Neue[rn]?)\s"
     rf"(?:{_NAMED}\s?){{1,3}}\s?{_HOUSE}",
-    rf"\b\p{{Lu}}[\p{{L}}-]*[ -](?:Straße|Strasse|Str\.|Weg|Platz|Allee|Ring|Damm)\s{_HOUSE}",
+    rf"\b\p{{Lu}}[\p{{L}}-]*[ -](?:Straße|Strasse|Str\.|Weg|Platz|Allee|Ring|Damm)\s"
+    rf"{_HOUSE}{_ROOM}",
     # or begins it
-    rf"\b(?:\d{{1,4}}(?:\s?(?:bis|ter))?,?\s+)?(?i:rue|avenue|av\.|boulevard|bd|impasse|chemin|allée|place|quai|route)"
+    rf"\b(?:\d{{1,4}}(?:\s?(?:bis|ter))?,?\s+)?(?i:{alternatives('rues')})"
     rf"{_AND}{_NAMED}){{1,4}}",
-    rf"\b(?:[Vv]ia|[Vv]iale|[Cc]orso|[Pp]iazza|[Vv]icolo|[Ll]argo|[Cc]alle|C/|[Aa]v(?:enid|d)a\.?|[Aa]v\.|[Pp]laza|[Pp]aseo|"
-    rf"[Cc]amino|[Rr]ua|[Tt]ravessa|[Pp]raça|[Rr]ambla|[Gg]ran [Vv]ía){_AND}{_NAMED}){{1,4}}"
-    rf"(?:,?\s(?:n\.?[º°]\s?)?{_HOUSE})?(?:,\s\d{{1,2}}[.ºª]+\s?\w*)?",
-    rf"\b(?:ul|al|os|pl)\.\s(?:{_NAMED}\s){{1,3}}{_HOUSE}",
+    rf"\b(?i:{alternatives('streets_of')}){_AND}{_NAMED}){{1,4}}"
+    rf"(?:,?\s(?:n\.?[º°]\s?)?{_HOUSE})?(?:,\s\d{{1,2}}[.ºª]+\s?\w*)?{_ROOM}",
+    rf"\b(?:(?:ul|al|os|pl)\.\s{_NAMED}|[Aa]leja|[Oo]siedle|[Uu]lic[ay]|[Pp]lac|Rynek)\s"
+    rf"(?:{_NAMED}\s){{0,3}}{_HOUSE}{_ROOM}",
     # or a word for living stands before
     r"(?i:\b(?:liv\w+|resid\w+|wohn\w+|woon\w+|domicili\w+|abit\w+|mor[ao]|morador\w*|viv\w+|demeur\w+|"
     r"habit\w+|zamieszk\w+|mieszka\w*)\s(?:(?:at|on|in|an|op|aan|en|à|au|em|na|no|przy|w|de[rmn])\s){0,2})"

@@ -58,7 +58,7 @@ class Token(NamedTuple):
         )
 
 
-def known_by_neighbours(run: list[Token]) -> list[Token]:
+def known_by_neighbours(run: list[Token], language: str) -> list[Token]:
     """A row in which words beside a name are unknown ones, if they may be names of the news."""
 
     def is_named(k: int) -> bool:
@@ -68,7 +68,7 @@ def known_by_neighbours(run: list[Token]) -> list[Token]:
         token._replace(kind=Class.UNKNOWN)
         if token.kind is Class.WORD
         and token.capital
-        and may_be_name(token.lower)
+        and may_be_name(token.lower, language)
         and (is_named(k - 1) or is_named(k + 1))
         else token
         for k, token in enumerate(run)
@@ -158,7 +158,12 @@ def runs_of(text: str, tokens: Sequence[Token]) -> Iterator[list[Token]]:
                 yield run
                 run = []
             run.append(token)
-        elif joined and token.lower in PARTICLES and k + 1 < len(tokens) and tokens[k + 1].capital:
+        elif (
+            joined
+            and token.lower in PARTICLES
+            and k + 1 < len(tokens)
+            and (tokens[k + 1].capital or tokens[k + 1].lower in PARTICLES)  # "van den Heuvel"
+        ):
             run.append(token)
         elif run:
             yield run

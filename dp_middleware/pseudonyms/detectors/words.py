@@ -106,8 +106,9 @@ def class_of(word: str, language: str) -> Class:
         word: In lower case, without a possessive.
         language: Of the text; where it is another one English words are known too.
     """
-    known = _class_of(word, language)
-    if known is not Class.UNKNOWN or not (parts := re.split(r"[-.'’]", word))[1:]:
+    parts = re.split(r"[-.'’]", word)
+    known = Class.UNKNOWN if "-" in word and is_family(parts[-1]) else _class_of(word, language)
+    if known is not Class.UNKNOWN or not parts[1:]:
         return known
     classes = {_class_of(part, language) for part in parts if len(part) > 1}
     return max(classes, default=Class.WORD)
@@ -115,7 +116,7 @@ def class_of(word: str, language: str) -> Class:
 
 def _class_of(word: str, language: str) -> Class:
     lists = _lists("words.txt")
-    if word in _public():
+    if word in _public() or (language == "de" and word in lists["de nouns"]):
         return Class.WORD
     if is_name(word):
         if word in lists["en words"] or word in frequencies.stop_words():
@@ -143,8 +144,10 @@ def _is_word(word: str, language: str) -> bool:
     return len(word) > 5 and any(word[:-k] in words for k in (1, 2))
 
 
-def may_be_name(word: str) -> bool:
-    """Whether a word of English is rare, or as frequent in others, as names of the news are."""
+def may_be_name(word: str, language: str) -> bool:
+    """Whether a word is rare, or as frequent in other languages, as names of the news are."""
+    if language != "en" and word in common(language):
+        return False
     is_shared = word in _lists("words.txt")["en shared"] or word not in _frequent_words()
     return is_shared and word not in _public()
 

@@ -50,9 +50,11 @@ LABELS = Kinds()
 """Labels for every kind."""
 
 
-def default_kinds() -> Kinds:
-    """Returns every kind with its default law, by its name."""
-    kinds: list[Kind] = [Person(), Organisation(), Place(), Address(), Email(), Username(), Url()]
-    kinds += [Phone(), Iban(), Card(), Ssn(), Id(), Ip(), Zip(), Date()]
+def default_kinds(language: str = "en") -> Kinds:
+    """Returns every kind with its default law, by its name; names are of a language."""
+    kinds: list[Kind] = [Person(language=language), Organisation(language=language), Place()]
+    kinds += [Address(), Email(), Username(), Url(), Phone()]
+    order = "mdy" if language == "en" else "dmy"
+    kinds += [Iban(), Card(), Ssn(), Id(), Ip(), Zip(), Date(order=order)]
     kinds += [Secret(), Amount(), Age(), Number(), Label()]
     return Kinds((kind.name, kind) for kind in kinds)

@@ -15,7 +15,9 @@ from dp_middleware.pseudonyms.mapping import Kind, combined
 
 TITLES = words(
     "mr mrs ms miss mx messrs dr prof professor doctor sir madam rev reverend hon capt lt sgt col"
-    " maj gen herr frau señor señora señorita sr sra srta monsieur madame mme mlle signor signora"
+    " maj gen herr herrn frau hr fr fräulein señor señora señorita sr sra srta don doña monsieur"
+    " madame mme mlle maître signor signora sig sig.ra sig.na dott dott.ssa avv senhor senhora"
+    " dona dom mevrouw meneer dhr mevr heer pan pani panie panią pana panu"
 )
 SUFFIXES = words("jr sr ii iii iv phd ph.d md m.d esq mba dds rn cpa")
 PARTICLES = words(
@@ -37,6 +39,19 @@ NAME = re.compile(  # initials and titles without a blank behind them; no hyphen
 )
 POSSESSIVE = re.compile(r"(?<=\w)['’]s$", re.IGNORECASE)
 INITIALS = re.compile(r"(?:[^\W\d_]\.-?)*[^\W\d_]\.?")
+_BEFORE = re.compile(r"(?<![\w.])([^\W\d_][\w.]*) \Z")
+LOCALES = {
+    "en": "en_US",
+    "de": "de_DE",
+    "fr": "fr_FR",
+    "es": "es_ES",
+    "it": "it_IT",
+    "pt": "pt_PT",
+    "nl": "nl_NL",
+    "pl": "pl_PL",
+}
+"""Whose lists of names are drawn from, by the language that is declared."""
+
 SCRIPTS = {
     "ARABIC": "ar_AA",
     "ARMENIAN": "hy_AM",
@@ -100,6 +115,21 @@ def _units(named: list[_Word]) -> list[_Word]:
     ]
 
 
+def titled(text: str, start: int, least: int) -> int:
+    """Returns where a name begins with the titles before it, which tell that it is a surname.
+
+    Args:
+        text: Private.
+        start: Offset of the name.
+        least: Behind what is replaced before it, of which nothing is told.
+    """
+    while (title := _BEFORE.search(text, max(least, start - 20), start)) and (
+        title[1].casefold().rstrip(".") in TITLES
+    ):
+        start = title.start(1)
+    return start
+
+
 def _script(text: str) -> str:
     for character in text:
         if character.isalpha():
@@ -109,9 +139,10 @@ def _script(text: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Person(Kind):
-    """Words of a name, each by a uniform one from Faker's American given or family names.
+    """Words of a name, each by a uniform one from Faker's given or family names of a country.
 
     Attributes:
+        language: Declared, and public: that of the names, such as ``"de"``.
         keep_gender: Whether a given name that is public for one gender gets one of that gender.
         keep_script: Whether a name in another script gets one in that script.
     """
@@ -123,6 +154,7 @@ class Person(Kind):
         " asked for"
     )
 
+    language: str = "en"
     keep_gender: bool = False
     keep_script: bool = False
 
@@ -148,7 +180,7 @@ class Person(Kind):
         shape = "family" if family else "given"
         if self.keep_gender and not family:
             for gender in ("female", "male"):
-                if word.is_in(gendered_names(gender)):
+                if word.is_in(gendered_names(gender, LOCALES[self.language])):
                     shape = f"{gender} given"
         if self.keep_script and (script := _script(word.text)) in SCRIPTS:
             shape = f"{'family' if family else 'given'} {script}"
@@ -160,21 +192,27 @@ class Person(Kind):
         if first not in ("given", "family", "female", "male"):
             return combined(self.name, lambda: fill(shape, draws), "", free)
         if last == "given":
-            listed = names(f"first_names_{first}")
+            listed = names(f"first_names_{first}", LOCALES[self.language])
         else:
             lists = family_names if first == "family" else given_names
-            listed = lists(SCRIPTS.get(last, "en_US"))
+            listed = lists(SCRIPTS.get(last, LOCALES[self.language]))
         return combined(self.name, lambda: listed[draws.below(len(listed))], "-", free)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Organisation(Kind):
-    """Two uniform family names, such as "Hart-Ortiz", for all but the legal form."""
+    """Two uniform family names, such as "Hart-Ortiz", for all but the legal form.
+
+    Attributes:
+        language: As of :class:`Person`.
+    """
 
     name: ClassVar[str] = "organisation"
     keeps: ClassVar[str] = (
         "the legal form of an organisation, such as Inc, a leading The, and a possessive"
     )
+
+    language: str = "en"
 
     def parts(self, mention: str) -> list[Part]:
         """Returns one; a leading "The", the legal form and a possessive stay."""
@@ -187,7 +225,7 @@ class Organisation(Kind):
 
     def draw(self, key: str, shape: str, free: Free, draws: Draws) -> str:
         """Draws a uniform pair of names."""
-        names = family_names()
+        names = family_names(LOCALES[self.language])
         return combined(
             self.name, lambda: f"{choice(names, draws)}-{choice(names, draws)}", "-", free
         )
@@ -236,11 +274,12 @@ def family_names(locale: str = "en_US") -> tuple[str, ...]:
 
 
 @cache
-def gendered_names(gender: str) -> frozenset[str]:
-    """Returns American given names of one gender alone, in lower case."""
+def gendered_names(gender: str, locale: str = "en_US") -> frozenset[str]:
+    """Returns given names of one gender alone, in lower case."""
     other = "male" if gender == "female" else "female"
     own, others = (
-        {name.casefold() for name in names(f"first_names_{either}")} for either in (gender, other)
+        {name.casefold() for name in names(f"first_names_{either}", locale)}
+        for either in (gender, other)
     )
     return frozenset(own - others)
 

@@ -132,6 +132,8 @@ def test_what_leaves_is_not_readable(text, private):
         "Welche Aufgaben hat der Bundeskanzler, und wie wird das Grundgesetz geändert?",
         "Quel est le rôle du Premier ministre, et comment vote-t-on une loi ?",
         "for k in range(10): print(items[k].name, user_id, order.total)",
+        "Meine Mutter fährt mit der Oma zum Markt, und das Handy liegt auf dem Tisch.",
+        "Der Zins steigt. Der Schmied und der Winzer essen Lamm mit Essig.",
         "Mein Auto ist neu, und der Vertrag wurde gestern gekündigt.",
         "He took 2 pills on the way, and 3 cats sat in the road.",
     ],
@@ -236,6 +238,7 @@ def test_the_model_reads_more_than_it_can_at_once():
 
 def test_nothing_leaves_and_nothing_is_kept(monkeypatch, caplog, capfd):
     detector = default_detector()
+    entities_of("Hello, Quorvix.", detector)  # what it imports derives from sockets
     private = f"{CHAT} {CANARY}@{CANARY}.co.uk, Dr {CANARY}"
     with caplog.at_level(logging.DEBUG), monkeypatch.context() as patch:
         patch.setattr(socket, "socket", pytest.fail)
@@ -279,6 +282,18 @@ def test_a_missing_runtime_is_named(monkeypatch):
         ("Cartella n. 010306 è completa.", "010306"),
         ("Wczoraj sprzedał samochód KXW 10LP.", "KXW 10LP"),
         ("De patiënt woont op Indypad 2 in Utrecht.", "Indypad 2"),
+        ("The gate code 4417# no longer works.", "4417"),
+        ("Our credentials are ann / Pl@net-61 now.", "Pl@net-61"),
+        ("correo,clave\na@b.example,perro1999", "perro1999"),
+        ("[09:14] frost_byte9: hello\n[09:15] quillo: hi", "quillo"),
+        ("approved_by: tbell4\nstatus: open", "tbell4"),
+        ("send it to my cousin xochiquetza please", "xochiquetza"),
+        ("minha prima jocasta falou com o seu bonifácio ontem", "bonifácio"),
+        ("Bel Sietske van den Brandhof terug.", "van den Brandhof"),
+        ("Residente na Rua da Alegria, 12, apto 31.", "apto 31"),
+        ("La vettura targata GH 417 LR è rubata.", "GH 417 LR"),
+        ("CNPJ 11.222.333/0001-81", "11.222.333/0001-81"),
+        ("pay me at rosa.w@okbank please", "rosa.w@okbank"),
     ],
 )
 def test_balanced_covers_what_other_languages_and_plain_words_say(text: str, private: str) -> None:

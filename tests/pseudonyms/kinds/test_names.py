@@ -10,7 +10,14 @@ from support.cases import over
 from support.session_draws import Names, SeededDraws, replaced
 
 from dp_middleware.pseudonyms.kinds import Address, Organisation, Person, Place
-from dp_middleware.pseudonyms.kinds.names import family_names, gendered_names, given_names, names
+from dp_middleware.pseudonyms.kinds.names import (
+    LOCALES,
+    family_names,
+    gendered_names,
+    given_names,
+    names,
+    titled,
+)
 
 
 def shapes(kind, mention):
@@ -76,6 +83,23 @@ def test_given_and_family_names_are_uniform():
         assert chi_square(drawn, listed) > 1e-4
         skewed = [min(drawn[n : n + 2]) for n in range(0, len(drawn), 2)] * 2
         assert chi_square(skewed, listed) < 1e-9
+
+
+@pytest.mark.parametrize("language", LOCALES)
+def test_names_are_those_of_the_declared_language_whoever_is_named(language):
+    person = Person(language=language)
+    listed = {*given_names(LOCALES[language])}
+    for mention in ("Maria", "Yusuf"):
+        drawn = {replaced(person, mention, seed) for seed in range(50)}
+        assert drawn <= listed
+
+
+def test_a_title_before_a_name_tells_a_surname():
+    text = "Gestern kam Herr Dr. Kranich. Mr Doe"
+    assert titled(text, text.index("Kranich"), 0) == text.index("Herr")
+    assert titled(text, text.index("Doe"), 0) == text.index("Mr")
+    assert titled(text, text.index("Doe"), text.index("Doe") - 1) == text.index("Doe")
+    assert titled("Anna Lee", 5, 0) == 5
 
 
 def test_gender_is_kept_only_where_it_is_asked_for():

@@ -1,0 +1,100 @@
+"""Names of people and places in small letters, as chats have them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Protocol
+
+from dp_middleware.pseudonyms.detection import Entity
+from dp_middleware.pseudonyms.detectors.cues import GIVEN_WORDS, KIN_BEFORE, TITLE, before
+from dp_middleware.pseudonyms.detectors.tokens import Token
+from dp_middleware.pseudonyms.detectors.words import Class, is_family, is_given, is_name, towns
+
+_VERB = re.compile(r"(?:te|ten|st|[lł][aio]?|ły|ou|ait)\Z")
+"""How verbs end that stand behind the word for a person: "mein Freund kündigte"."""
+
+
+class NamedWords(Protocol):
+    """What is known of the words of a text."""
+
+    text: str
+    language: str
+    level: int
+    tokens: list[Token]
+    is_casual: bool
+
+    def is_frequent(self, word: str) -> bool:
+        """Whether a word is a function word."""
+
+    def is_beside(self, token: Token, is_given_name: bool) -> bool:
+        """Whether the word before tells of a person."""
+
+    def entity(self, tokens: list[Token], kind: str) -> Entity:
+        """Returns these words as an entity."""
+
+
+def small_names(names: NamedWords) -> Iterator[Entity]:
+    """Yields people and places in small letters, of a text without capital ones or beside kin."""
+    last = -1
+    for k, token in enumerate(names.tokens):
+        if token.kind is Class.WORD or token.capital or token.code or k <= last:
+            continue
+        if len(token.text) < 3:
+            continue
+        is_titled = len(token.text) > 3 and before(TITLE, names.text, token.start)
+        kin = names.level >= 1 and before(KIN_BEFORE, names.text, token.start)
+        if kin and token.kind is Class.BOTH:
+            is_titled |= is_given(token.lower)
+        elif kin and token.kind is Class.UNKNOWN:
+            is_titled |= _VERB.search(token.lower) is None
+        if not (names.is_casual or names.level == 2 or is_titled or kin):
+            continue
+        lists = token.kind is Class.NAME and (kin or is_given(token.lower))
+        lists = lists or (names.level == 2 and names.is_casual and token.kind is Class.UNKNOWN)
+        behind = _behind(names, k)
+        if (
+            is_titled
+            and token.kind >= Class.COMMON
+            and (names.language == "en" or not names.is_frequent(token.lower))
+        ):
+            last = k + (behind is not None and behind.kind >= Class.UNKNOWN)
+        elif lists or (
+            is_given(token.lower)
+            and behind is not None
+            and (behind.kind is Class.NAME or is_given(behind.lower))
+            and behind.kind >= Class.BOTH
+            and (token.kind >= Class.BOTH or token.lower in GIVEN_WORDS)
+        ):
+            has_family = behind is not None and (
+                behind.kind >= (Class.UNKNOWN if names.language == "en" else Class.NAME)
+                or (is_family(behind.lower) and not names.is_frequent(behind.lower))
+            )
+            last = k + has_family
+        elif (
+            token.kind >= Class.UNKNOWN
+            and names.level >= 1
+            and token.lower not in towns()
+            and (
+                (behind is not None and behind.kind is Class.NAME)
+                or (
+                    names.is_beside(token, False)
+                    and (
+                        token.kind is Class.NAME or (behind is not None and is_family(behind.lower))
+                    )
+                )
+            )
+        ):
+            last = k + (behind is not None and is_name(behind.lower))
+        else:
+            if token.kind >= Class.UNKNOWN and token.lower in towns() and names.level >= 1:
+                yield names.entity([token], "place")
+            continue
+        yield names.entity(names.tokens[k : last + 1], "person")
+
+
+def _behind(names: NamedWords, k: int) -> Token | None:
+    if k + 1 >= len(names.tokens):
+        return None
+    token, behind = names.tokens[k : k + 2]
+    return behind if names.text[token.end : behind.start] == " " and not behind.code else None

@@ -30,6 +30,7 @@ import json
 import random
 import time
 from collections.abc import Callable, Iterator
+from fractions import Fraction
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, Literal
@@ -124,7 +125,9 @@ def sanitizers(
     codes: dict[str, dp.PublicCode] = {"units": dp.UnitCode(), "keywords": dp.KeywordCode()}
     if causal is not None:
         codes["language model"] = dp.LanguageModelCode(causal)
-        codes["mixture"] = dp.MixtureCode(((1, codes["keywords"]), (1, codes["language model"])))
+        codes["mixture"] = dp.MixtureCode(
+            tuple((Fraction(1), codes[n]) for n in ("keywords", "language model"))
+        )
     for epsilon in per_text:
         each = epsilon / LONGEST
         yield "nearest-response, a whole text", each, partial(nearest, each, "english")

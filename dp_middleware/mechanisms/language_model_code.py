@@ -18,7 +18,6 @@ from dp_middleware import _validate
 from dp_middleware.contexts import CausalContext
 from dp_middleware.contexts.lines import Writer, writer
 from dp_middleware.embedding.arrays import Floats
-from dp_middleware.embedding.service import apart
 from dp_middleware.mechanisms.codes import PublicCode
 from dp_middleware.mechanisms.text_mechanisms import Encoder
 from dp_middleware.sampling.entropy import Entropy, below
@@ -185,7 +184,7 @@ class LanguageModelCode(PublicCode):
         """Yields the line that a greedy search ends with, then those on its way."""
         if encoder is not None:
             limit = math.log(least.denominator) - math.log(least.numerator)
-            found = _Search(self, text, limit, apart(encoder)).lines()
+            found = _Search(self, text, limit, encoder.encode).lines()
             yield from reversed([" ".join(words) for words in found])
 
 

@@ -29,8 +29,9 @@ from dp_middleware.models import bridge
 from dp_middleware.privacy import Certificate
 from dp_middleware.privacy.releases import Release
 from dp_middleware.sampling import sampler
-from dp_middleware.sanitizers.draft import Draft, TextDraft, tokenize_with
+from dp_middleware.sanitizers.draft import Draft, tokenize_with
 from dp_middleware.sanitizers.sanitizer import Sanitizer
+from dp_middleware.sanitizers.whole import TextDraft
 from dp_middleware.vocabulary.vocabulary import Vocabulary
 
 Fallback = Literal["abstain", "sanitized"]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, NamedTuple, TypeVar
 
@@ -15,16 +16,18 @@ from dp_middleware.embedding import EmbeddingSpace
 from dp_middleware.embedding.arrays import Ids
 from dp_middleware.errors import DPMiddlewareError, ParameterError
 from dp_middleware.mechanisms.drawing import FRESH
-from dp_middleware.privacy import Adjacency
 from dp_middleware.sanitizers.policies import KeepPolicy
 from dp_middleware.sanitizers.spans import Scope, encode_with, private_parts
+from dp_middleware.vocabulary.frequencies import is_english, word_set
 from dp_middleware.vocabulary.vocabulary import UNKNOWN, Vocabulary
 
 T = TypeVar("T")
 
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|[\n\r\u2028\u2029]+")
+_LEAST = 6  # words of a text that tell its language
+_WORD = re.compile(r"[^\W\d_]+")
+_log = logging.getLogger("dp_middleware.sanitizers")
 _SCOPE_NOTE = "text outside the given spans is public, and so are their places and token counts"
-_VERSION_NOTE = "that a text replaces an earlier version is public; each is a release of its own"
+VERSION_NOTE = "that a text replaces an earlier version is public; each is a release of its own"
 
 
 class PrivateSpan(NamedTuple):
@@ -79,7 +82,7 @@ class Draft(StaysHere):
     @property
     def assumptions(self) -> tuple[str, ...]:
         """What the certificate of its release says beside that of the mechanism."""
-        return (_SCOPE_NOTE,) * self.scoped + (_VERSION_NOTE,) * self.edited
+        return (_SCOPE_NOTE,) * self.scoped + (VERSION_NOTE,) * self.edited
 
     @property
     def perturbed(self) -> NDArray[np.bool_]:
@@ -143,77 +146,6 @@ class Draft(StaysHere):
         for place, word in self.kept.items():
             words[place] = word
         return words
-
-
-@dataclass(frozen=True, kw_only=True)
-class TextDraft(StaysHere):
-    """A text for which a text is released as a whole, or one for each sentence.
-
-    Attributes:
-        text: Private.
-        parts: The text, or its sentences, of which the number is public.
-        released: What was released for each; ``None`` before the draw.
-        edited: Whether the text replaces an earlier version, of which something was released.
-    """
-
-    text: str = field(repr=False)
-    parts: tuple[str, ...] = field(repr=False)
-    released: tuple[str, ...] | None = None
-    edited: bool = False
-
-    tokens_verbatim: ClassVar[int] = 0
-    used: ClassVar[tuple[str, ...]] = ()
-
-    @property
-    def tokens_total(self) -> int:
-        """Number of parts."""
-        return len(self.parts)
-
-    @property
-    def assumptions(self) -> tuple[str, ...]:
-        """What the certificate of its release says beside that of the mechanism."""
-        return (_VERSION_NOTE,) * self.edited
-
-    @property
-    def fresh(self) -> tuple[str, ...]:
-        """What is to be drawn for: the parts, also an empty one."""
-        return self.parts if self.released is None else ()
-
-    def fill(self, drawn: Sequence[str]) -> TextDraft:
-        """The same with what was released."""
-        return replace(self, released=tuple(drawn)) if drawn else self
-
-    def write(self, vocabulary: Vocabulary) -> str:
-        """The text that goes out, once it is drawn; a line for each sentence."""
-        assert self.released is not None  # a draft is filled first
-        return "\n".join(self.released)
-
-
-D = TypeVar("D", Draft, TextDraft, Draft | TextDraft)
-
-
-def sentences(text: str) -> tuple[str, ...]:
-    """Returns the sentences of a text, by a public rule: at least one, which may be empty.
-
-    One ends at a line's end, or at signs of ``.!?`` before a blank; so an abbreviation ends one.
-    """
-    parts = (part.strip() for part in _SENTENCE_END.split(text))
-    return tuple(part for part in parts if part) or ("",)
-
-
-def read_whole(text: str, scope: Scope | None, relation: Adjacency) -> TextDraft:
-    """A text that is released as a whole, or by its sentences if these are what is replaced.
-
-    Raises:
-        ParameterError: Not a text, or a scope.
-    """
-    if not isinstance(text, str):
-        raise ParameterError(f"expected text of type str, got {type(text).__name__}")
-    if scope is not None:
-        raise ParameterError(
-            "expected no scope= with a mechanism of whole texts: it releases a text for all of it"
-        )
-    return TextDraft(text=text, parts=sentences(text) if relation.by_sentence else (text,))
 
 
 def read(text: str, scope: Scope | None, space: EmbeddingSpace, policy: KeepPolicy) -> Draft:
@@ -294,3 +226,19 @@ def tokenize_with(tokenize: Callable[[str], T], text: str) -> T:
     except Exception as error:
         failure = ParameterError(f"the tokenizer failed with {type(error).__name__}")
     raise failure
+
+
+def tell_foreign(text: str, vocabulary: Vocabulary) -> None:
+    """Warns in the local log if a private text is mostly not English, but the vocabulary is.
+
+    That is told of the private text, so it is in no release and no certificate. Fewer than six
+    words tell nothing.
+    """
+    found = _WORD.findall(text.lower())
+    if len(found) < _LEAST or not is_english(vocabulary):
+        return
+    if sum(word in word_set() for word in found) < 0.5 * len(found):
+        _log.warning(
+            "most words of this text are no English, as the vocabulary is: little of it survives; "
+            "the release and its certificate do not tell"
+        )

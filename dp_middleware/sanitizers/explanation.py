@@ -14,7 +14,8 @@ from dp_middleware.embedding import EmbeddingSpace
 from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms.base import ChannelMechanism, Mechanism, rows_of
 from dp_middleware.mechanisms.kernels.lists import smallest
-from dp_middleware.sanitizers.draft import Draft, TextDraft
+from dp_middleware.sanitizers.draft import Draft
+from dp_middleware.sanitizers.whole import TextDraft
 from dp_middleware.vocabulary.vocabulary import UNKNOWN
 
 _LIKELY = 5

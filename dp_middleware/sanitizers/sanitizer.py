@@ -21,11 +21,11 @@ from dp_middleware.privacy import Adjacency, Certificate
 from dp_middleware.privacy.releases import Bill, Ledger, Payer, Release, check_payer
 from dp_middleware.sampling import sampler
 from dp_middleware.sanitizers.certifier import Certifier
-from dp_middleware.sanitizers.draft import D, Draft, TextDraft, read, read_whole
+from dp_middleware.sanitizers.draft import Draft, read, tell_foreign
 from dp_middleware.sanitizers.explanation import Explanation, explain
 from dp_middleware.sanitizers.policies import KeepPolicy
 from dp_middleware.sanitizers.spans import Detector, Scope
-from dp_middleware.vocabulary.frequencies import tell_foreign
+from dp_middleware.sanitizers.whole import D, TextDraft, read_whole
 
 
 class Sanitizer(Payer):

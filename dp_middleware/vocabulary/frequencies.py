@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import logging
-import re
 from collections.abc import Sequence
 from functools import cache, lru_cache
 from hashlib import sha256
@@ -22,9 +20,6 @@ _DATA = Path(__file__).parent / "data"
 _WORDS = _DATA / "english.txt"
 _KEYWORDS = _DATA / "keywords.txt.gz"
 _RULE = b"1"  # of :func:`english`: another one where the same words count otherwise
-_LEAST = 6  # words of a text that tell its language
-_WORD = re.compile(r"[^\W\d_]+")
-_log = logging.getLogger("dp_middleware.sanitizers")
 _MOST = 0.5  # share of the words of English text from which on a vocabulary is English
 
 
@@ -54,24 +49,9 @@ def is_english(vocabulary: Vocabulary) -> bool:
     return float(shares[[word in tokens for word in listed]].sum()) >= _MOST
 
 
-def tell_foreign(text: str, vocabulary: Vocabulary) -> None:
-    """Warns in the local log if a private text is mostly not English, but the vocabulary is.
-
-    That is told of the private text, so it is in no release and no certificate. Fewer than six
-    words tell nothing.
-    """
-    found = _WORD.findall(text.lower())
-    if len(found) < _LEAST or not is_english(vocabulary):
-        return
-    if sum(word in _word_set() for word in found) < _MOST * len(found):
-        _log.warning(
-            "most words of this text are no English, as the vocabulary is: little of it survives; "
-            "the release and its certificate do not tell"
-        )
-
-
 @cache
-def _word_set() -> frozenset[str]:
+def word_set() -> frozenset[str]:
+    """Returns the same words, to be asked for."""
     return frozenset(words())
 
 

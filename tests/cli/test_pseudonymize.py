@@ -25,7 +25,7 @@ def asked(monkeypatch):
     """The kinds that a detector was asked for, each time one was made."""
     kinds = []
 
-    def default(wanted=None, strictness=None):
+    def default(wanted=None, *_):
         kinds.append(wanted)
         return detector(ENTITIES | {CANARY: "person"})
 

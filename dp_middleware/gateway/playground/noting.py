@@ -13,9 +13,10 @@ from dp_middleware._forks import StaysHere
 from dp_middleware.privacy import Certificate
 from dp_middleware.privacy.releases import Bill, Release
 from dp_middleware.pseudonyms import Pseudonyms
-from dp_middleware.sanitizers.draft import D, Draft
+from dp_middleware.sanitizers.draft import Draft
 from dp_middleware.sanitizers.sanitizer import Sanitizer
 from dp_middleware.sanitizers.spans import Scope, Span
+from dp_middleware.sanitizers.whole import D
 
 
 @dataclass(kw_only=True)

@@ -1,0 +1,88 @@
+"""A private text for which a text is released as a whole, or one for each of its sentences."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, TypeVar
+
+from dp_middleware._forks import StaysHere
+from dp_middleware.errors import ParameterError
+from dp_middleware.privacy import Adjacency
+from dp_middleware.sanitizers.draft import VERSION_NOTE, Draft
+from dp_middleware.sanitizers.spans import Scope
+from dp_middleware.vocabulary.vocabulary import Vocabulary
+
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|[\n\r\u2028\u2029]+")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextDraft(StaysHere):
+    """A text for which a text is released as a whole, or one for each sentence.
+
+    Attributes:
+        text: Private.
+        parts: The text, or its sentences, of which the number is public.
+        released: What was released for each; ``None`` before the draw.
+        edited: Whether the text replaces an earlier version, of which something was released.
+    """
+
+    text: str = field(repr=False)
+    parts: tuple[str, ...] = field(repr=False)
+    released: tuple[str, ...] | None = None
+    edited: bool = False
+
+    tokens_verbatim: ClassVar[int] = 0
+    used: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def tokens_total(self) -> int:
+        """Number of parts."""
+        return len(self.parts)
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What the certificate of its release says beside that of the mechanism."""
+        return (VERSION_NOTE,) * self.edited
+
+    @property
+    def fresh(self) -> tuple[str, ...]:
+        """What is to be drawn for: the parts, also an empty one."""
+        return self.parts if self.released is None else ()
+
+    def fill(self, drawn: Sequence[str]) -> TextDraft:
+        """The same with what was released."""
+        return replace(self, released=tuple(drawn)) if drawn else self
+
+    def write(self, vocabulary: Vocabulary) -> str:
+        """The text that goes out, once it is drawn; a line for each sentence."""
+        assert self.released is not None  # a draft is filled first
+        return "\n".join(self.released)
+
+
+D = TypeVar("D", Draft, TextDraft, Draft | TextDraft)
+
+
+def sentences(text: str) -> tuple[str, ...]:
+    """Returns the sentences of a text, by a public rule: at least one, which may be empty.
+
+    One ends at a line's end, or at signs of ``.!?`` before a blank; so an abbreviation ends one.
+    """
+    parts = (part.strip() for part in _SENTENCE_END.split(text))
+    return tuple(part for part in parts if part) or ("",)
+
+
+def read_whole(text: str, scope: Scope | None, relation: Adjacency) -> TextDraft:
+    """A text that is released as a whole, or by its sentences if these are what is replaced.
+
+    Raises:
+        ParameterError: Not a text, or a scope.
+    """
+    if not isinstance(text, str):
+        raise ParameterError(f"expected text of type str, got {type(text).__name__}")
+    if scope is not None:
+        raise ParameterError(
+            "expected no scope= with a mechanism of whole texts: it releases a text for all of it"
+        )
+    return TextDraft(text=text, parts=sentences(text) if relation.by_sentence else (text,))

@@ -61,7 +61,7 @@ _THRESHOLDS = {"precise": 0.85, "balanced": 0.6, "safe": 0.3}
 _CAPITAL = re.compile(r"(?<!\w)(?!\d\d:)[^\W_a-z]\w+")
 _BESIDE = re.compile(  # "Eyrarodda 66", "frost_byte9"
     r"\d[\w/-]*,?\s([^\W\d_a-z][\w'’-]{2,})|[^\W\d_a-z][\w.'’-]{2,}\s(\d{1,5})\b"
-    r"|(\b(?=[\d_]*[^\W\d_])\w*[\d_]\w*)"
+    r"|(\b(?=\w{5})(?=[\d_]*[^\W\d_]{3})\w*[\d_]\w*)"
 )
 _KEY = re.compile(r"""[a-z][a-z0-9_]*(["'])\s*:""")
 _SLICE = re.compile(r"\[\d*:?\Z")

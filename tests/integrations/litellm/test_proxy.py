@@ -290,7 +290,6 @@ IMAGE = {"type": "image_url", "image_url": {"url": f"https://{CANARY}"}}
         ("/v1/chat/completions", {"messages": [user([IMAGE])]}),
         ("/v1/chat/completions", {"messages": [user([{"type": "text", "text": "w1x"}, IMAGE])]}),
         ("/v1/chat/completions", {"messages": [{**user("w1x"), "name": CANARY}]}),
-        ("/v1/chat/completions", {"messages": [user("w1x")], "metadata": {"a": CANARY}}),
         ("/v1/chat/completions", {"messages": [user("w1x")], "prediction": CANARY}),
         (
             "/v1/chat/completions",
@@ -304,9 +303,11 @@ IMAGE = {"type": "image_url", "image_url": {"url": f"https://{CANARY}"}}
         ("/v1/responses", {"input": "w1x", "previous_response_id": CANARY}),
         ("/v1/responses", {"input": [{"type": "item_reference", "id": CANARY}]}),
         ("/v1/images/generations", {"prompt": CANARY, "size": "256x256"}),
+        ("/v1/chat/completions", {"messages": [user("w1x")], "metadata": {"a": CANARY}}),
     ],
 )
 def test_what_cannot_be_released_is_refused(path, body, proxy):
+    proxy.ready()
     seen = len(proxy.remote.bodies)
     found = proxy.post(path, **{"model": "chat", **body})
     assert found.status_code == 400

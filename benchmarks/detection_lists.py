@@ -14,6 +14,7 @@ which a name is as frequent.
 from __future__ import annotations
 
 import csv
+import gzip
 import importlib
 import math
 import pkgutil
@@ -231,7 +232,8 @@ def write(file: str, licence: str, **lists: set[str]) -> None:
     for name, words in lists.items():
         between = "|" if name == "towns" else " "
         lines += [f"[{name}]", between.join(sorted(words))]
-    (DATA / file).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    text = "\n".join(lines) + "\n"
+    (DATA / f"{file}.gz").write_bytes(gzip.compress(text.encode(), mtime=0))
 
 
 NAMES = """Given and family names in lower case, of the providers of Faker 40 (MIT), all locales,

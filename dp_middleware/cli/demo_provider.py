@@ -12,10 +12,13 @@ from contextlib import contextmanager
 from threading import Thread
 from typing import Any
 
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
-from starlette.routing import Route
+from dp_middleware.errors import needs
+
+with needs("gateway"):
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import JSONResponse, Response, StreamingResponse
+    from starlette.routing import Route
 
 from dp_middleware.gateway.app import server_options
 from dp_middleware.gateway.serving import Config, Server

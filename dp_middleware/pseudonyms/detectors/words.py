@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import logging
 import re
 import unicodedata
@@ -209,7 +210,7 @@ def _telling() -> dict[str, list[str]]:
 def _lists(file: str) -> dict[str, frozenset[str]]:
     if file == "names.txt":  # with what is imported for the first text
         _log.info("loading names, 1 s")
-    lines = (DATA / file).read_text(encoding="utf-8").splitlines()
+    lines = gzip.decompress((DATA / f"{file}.gz").read_bytes()).decode().splitlines()
     lists: dict[str, frozenset[str]] = {}
     name = ""
     for line in lines:

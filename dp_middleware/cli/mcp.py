@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 import dp_middleware as dp
+from dp_middleware.cli import options
 from dp_middleware.cli.pseudonymize import opened
 from dp_middleware.errors import withheld
 
@@ -30,14 +31,8 @@ def mcp(
         Path | None,
         typer.Option("--mapping", help="File that keeps the originals, encrypted."),
     ] = None,
-    key: Annotated[
-        Path | None,
-        typer.Option("--key", help="File with its key; default: one in your data folder."),
-    ] = None,
-    conversation: Annotated[
-        str,
-        typer.Option("--conversation", metavar="NAME", help="Each has pseudonyms of its own."),
-    ] = "mcp",
+    key: options.Key = None,
+    conversation: options.Conversation = "mcp",
 ) -> None:
     """Give an agent's tools pseudonyms: results go out with them, arguments get originals back.
 

@@ -168,6 +168,9 @@ Key = Annotated[
     Path | None,
     typer.Option("--key", help="File with its key; default: one in your data folder."),
 ]
+Conversation = Annotated[
+    str, typer.Option("--conversation", metavar="NAME", help="Each has pseudonyms of its own.")
+]
 Column = Annotated[
     list[str] | None,
     typer.Option(

@@ -40,10 +40,7 @@ def pseudonymize(
         typer.Option("--mapping", help="File that keeps the originals, encrypted; for --restore."),
     ] = None,
     key: options.Key = None,
-    conversation: Annotated[
-        str,
-        typer.Option("--conversation", metavar="NAME", help="Each has pseudonyms of its own."),
-    ] = "",
+    conversation: options.Conversation = "",
     kind: Annotated[
         list[str] | None,
         typer.Option(

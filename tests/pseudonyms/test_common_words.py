@@ -69,11 +69,18 @@ def session(found=lambda _: [], **terms):
     return dp.Pseudonyms(found, rest="common", **terms).session()
 
 
+def cleared(match):
+    """A blank for what was drawn, unless a word of the list stands there that has it inside."""
+    before, behind = match.string[: match.start()], match.string[match.end() :]
+    word = re.search(r"[A-Za-z]*$", before)[0] + match[0] + re.match(r"[A-Za-z]*", behind)[0]
+    return match[0] if word != match[0] and is_public(word) else " "
+
+
 def strangers(text, drawn):
     """What of a text is no word of the list, no sign and nothing that was drawn."""
     seen = view_of(text).text
     for pseudonym in sorted(drawn, key=len, reverse=True):
-        seen = re.sub(re.escape(pseudonym), " ", seen, flags=re.IGNORECASE)
+        seen = re.sub(re.escape(pseudonym), cleared, seen, flags=re.IGNORECASE)
     spelled = ""
     for place, sign in enumerate(seen):
         beside = {seen[place - 1 : place] or " ", seen[place + 1 : place + 2] or " "}

@@ -25,6 +25,7 @@ T = TypeVar("T")
 
 _LEAST = 6  # words of a text that tell its language
 _WORD = re.compile(r"[^\W\d_]+")
+_SPREAD = "".join(chr(k).lower() if chr(k).isalpha() else " " for k in range(128))
 _log = logging.getLogger("dp_middleware.sanitizers")
 _SCOPE_NOTE = "text outside the given spans is public, and so are their places and token counts"
 VERSION_NOTE = "that a text replaces an earlier version is public; each is a release of its own"
@@ -234,10 +235,11 @@ def tell_foreign(text: str, vocabulary: Vocabulary) -> None:
     That is told of the private text, so it is in no release and no certificate. Fewer than six
     words tell nothing.
     """
-    found = _WORD.findall(text.lower())
+    ascii_only = text.isascii()  # then the same words, several times as fast
+    found = text.translate(_SPREAD).split() if ascii_only else _WORD.findall(text.lower())
     if len(found) < _LEAST or not is_english(vocabulary):
         return
-    if sum(word in word_set() for word in found) < 0.5 * len(found):
+    if sum(map(word_set().__contains__, found)) < 0.5 * len(found):
         _log.warning(
             "most words of this text are no English, as the vocabulary is: little of it survives; "
             "the release and its certificate do not tell"

@@ -130,6 +130,11 @@ def _known(kinds: list[str] | None) -> list[str] | None:
     return kinds or None
 
 
+def mapping_beside(file: Path, mapping: Path | None) -> Path:
+    """Where the mapping of a file with pseudonyms is, unless it is named."""
+    return file.with_name(f"{file.name}.mapping") if mapping is None else mapping
+
+
 def opened(pseudonyms: dp.Pseudonyms, mapping: Path | None, key: Path | None) -> PseudonymSession:
     """Opens a session with a mapping that is there, or a new one and, if need be, a new key.
 

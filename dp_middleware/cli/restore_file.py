@@ -11,7 +11,7 @@ import typer
 import dp_middleware as dp
 from dp_middleware.cli import options
 from dp_middleware.cli.progress import working
-from dp_middleware.cli.pseudonymize import UNREADABLE, opened
+from dp_middleware.cli.pseudonymize import UNREADABLE, mapping_beside, opened
 from dp_middleware.cli.sanitize_file import named
 from dp_middleware.errors import ParameterError, withheld
 
@@ -32,7 +32,7 @@ def restore_file(
     """Put the originals back into a file with pseudonyms."""
     from dp_middleware import corpora
 
-    kept = source.with_name(f"{source.name}.mapping") if mapping is None else mapping
+    kept = mapping_beside(source, mapping)
     if not kept.exists():
         raise ParameterError("expected a file with --mapping that sanitize-file wrote, got none")
     with working("restoring"), withheld(UNREADABLE, sqlite3.Error):

@@ -23,7 +23,7 @@ from rich.progress import (
 import dp_middleware as dp
 from dp_middleware.cli import options, show
 from dp_middleware.cli.progress import announced, working
-from dp_middleware.cli.pseudonymize import opened
+from dp_middleware.cli.pseudonymize import mapping_beside, opened
 from dp_middleware.cli.settings import PrivacyOptions, with_settings
 from dp_middleware.errors import ParameterError
 
@@ -90,9 +90,8 @@ def sanitize_file(
     releaser: Any = None
     if pseudonyms:
         sanitizer: Any = _pseudonyms(settings, pattern, on_language.value)
-        kept = target.with_name(f"{target.name}.mapping") if mapping is None else mapping
         if not (rows_apart or dry_run):
-            releaser = opened(sanitizer, kept, key)
+            releaser = opened(sanitizer, mapping_beside(target, mapping), key)
     elif pattern or mapping or key or rows_apart:
         raise ParameterError("expected --pseudonyms with --pattern, --mapping, --key or rows apart")
     else:

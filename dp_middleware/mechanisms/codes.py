@@ -23,7 +23,7 @@ from dp_middleware import _validate
 from dp_middleware._waits import told
 from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms.kernels import pursuit, units
-from dp_middleware.mechanisms.text_mechanisms import Encoder
+from dp_middleware.mechanisms.text_mechanisms import Encoder, spellable
 from dp_middleware.sampling.entropy import Entropy, below
 from dp_middleware.sampling.response import exp_below
 from dp_middleware.vocabulary.vocabulary import Vocabulary
@@ -37,6 +37,11 @@ _MOST_ROUNDS = 64
 def default_rounds(epsilon: float) -> int:
     """Returns how many units a release has by default, at least 1."""
     return max(1, round(epsilon / _UNIT))
+
+
+def nats_of(mass: Fraction) -> float:
+    """Returns what a mass costs: -ln of it, also where it is too small for a float."""
+    return math.log(mass.denominator) - math.log(mass.numerator)
 
 
 class PublicCode(ABC):
@@ -191,7 +196,7 @@ class UnitCode(PublicCode):
         def encode(some: Sequence[Sequence[int]]) -> NDArray[np.float32]:
             return encoder.encode([self._join(numbers) for numbers in some])
 
-        (target,) = encoder.encode([text.encode("utf-8", "replace").decode()])
+        (target,) = encoder.encode([spellable(text)])
         target = np.nan_to_num(np.asarray(target, np.float32), posinf=0.0, neginf=0.0)
         vectors = _vectors(encoder, self.units)
         place = 0  # the units are its digits to the base M
@@ -278,7 +283,7 @@ class MixtureCode(PublicCode):
             own = (one for one in answers if share * code.weight(one) >= least)
             found += [one for one in (next(own, None),) if one is not None]
         if encoder is not None and len(found) > 1:
-            raw, *rows = encoder.encode([text.encode("utf-8", "replace").decode(), *found])
+            raw, *rows = encoder.encode([spellable(text), *found])
             scores = np.nan_to_num(np.array(rows) @ raw)
             found = [found[k] for k in np.argsort(-scores, kind="stable")]
         yield from found

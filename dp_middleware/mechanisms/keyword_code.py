@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from dp_middleware import _validate
 from dp_middleware.errors import ParameterError
-from dp_middleware.mechanisms.codes import PublicCode
-from dp_middleware.mechanisms.text_mechanisms import Encoder
+from dp_middleware.mechanisms.codes import PublicCode, nats_of
+from dp_middleware.mechanisms.text_mechanisms import Encoder, spellable
 from dp_middleware.sampling.entropy import Entropy, below
 from dp_middleware.vocabulary import frequencies
 
@@ -167,7 +167,7 @@ class _OwnWords:
         nats = {word: math.log(code._table.total / counts[word]) for word in own}
         read = sorted(nats, key=lambda word: -nats[word])[:_MOST_READ]
         self._code, self._nats = code, {word: nats[word] for word in nats if word in read}
-        self._limit = math.log(least.denominator) - math.log(least.numerator)
+        self._limit = nats_of(least)
         self._price = _PRICE * (_LIMIT / self._limit) ** 2 if self._limit else 0.0
 
     def _cost(self, bag: Sequence[str]) -> float:
@@ -198,7 +198,7 @@ class _OwnWords:
         if not (longer := self._longer([])):
             return
         words = list(self._nats)
-        (target,) = rows([text.encode("utf-8", "replace").decode()])
+        (target,) = rows([spellable(text)])
         alone = dict(zip(words, rows(words), strict=True))
         bag, head, best = list[str](), np.zeros_like(target), -math.inf
         while longer:

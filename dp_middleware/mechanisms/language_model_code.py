@@ -18,8 +18,8 @@ from dp_middleware import _validate
 from dp_middleware.contexts import CausalContext
 from dp_middleware.contexts.lines import Writer, writer
 from dp_middleware.embedding.arrays import Floats
-from dp_middleware.mechanisms.codes import PublicCode
-from dp_middleware.mechanisms.text_mechanisms import Encoder
+from dp_middleware.mechanisms.codes import PublicCode, nats_of
+from dp_middleware.mechanisms.text_mechanisms import Encoder, spellable
 from dp_middleware.sampling.entropy import Entropy, below
 from dp_middleware.vocabulary import frequencies
 
@@ -183,8 +183,7 @@ class LanguageModelCode(PublicCode):
     def search(self, text: str, least: Fraction, encoder: Encoder | None) -> Iterator[str]:
         """Yields the line that a greedy search ends with, then those on its way."""
         if encoder is not None:
-            limit = math.log(least.denominator) - math.log(least.numerator)
-            found = _Search(self, text, limit, encoder.encode).lines()
+            found = _Search(self, text, nats_of(least), encoder.encode).lines()
             yield from reversed([" ".join(words) for words in found])
 
 
@@ -195,7 +194,7 @@ class _Search:
         self._writer, self._encode, self._limit = code._writer, encode, limit
         self._price = _PRICE * (_LIMIT / limit) ** 2 if limit else 0.0
         self._shortlist, self._longest = code.shortlist, code._longest
-        self._text = text.encode("utf-8", "replace").decode()
+        self._text = spellable(text)
         own: dict[str, str] = {}
         for word in _WORD.findall(self._text):
             own.setdefault(word.lower(), word)

@@ -20,6 +20,11 @@ from dp_middleware.vocabulary.vocabulary import Vocabulary
 Reads = Literal["raw", "released"]
 
 
+def spellable(text: str) -> str:
+    """Returns a text that UTF-8 can spell, for an encoder: lone surrogates are replaced."""
+    return text.encode("utf-8", "replace").decode()
+
+
 @dataclass(frozen=True, kw_only=True)
 class ContextualMechanism(Mechanism):
     """Releases at a position by a law that also depends on logits made from other positions.

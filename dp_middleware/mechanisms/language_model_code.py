@@ -25,44 +25,9 @@ from dp_middleware.vocabulary import frequencies
 
 Encode = Callable[[list[str]], NDArray[np.float32]]
 
-PROMPT = """Keywords of texts, a few words each:
-- superb thriller gripping ending
-- symptoms treatment Crohn's disease
-- senator resigns bribery scandal
-- dull romantic comedy wooden actors
-- inherited gene mutation hearing loss
-- Nepal earthquake survivors rescued
-- charming family film animation
-- kidney stones prevention diet
-- Manchester United striker injured
-- slasher movie terrible script
-- FDA recalls contaminated spinach
-- autosomal recessive muscular dystrophy
-- Tarantino thriller gripping finale
-- Crohn's disease symptoms
-- senator Menendez bribery trial
-- wooden romcom acting
-- Usher syndrome hearing loss gene
-- Kathmandu earthquake survivors
-- charming film animation
-- nephrolithiasis diet prevention
-- Ronaldo hamstring injury
-- unfunny movie slasher sequel
-- spinach recall contaminated
-- Duchenne muscular dystrophy
-- Zika microcephaly newborns
-- melancholy drama Binoche
-- glioblastoma prognosis chemotherapy
-- Ferguson police shooting protests
-- dystonia autosomal dominant mutation
-- movie Streep overrated
-- Boko Haram kidnapped schoolgirls
-- hypothyroidism diagnosis thyroxine
-- clever witty film Almodovar
-- Ebola quarantine Liberia
-- Hodgkin lymphoma radiation
-- zombie film gore laughable
--"""
+PROMPT = (
+    (Path(__file__).parent / "data" / "keyword_lines.txt").read_text(encoding="utf-8").rstrip("\n")
+)
 """What the model reads first by default: lines of which the next one is the release."""
 
 _WORD = re.compile(r"[^\W_]+(?:['.&/-][^\W_]+)*")

@@ -13,7 +13,7 @@ from dp_middleware._torch import torch
 
 
 def equal_width(utilities: torch.Tensor, buckets: int) -> torch.Tensor:
-    """Bucket of each token: its row's range cut into equal intervals; int64 (n, V).
+    """Gives each token's bucket, its row's range cut into equal intervals; int64 (n, V).
 
     Bucket 0 holds the smallest utilities. A row without range is one bucket.
     """
@@ -25,10 +25,10 @@ def equal_width(utilities: torch.Tensor, buckets: int) -> torch.Tensor:
 
 
 def equal_frequency(utilities: torch.Tensor, buckets: int) -> torch.Tensor:
-    """Bucket of each token: ranks cut into runs of equal length; int64 (n, V).
+    """Gives each token's bucket, ranks cut into runs of equal length; int64 (n, V).
 
-    Bucket 0 holds the largest utilities, ties go by index, and the first ``V mod buckets``
-    buckets hold one token more. With fewer than ``buckets`` tokens each has its own bucket.
+    Bucket 0 holds the largest utilities, ties go by index, and the first ``V mod buckets`` buckets
+    hold one token more. With fewer than ``buckets`` tokens each has its own bucket.
     """
     size = utilities.shape[1]
     used = min(buckets, size)
@@ -42,16 +42,10 @@ def equal_frequency(utilities: torch.Tensor, buckets: int) -> torch.Tensor:
 def bucket_law(
     index: torch.Tensor, utilities: torch.Tensor, buckets: int, steepness: float
 ) -> torch.Tensor:
-    """A bucket by the exponential mechanism on mean utilities, then a uniform member.
+    """Takes a bucket by the exponential mechanism on mean utilities, then a uniform member.
 
-    Args:
-        index: int64 (n, V), bucket of each token.
-        utilities: float64 (n, V) in [0, 1].
-        buckets: Number of buckets, empty ones included; those are never drawn.
-        steepness: Exponent of utility 1, nats.
-
-    Returns:
-        float64 (n, V), log-probabilities of the tokens.
+    ``index`` int64 (n, V) names buckets, of which empty ones are never drawn, and ``utilities`` lie
+    in [0, 1]; ln P of each token, float64 (n, V).
     """
     rows, size = index.shape
     if buckets > size:  # most are empty
@@ -68,16 +62,16 @@ def bucket_law(
 
 
 def equal_width_loss(steepness: float, size: int, buckets: int) -> float:
-    """Supremum of ln P(y | u) - ln P(y | u') over utilities u, u' in [0, 1]^V; nats.
+    """Bounds ln P(y | u) - ln P(y | u') over utilities u, u' in [0, 1]^V: the supremum, nats.
 
-    Largest P: two buckets, the fewest possible where utilities differ (the smallest and the
-    largest always lie in different ones), y alone in the upper: e^a / (e^a + 1).
+    Largest P: two buckets, the fewest possible where utilities differ (the smallest and the largest
+    always lie in different ones), y alone in the upper: e^a / (e^a + 1).
 
-    Smallest P: let m buckets be non-empty. Then y shares its bucket with at most V - m + 1
-    tokens, itself counted. Of the other m - 1 buckets the j-th from above (j = 0, 1, ...) has
-    index N - 1 - j at most, so its mean exceeds that of y's by at most (1 - j/N) times the range:
-    P >= 1 / ((V - m + 1) (1 + sum_j e^(a (1 - j/N)))). One bucket gives 1/V, which is also the
-    row of the unknown symbol.
+    Smallest P: let m buckets be non-empty. Then y shares its bucket with at most V - m + 1 tokens,
+    itself counted. Of the other m - 1 buckets the j-th from above (j = 0, 1, ...) has index N - 1 -
+    j at most, so its mean exceeds that of y's by at most (1 - j/N) times the range: P >= 1 / ((V -
+    m + 1) (1 + sum_j e^(a (1 - j/N)))). One bucket gives 1/V, which is also the row of the unknown
+    symbol.
     """
     if size == 1 or buckets == 1:
         return 0.0
@@ -90,14 +84,14 @@ def equal_width_loss(steepness: float, size: int, buckets: int) -> float:
 
 
 def equal_frequency_loss(steepness: float, size: int, buckets: int) -> float:
-    """Supremum of ln P(y | u) - ln P(y | u') over utilities u, u' in [0, 1]^V; nats.
+    """Bounds ln P(y | u) - ln P(y | u') over utilities u, u' in [0, 1]^V: the supremum, nats.
 
     Means fall from bucket 1 to bucket m. P is largest for y in bucket k if buckets 1 .. k have
-    exponent a and the others 0, and smallest if buckets 1 .. k - 1 have a and the others 0:
-    e^a / (k e^a + m - k) and 1 / ((k - 1) e^a + m - k + 1), over the size of the bucket. Both
-    fall with k, so only the first bucket of each size counts for the one and the last for the
-    other. The unknown symbol's uniform row is covered: any row has a P of 1/V or more and one of
-    1/V or less, and any token can stand at that place.
+    exponent a and the others 0, and smallest if buckets 1 .. k - 1 have a and the others 0: e^a /
+    (k e^a + m - k) and 1 / ((k - 1) e^a + m - k + 1), over the size of the bucket. Both fall with
+    k, so only the first bucket of each size counts for the one and the last for the other. The
+    unknown symbol's uniform row is covered: any row has a P of 1/V or more and one of 1/V or less,
+    and any token can stand at that place.
     """
     used = min(buckets, size)
     common, larger = divmod(size, used)

@@ -58,15 +58,11 @@ _ROWS = 256  # vectors at a time
 
 @dataclass(frozen=True, kw_only=True)
 class Cap:
-    """A cap and a coin.
+    """Holds the cap of cosines of ``threshold`` or more in k ``dimensions``, and a coin.
 
-    Attributes:
-        dimensions: k.
-        threshold: The cap's smallest cosine, gamma.
-        coin: Draws from the cap per 2^64.
-        loss: Largest logarithm of a ratio of probabilities, of the program; nats.
-        alignment: Expected cosine of what is drawn to x.
-        noise: Variance of what is drawn along a direction across x.
+    ``coin`` of 2^64 draws are from the cap. ``loss`` is the program's largest ln of a ratio of
+    probabilities, nats; ``alignment`` the expected cosine of a draw to x, ``noise`` its variance
+    along a direction across x.
     """
 
     dimensions: int
@@ -78,7 +74,7 @@ class Cap:
 
 
 def share(dimensions: int, threshold: float | Floats) -> Floats:
-    """Part of the sphere whose cosine to x is at least a threshold of 0 or more."""
+    """Computes the part of the sphere whose cosine to x is at least a threshold of 0 or more."""
     with needs("models"):
         from scipy.special import betainc
 
@@ -87,11 +83,11 @@ def share(dimensions: int, threshold: float | Floats) -> Floats:
 
 
 def rounding(dimensions: int) -> float:
-    """What the program's law adds to the loss: 1 + e^this p / ((1 - p) q); nats.
+    """Bounds what the program's law adds to the loss: 1 + e^this p / ((1 - p) q); nats.
 
-    A cell of side h grows and shrinks by eta on each side, which changes its volume by at most
-    (1 + 4 eta / h)^k to first order, and the density in it by e^(2 eta sqrt(k) |z|). A draw is kept
-    if its cell is in the shell, which the cells' size blurs by r on either side: the norm has a
+    A cell of side h grows and shrinks by eta on each side, which changes its volume by at most (1 +
+    4 eta / h)^k to first order, and the density in it by e^(2 eta sqrt(k) |z|). A draw is kept if
+    its cell is in the shell, which the cells' size blurs by r on either side: the norm has a
     density below 0.61, and the shell a probability above 0.75.
     """
     root = math.sqrt(dimensions)
@@ -104,10 +100,9 @@ def rounding(dimensions: int) -> float:
 
 @lru_cache(maxsize=64)
 def best_cap(dimensions: int, epsilon: float) -> Cap:
-    """The cap of largest expected cosine whose loss is epsilon or just below.
+    """Finds the cap of largest expected cosine whose loss is epsilon or just below.
 
-    Raises:
-        ParameterError: Epsilon is so small that rounding would use it up.
+    ParameterError: epsilon is so small that rounding would use it up.
     """
     with needs("models"):
         from scipy.special import betainc, betaln
@@ -143,7 +138,7 @@ def best_cap(dimensions: int, epsilon: float) -> Cap:
 
 
 def draw(directions: Floats, cap: Cap, entropy: Entropy) -> Floats:
-    """Released cells for unit vectors: multiples of :data:`STEP`, float64 (n, k).
+    """Draws cells for unit vectors: multiples of :data:`STEP`, float64 (n, k).
 
     Both a direction of the cap and one of the sphere are drawn for every row, and the coin chooses:
     how long that takes does not tell which.

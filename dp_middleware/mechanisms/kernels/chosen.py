@@ -24,11 +24,7 @@ _SMALL = 512  # tokens, among which a search takes no time
 
 
 class Chosen:
-    """What to choose a codebook by; for the arguments see :meth:`NearestResponse.tuned`.
-
-    Raises:
-        ParameterError: See there.
-    """
+    """Chooses a codebook; arguments and errors are those of :meth:`NearestResponse.tuned`."""
 
     def __init__(
         self,
@@ -48,11 +44,11 @@ class Chosen:
         self._origin, self._weights = priors.weighted(prior, space.vocabulary, epsilon)
 
     def is_known(self) -> bool:
-        """Whether there is no search to wait for."""
+        """Tells whether there is no search to wait for."""
         return len(self._space) < _SMALL or self._ready() is not None or self._kept() is not None
 
     def codebook(self) -> tuple[Ids, int]:
-        """Ids of the codewords, and the number k of near ones."""
+        """Gives the ids of the codewords, and the number k of near ones."""
         known = self._ready() or self._kept()
         if known is not None:
             return known
@@ -91,10 +87,7 @@ class Chosen:
 
     @cached_property
     def _candidates(self) -> Ids:
-        """Codewords of the codebooks that come with the package, up to the next larger epsilon.
-
-        Where there are none, or for another prior: all that may be codewords.
-        """
+        """Codewords of the package's codebooks up to the next larger epsilon, else all allowed."""
         nats = self._epsilon
         if nats > max(ready.EPSILONS) or self._origin != self._default_origin(nats):
             return self._allowed

@@ -41,16 +41,11 @@ _SEARCHING = Lock()  # the number of threads is the process's
 def best_codebook(
     space: EmbeddingSpace, epsilon: float, prior: Floats, outputs: Ids
 ) -> tuple[Ids, int]:
-    """Ids of the codewords, ascending, and the number k of near ones.
+    """Finds the ids of the codewords, ascending, and the number k of near ones.
 
-    Similarity is the cosine of mean-centred vectors. Computed in float32 on the space's device;
-    the result decides utility only, never privacy.
-
-    Args:
-        space: V tokens with vectors.
-        epsilon: Nats, positive.
-        prior: float64 (V,), sums to one.
-        outputs: Ids that may become codewords, distinct.
+    Similarity is the cosine of mean-centred vectors, in float32 on the space's device: the result
+    decides utility only, never privacy. ``prior`` is float64 (V,) and sums to one; ``outputs`` are
+    the distinct ids that may become codewords.
     """
     unit = torch.tensor(space.centred_unit, dtype=torch.float32, device=space.device)
     points = _likeliest(prior, max(1, _ENTRIES // len(outputs)))
@@ -96,9 +91,9 @@ def _likeliest(prior: Floats, most: int) -> Ids:
 def _with_larger_near(search: _Search) -> _Search:
     """Start from the union of several good codebooks, each of which takes one of the k.
 
-    f is concave in how often each codeword is repeated, for a given value of f, so a union is
-    worth at least the mean of its parts. The best of several unions is found on a thinned
-    problem, from random starts that are public and the same in every run.
+    f is concave in how often each codeword is repeated, for a given value of f, so a union is worth
+    at least the mean of its parts. The best of several is found on a thinned problem, from random
+    starts that are public and the same in every run.
     """
     problem, size = search.problem, len(search.codebook)
     rows, columns = (
@@ -120,12 +115,10 @@ def _with_larger_near(search: _Search) -> _Search:
 
 
 class _Search:
-    """A codebook under improvement, with the most similar codewords of each point.
+    """A codebook under improvement, with its value f and the most similar codewords of each point.
 
-    Attributes:
-        codebook: int64 (M,), positions in the problem; may repeat if ``near`` > 1.
-        near: k.
-        value: f of the codebook.
+    ``codebook`` int64 (M,) has positions in the problem, which may repeat if k, ``near``, is above
+    1.
     """
 
     def __init__(self, problem: Problem, codebook: torch.Tensor, near: int = 1) -> None:
@@ -136,7 +129,7 @@ class _Search:
         self._refresh(torch.arange(points, device=device))
 
     def improve(self) -> _Search:
-        """Add, drop and swap codewords until no move improves f."""
+        """Adds, drops and swaps codewords until no move improves f."""
         everyone = torch.arange(len(self.problem.similarity), device=self.codebook.device)
         for _ in range(_PASSES):
             before = self.value

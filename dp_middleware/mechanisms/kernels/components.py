@@ -28,7 +28,7 @@ _RECIPE = "random words of the encoder, 6000 texts of 3, 6 or 12; exact"
 
 @dataclass(frozen=True, eq=False)
 class Components:
-    """A centre and orthonormal directions of falling variance; all public.
+    """Holds a public centre and orthonormal directions of falling variance.
 
     Attributes:
         mean: float64 (d,).
@@ -45,13 +45,9 @@ class Components:
 
     @classmethod
     def of(cls, vectors: ArrayLike) -> Components:
-        """The principal components of public vectors.
+        """Computes the principal components of public vectors, float (n, d), scaled to unit length.
 
-        Args:
-            vectors: float (n, d), of public texts; rows are scaled to unit length.
-
-        Raises:
-            ParameterError: Fewer than three vectors or two dimensions, not finite, or all equal.
+        ParameterError: fewer than three vectors or two dimensions, not finite, or all equal.
         """
         rows = np.asarray(vectors, dtype=np.float64)
         if rows.ndim != 2 or len(rows) < 3 or rows.shape[1] < 2:
@@ -104,9 +100,10 @@ def _covariance(points: Floats, mean: Floats) -> Floats:
 
 
 def eigen(matrix: Floats) -> tuple[Floats, Floats]:
-    """Falling eigenvalues of a symmetric matrix, and their vectors as rows, by Jacobi's method.
+    """Computes falling eigenvalues of a symmetric matrix, and their vectors as rows.
 
-    All is single IEEE operations in a fixed order: the same bits on every machine, unlike LAPACK's.
+    By Jacobi's method, in single IEEE operations of a fixed order: the same bits on every machine,
+    unlike LAPACK's.
     """
     count = len(matrix)
     size = count + count % 2
@@ -144,7 +141,7 @@ def _rotate(a: Floats, rows: Floats, p: Ids, q: Ids) -> None:
 
 @lru_cache(maxsize=1)
 def default_components() -> Components:
-    """Of the default encoder's vectors of random words of its vocabulary; kept on disk.
+    """Computes those of the default encoder's vectors of random words; kept on disk.
 
     Half a minute the first time on one core.
     """

@@ -19,7 +19,7 @@ _STEEP = 300.0  # -ln sigma beyond which a normal tail would overflow
 
 @dataclass(frozen=True, eq=False)
 class Density:
-    """Neighbourhoods with the noise on their densities.
+    """Holds neighbourhoods with the noise on their densities.
 
     Attributes:
         listed: int64 (V, K), the K nearest tokens of each, itself first.
@@ -34,7 +34,7 @@ class Density:
     log_sigma: Floats
 
     def log_lengths(self) -> Floats:
-        """ln P(k_t = k) for k = 1 .. K with fresh noise per occurrence; float64 (V, K).
+        """Computes ln P(k_t = k) for k = 1 .. K with fresh noise per occurrence; float64 (V, K).
 
         k_t = floor((1 - F) K) clipped to 1 .. K, F = (f + noise - min f) / (max f - min f). Where
         all tokens are equally dense, F is 0 and k_t = K.
@@ -56,13 +56,10 @@ class Density:
         return lengths
 
     def lengths(self, noise: Floats) -> Ids:
-        """k_t of a table of noisy densities, int64 (V,), each in 1 .. K.
+        """Computes k_t of a table of noisy densities, int64 (V,), from standard normal draws (V,).
 
-        k_t = floor((1 - F) K) clipped to 1 .. K, F = (f' - min f') / (max f' - min f') with
-        f' = f + sigma noise. Where all f' are equal, F is 0 and k_t = K.
-
-        Args:
-            noise: float64 (V,), finite draws from the standard normal law.
+        As above with F = (f' - min f') / (max f' - min f'), f' = f + sigma noise. Where all f' are
+        equal, F is 0 and k_t = K.
         """
         size = self.listed.shape[1]
         unit = max(self.log_sigma.max(), 0.0)  # in which no sigma overflows
@@ -77,7 +74,7 @@ class Density:
 
 
 def table_noise(seed: int, count: int) -> Floats:
-    """The public draws of a table from the standard normal law, float64 (count,).
+    """Gives a table's public draws from the standard normal law, float64 (count,).
 
     By inversion of PCG64's numbers, which no release of NumPy changes.
     """
@@ -88,7 +85,7 @@ def table_noise(seed: int, count: int) -> Floats:
 def device_density(
     space: EmbeddingSpace, size: int, epsilon_density: float, delta: float, seed: int | None
 ) -> tuple[torch.Tensor, ...]:
-    """Lists, distances and ln of the law of a list's length where rows are computed, (V, K).
+    """Gives lists, distances and ln of the law of a list's length on the device, (V, K) each.
 
     ``seed`` is that of the table of noisy densities; ``None``: noise is fresh per occurrence.
     """
@@ -107,7 +104,7 @@ def device_density(
 
 
 def density(space: EmbeddingSpace, size: int, epsilon_density: float, delta: float) -> Density:
-    """Computed once per space: two passes over all distances, O(V K) memory."""
+    """Computes densities once per space: two passes over all distances, O(V K) memory."""
     listed, distances, counts = space.derived(
         ("dyntext-lists", size), lambda: _neighbourhoods(space, size)
     )
@@ -160,7 +157,7 @@ def mixture(
     outside: float,
     others: int,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """ln of the probabilities on the list, (n, K), and of each of the ``others``, (n, 1).
+    """Computes ln P on the list, (n, K), and of each of the ``others``, (n, 1).
 
     ``outside`` is the score of what is beyond the first k of a list.
     """

@@ -24,9 +24,9 @@ _TAYLOR = [1.0 / math.factorial(power) for power in range(13)]
 
 
 def exp(x: Floats) -> Floats:
-    """e^x for -500 <= x <= 0 by single additions and products; relative error below 1e-9.
+    """Computes e^x for -500 <= x <= 0 by single additions and products.
 
-    From -100 on it is below 1e-12.
+    The relative error is below 1e-9, and from -100 on below 1e-12.
     """
     part = x * 2.0**-_HALVINGS
     result = np.full_like(x, _TAYLOR[-1])
@@ -39,7 +39,9 @@ def exp(x: Floats) -> Floats:
 
 
 def log(x: torch.Tensor) -> torch.Tensor:
-    """ln x for x > 0 by single IEEE 754 operations, relative error below 1e-14 beyond x = 2."""
+    """Computes ln x for x > 0 by single IEEE 754 operations, with an error below 1e-14 beyond x =
+    2.
+    """
     mantissa, exponent = torch.frexp(x)
     low = mantissa < 0.5**0.5
     mantissa = torch.where(low, 2.0 * mantissa, mantissa)
@@ -54,12 +56,12 @@ def log(x: torch.Tensor) -> torch.Tensor:
 
 
 def rounded(values: Rows, bits: int) -> Rows:
-    """The nearest multiples of 2^-bits."""
+    """Rounds to the nearest multiples of 2^-bits."""
     return (values * 2.0**bits).round() * 2.0**-bits
 
 
 def slices(public: Floats) -> tuple[Floats, Floats]:
-    """Two slices of a matrix with n columns and entries of size up to 1, for :func:`product`.
+    """Cuts a matrix with n columns and entries of size up to 1 in two, for :func:`product`.
 
     Together they keep 2^-47 of it for n = 2^11, and a bit more for every halving of n.
     """
@@ -69,9 +71,9 @@ def slices(public: Floats) -> tuple[Floats, Floats]:
 
 
 def product(private: torch.Tensor, public: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
-    """Dot products of rows of numbers in [0, 1], kept to 2^-39, and rows of a public matrix.
+    """Multiplies rows of numbers in [0, 1], kept to 2^-39, by rows of a sliced public matrix.
 
-    That of both second slices is left out: it is below 2^-43 a summand.
+    The product of both second slices is left out: it is below 2^-43 a summand.
     """
     first = rounded(private, _PRIVATE)
     second = rounded(private - first, 2 * _PRIVATE)

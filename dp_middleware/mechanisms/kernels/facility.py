@@ -17,13 +17,10 @@ _STEEP = 50.0  # nats, beyond which a codeword is worth nothing beside the neare
 
 
 class Problem:
-    """Similarities of Y possible codewords to P points, and the weight of an answer.
+    """Holds similarities of Y possible codewords to P points, and the weight of an answer.
 
-    Attributes:
-        similarity: float32 (Y, P).
-        prior: float32 (P,), sums to one.
-        mean: float32 (Y,), a(y).
-        weight: w = e^epsilon - 1.
+    ``similarity`` is float32 (Y, P), ``prior`` (P,) sums to one, ``mean`` (Y,) is a(y) and
+    ``weight`` w = e^epsilon - 1.
     """
 
     def __init__(self, similarity: torch.Tensor, prior: torch.Tensor, epsilon: float) -> None:
@@ -32,29 +29,29 @@ class Problem:
         self.weight = math.expm1(min(epsilon, _STEEP))
 
     def part(self, rows: Ids, columns: Ids) -> Problem:
-        """The problem on some codewords and points."""
+        """Gives the problem on some codewords and points."""
         prior = self.prior[columns].double()
         total = prior.sum()
         shares = (prior / total if total > 0 else prior + 1 / len(columns)).float()
         return Problem(self.similarity[rows][:, columns], shares, self.epsilon)
 
     def value(self, best: torch.Tensor, codebook: torch.Tensor, near: int) -> float:
-        """f for sums of the ``near`` largest similarities (P,) and the codewords (M,)."""
+        """Computes f from sums of the ``near`` largest similarities (P,) and the codewords (M,)."""
         reached = float(best.double() @ self.prior.double())
         total = self.weight * reached + float(self.mean[codebook].double().sum())
         return total / (self.weight * near + len(codebook))
 
     def gains(self, codewords: torch.Tensor, best: torch.Tensor) -> torch.Tensor:
-        """What each codeword would add to the numerator of f."""
+        """Computes what each codeword would add to the numerator of f."""
         more = (self.similarity[codewords] - best).relu_() @ self.prior
         return self.weight * more + self.mean[codewords]
 
     def greedy(self) -> torch.Tensor:
-        """Codewords of largest gain, one at a time, while f grows.
+        """Takes codewords of largest gain, one at a time, while f grows.
 
         Gains only shrink as the codebook grows, so old ones are upper bounds and few of them are
-        computed anew (lazy evaluation, Minoux 1978): those of a batch are kept up to date while
-        the next codeword is certain to be among them.
+        computed anew (lazy evaluation, Minoux 1978): those of a batch are kept up to date while the
+        next codeword is certain to be among them.
         """
         size = len(self.similarity)
         first = int(self.mean.argmax())

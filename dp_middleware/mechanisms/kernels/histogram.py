@@ -16,7 +16,7 @@ _CELL_BITS = 11  # a grid has fewer than 2^11 points
 
 
 class Histogram:
-    """Rows of distances on a grid.
+    """Counts rows of distances on a grid.
 
     A place is counted from the far end of the grid, in cells, so that distance 0 is a cell of its
     own: the last one. (With it is what is nearer than about 10^-10 of a cell.) Places carry an
@@ -37,11 +37,11 @@ class Histogram:
         )
 
     def empty(self, count: int) -> torch.Tensor:
-        """Sums of rows without distances, int64 (count, g), to add to."""
+        """Makes sums of rows without distances, int64 (count, g), to add to."""
         return torch.zeros(count, len(self._grid), dtype=torch.int64, device=self._grid.device)
 
     def add(self, rows: torch.Tensor, sums: torch.Tensor) -> None:
-        """Add rows of distances to their sums; the distances become places."""
+        """Adds rows of distances to their sums; the distances become places."""
         if self._per_unit is None:
             cell = torch.bucketize(rows, self._grid[1:-1])
             rows.sub_(self._grid[cell]).div_(self._grid.diff()[cell]).clamp_(0.0, 1.0).add_(cell)
@@ -52,11 +52,10 @@ class Histogram:
         sums.scatter_add_(1, (fixed >> PLACE).sub_(self._offset), fixed)
 
     def read(self, sums: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """What was added, float64.
+        """Reads distances that are 0, (n, 1), counts of others in each cell, and their places
+        there.
 
-        Returns:
-            Distances that are 0, (n, 1); of others the number in each cell between points of the
-            grid, (n, g - 1), and the sum of their places there, in [0, 1], of the same shape.
+        A place is in [0, 1]; counts and sums of places are float64 (n, g - 1).
         """
         places = torch.arange(sums.shape[1], device=sums.device).add_(self._offset)
         ones = places << PLACE
@@ -66,12 +65,10 @@ class Histogram:
         return counts[:, :1], counts[:, 1:], counts[:, 1:] - from_far[:, 1:]
 
     def interpolate(self, places: torch.Tensor, values: torch.Tensor, rises: torch.Tensor) -> None:
-        """Replace places by values of functions, linear between the points of the grid.
+        """Replaces places by values of functions, linear between the points of the grid.
 
-        Args:
-            places: float64 (n, V), from :meth:`add`.
-            values: float64 (n, g), at the points of the grid from its end, a function each row.
-            rises: Of the same shape, up to the next point.
+        ``places`` (n, V) are from :meth:`add`; a row of ``values`` and of ``rises`` up to the next
+        point, (n, g), is a function at the points of the grid from its end.
         """
         rows = torch.arange(len(places), dtype=torch.int32, device=places.device)
         firsts = rows * values.shape[1] - self._offset

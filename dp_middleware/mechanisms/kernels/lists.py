@@ -17,12 +17,10 @@ _NUMBERS = 1 << 17  # of coordinates held at a time: what a cache holds
 
 
 def nearest(ids: Ids, space: EmbeddingSpace, size: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """The ``size`` nearest tokens of each id and their distances, ascending, ties by index.
+    """Finds the ``size`` nearest tokens of each id and their distances, ascending, ties by index.
 
-    The id itself is always first, also among duplicates. At most V of them.
-
-    Returns:
-        int64 (n, min(size, V)) and float64 of the same shape, on the space's device.
+    The id itself is always first, also among duplicates. int64 and float64 (n, min(size, V)), on
+    the space's device.
     """
     size = min(size, len(space))
     listed = torch.empty(len(ids), size, dtype=torch.int64, device=space.device)
@@ -38,7 +36,7 @@ def nearest(ids: Ids, space: EmbeddingSpace, size: int) -> tuple[torch.Tensor, t
 
 
 def smallest(values: torch.Tensor, count: int) -> torch.Tensor:
-    """Column indices of the ``count`` smallest values of each row, ascending, ties by index.
+    """Finds the columns of the ``count`` smallest values of each row, ascending, ties by index.
 
     Which of equal values a device finds first is its own affair; which are taken is not.
     """
@@ -62,7 +60,7 @@ def _first_by_index(values: torch.Tensor, largest: torch.Tensor, count: int) -> 
 
 
 def greedy_classes(space: EmbeddingSpace, size: int) -> Ids:
-    """The class of each token: the first free token takes its ``size`` - 1 nearest free ones."""
+    """Gives each token's class: the first free token takes its ``size`` - 1 nearest free ones."""
     labels = np.full(len(space), _UNASSIGNED, dtype=np.int64)
     label = 0
     while (free := np.flatnonzero(labels == _UNASSIGNED)).size:
@@ -79,7 +77,9 @@ def greedy_classes(space: EmbeddingSpace, size: int) -> Ids:
 
 
 def members(labels: Ids) -> Ids:
-    """The tokens of each class, in index order, int64 (classes, most); rest: its first again."""
+    """Lists the tokens of each class by index, int64 (classes, most); shorter ones repeat the
+    first.
+    """
     order, sizes = np.argsort(labels, kind="stable"), np.bincount(labels)
     places = np.arange(sizes.max())[None, :]
     starts = np.cumsum(sizes) - sizes
@@ -88,12 +88,7 @@ def members(labels: Ids) -> Ids:
 
 
 def exact_distances(listed: Ids, space: EmbeddingSpace) -> Floats:
-    """Distances from each token to a few, bit for bit those of the space.
-
-    Args:
-        listed: int64 (V, K), tokens for each of V.
-        space: V tokens with vectors.
-    """
+    """Computes the space's distances, bit for bit, from each of V tokens to a few, int64 (V, K)."""
     points, distances = space.points, np.empty(listed.shape)
     squares = np.einsum("vd,vd->v", points, points)  # of points: exact in any order
     step = max(1, _NUMBERS // (listed.shape[1] * points.shape[1]))
@@ -105,11 +100,7 @@ def exact_distances(listed: Ids, space: EmbeddingSpace) -> Floats:
 
 
 def word_list(words: Iterable[str], name: str) -> frozenset[str]:
-    """A public list of words, compared without case and surrounding blanks.
-
-    Raises:
-        ParameterError: Not a collection of str, or one str.
-    """
+    """Makes a public list of words, compared without case and surrounding blanks, or refuses it."""
     if isinstance(words, str) or not isinstance(words, Iterable):
         raise ParameterError(f"expected {name} as a collection of words, got one value")
     listed = frozenset(words)
@@ -119,7 +110,7 @@ def word_list(words: Iterable[str], name: str) -> frozenset[str]:
 
 
 def on_list(space: EmbeddingSpace, words: frozenset[str]) -> NDArray[np.bool_]:
-    """Which tokens of the space are on a list that :func:`word_list` made, bool (V,)."""
+    """Tells which tokens of the space are on a list that :func:`word_list` made, bool (V,)."""
 
     def compute() -> NDArray[np.bool_]:
         return np.array([t.strip().lower() in words for t in space.vocabulary.tokens])
@@ -128,5 +119,5 @@ def on_list(space: EmbeddingSpace, words: frozenset[str]) -> NDArray[np.bool_]:
 
 
 def device_on_list(space: EmbeddingSpace, words: frozenset[str]) -> torch.Tensor:
-    """:func:`on_list` on the space's device."""
+    """Gives :func:`on_list` on the space's device."""
     return space.derived(("on-list-device", words), lambda: space.on_device(on_list(space, words)))

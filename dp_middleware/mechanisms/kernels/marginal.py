@@ -29,12 +29,10 @@ _MANTISSA = 52
 
 
 class Curves(NamedTuple):
-    """What rows are functions of: ln P is linear in the distance between two points of a grid.
+    """Tells what rows are functions of: ln P is linear in the distance between two points.
 
-    Attributes:
-        points: float64 (g,), distances, ascending from 0.
-        values: float64 (n, g): ln g there, for each row.
-        met: bool (g,): the points at an end of a cell with a distance above 0 in it.
+    ``points`` float64 (g,) are distances, ascending from 0; ``values`` (n, g) is ln g there for
+    each row; ``met`` bool (g,) are the ends of cells with a distance above 0 in them.
     """
 
     points: Floats
@@ -43,16 +41,16 @@ class Curves(NamedTuple):
 
 
 class RadiusGrid:
-    """Rows of any vocabulary: distances are spread linearly over a public grid.
+    """Makes rows of any vocabulary: distances are spread linearly over a public grid.
 
-    One matrix product gives Z for every radius cell, a second one g at every grid distance, and
-    ln g is interpolated. Where tokens enter the list inside a radius cell, 1/Z is averaged over it.
+    One matrix product gives Z for every radius cell, a second one g at every grid distance, and ln
+    g is interpolated. Where tokens enter the list inside a radius cell, 1/Z is averaged over it.
     Both products are exact, and what comes before the second is made of single IEEE 754 operations
     on tables that are the same on every machine: machines differ by the last bits of the second
     table, of exponentials and of logarithms only.
 
-    Radii below their e^-37 quantile are left out: k grows with r, and Z lies between 1 and V, so
-    no probability loses more than its share V e^-37.
+    Radii below their e^-37 quantile are left out: k grows with r, and Z lies between 1 and V, so no
+    probability loses more than its share V e^-37.
 
     Args:
         law: Radius for noise epsilon 1.
@@ -102,7 +100,7 @@ class RadiusGrid:
         self._reached = put(slices[0]), put(slices[1])
 
     def to_log_probs(self, rows: torch.Tensor) -> Curves:
-        """Replace rows of distances by their log-probabilities; float64 (n, V)."""
+        """Replaces rows of distances by their log-probabilities; float64 (n, V)."""
         sums = self._histogram.empty(len(rows))
         for part, into in parts(rows, sums):
             self._histogram.add(part, into)
@@ -142,9 +140,9 @@ def _mean_inverse(
 ) -> torch.Tensor:
     """Mean of 1/Z over a cell in which Z grows from ``before`` by ``step`` at each of n entries.
 
-    For entries at random places every Z is there equally long, and the mean is that of
-    1/(Z + j step) over j = 0 .. n. Entries that lie later on average than the middle leave more
-    of the cell to the smaller Z; exact for n = 0 and n = 1.
+    For entries at random places every Z is there equally long, and the mean is that of 1/(Z + j
+    step) over j = 0 .. n. Entries that lie later on average than the middle leave more of the cell
+    to the smaller Z; exact for n = 0 and n = 1.
     """
     first, last = 1.0 / before, 1.0 / (before + counts * step)
     mean = _harmonic(before / step, counts).div_((counts + 1.0) * step)

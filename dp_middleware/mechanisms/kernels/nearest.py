@@ -32,16 +32,10 @@ def release(
     entropy: Entropy,
     nearness: Nearness = "distance",
 ) -> Ids:
-    """Tokens near to centres plus independent noise of density exp(-eta ||z||), int64 (n,).
+    """Draws tokens near to centres plus independent noise of density exp(-eta ||z||), int64 (n,).
 
-    A function of the snapped noisy vectors alone: see the module ``noise``.
-
-    Args:
-        centres: float64 (n, d), means of the space's points.
-        space: V tokens with vectors.
-        eta: Nats per unit of distance.
-        entropy: Source of random bytes.
-        nearness: By Euclidean distance, or by the cosine.
+    A function of the snapped noisy vectors alone: see the module ``noise``. ``centres`` float64 (n,
+    d) are means of the space's points; eta is in nats per unit of distance.
     """
     tokens = np.empty(len(centres), dtype=np.int64)
     size, find = _rows(space), nearest if nearness == "distance" else nearest_by_cosine
@@ -52,7 +46,7 @@ def release(
 
 
 def noisy(centres: Floats, eta: float, entropy: Entropy) -> Floats:
-    """Centres plus noise, snapped; float64 (n, d)."""
+    """Adds noise to centres and snaps them; float64 (n, d)."""
     count, dimensions = centres.shape
     step = spacing(eta, dimensions)
     points = np.empty_like(centres)
@@ -66,18 +60,11 @@ def noisy(centres: Floats, eta: float, entropy: Entropy) -> Floats:
 
 
 def nearest(space: EmbeddingSpace, points: Floats, excluded: Ids | None = None) -> Ids:
-    """The token nearest to each point by Euclidean distance, ties to the smallest id.
+    """Finds the token nearest to each point by Euclidean distance, ties to the smallest id; (n,).
 
-    The distance is the float64 sum of squared differences, added in a fixed order: the answer
-    for a point does not depend on the others, nor on the device.
-
-    Args:
-        space: V tokens with vectors.
-        points: float64 (n, d), about the centre as the space's points are.
-        excluded: int64 (n,), a token per point that is not an answer; needs V > 1.
-
-    Returns:
-        int64 (n,).
+    The distance is the float64 sum of squared differences, added in a fixed order: the answer for a
+    point (n, d), about the centre as the space's points are, does not depend on the others, nor on
+    the device. ``excluded`` int64 (n,) is a token per point that is not an answer; needs V > 1.
     """
     found = np.empty(len(points), dtype=np.int64)
     size = _rows(space)
@@ -90,17 +77,11 @@ def nearest(space: EmbeddingSpace, points: Floats, excluded: Ids | None = None) 
 
 
 def nearest_by_cosine(space: EmbeddingSpace, points: Floats) -> Ids:
-    """The token whose vector has the largest cosine with each point, ties to the smallest id.
+    """Finds the token of largest cosine with each point, ties to the smallest id; int64 (n,).
 
-    Of vectors as they are, not about the space's centre; equal ones are one. The cosine of a zero
-    vector is 0. Rounding may choose another of two that are equal to the last digits.
-
-    Args:
-        space: V tokens with vectors.
-        points: float64 (n, d), about the centre as the space's points are.
-
-    Returns:
-        int64 (n,).
+    Of vectors as they are, not about the space's centre, as the points are; equal ones are one. The
+    cosine of a zero vector is 0. Rounding may choose another of two that are equal to the last
+    digits.
     """
     first = frame(space).first
     unit, centre = space.derived(
@@ -118,8 +99,8 @@ def _rows(space: EmbeddingSpace) -> int:
 def _candidates(space: EmbeddingSpace, points: Floats, excluded: Ids | None) -> tuple[Ids, Ids]:
     """Pairs (row, id), rows ascending, among them every row's answer.
 
-    Of tokens with equal vectors only the first can be one, or the second if the first is left
-    out; a vector is barred if its only token is.
+    Of tokens with equal vectors only the first can be one, or the second if the first is left out;
+    a vector is barred if its only token is.
     """
     known = frame(space)
     if excluded is None:

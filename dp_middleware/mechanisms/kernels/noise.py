@@ -43,7 +43,7 @@ SMALLEST_ETA = 1e-6
 
 
 def require_eta(eta: float) -> None:
-    """Refuse an eta below :data:`SMALLEST_ETA`."""
+    """Refuses an eta below :data:`SMALLEST_ETA`."""
     if eta < SMALLEST_ETA:
         raise ParameterError(
             f"expected eta >= {SMALLEST_ETA}, got eta={eta!r}; or scale the vectors down"
@@ -51,21 +51,23 @@ def require_eta(eta: float) -> None:
 
 
 def spacing(eta: float, dimensions: int) -> float:
-    """The grid's spacing: a power of two, at most SNAP standard deviations of a coordinate."""
+    """Computes the grid's spacing: a power of two, at most SNAP standard deviations of a
+    coordinate.
+    """
     return 2.0 ** (math.frexp(SNAP * math.sqrt(dimensions + 1) / eta)[1] - 1)
 
 
 def snapped(points: Floats, step: float) -> Floats:
-    """Each coordinate rounded to a multiple of a power of two; exact."""
+    """Rounds each coordinate to a multiple of a power of two; exact."""
     cells: Floats = np.rint(points / step) * step
     return cells
 
 
 def random_vectors(count: int, dimensions: int, eta: float, entropy: Entropy) -> Floats:
-    """Independent vectors of density proportional to exp(-eta ||z||), float64 (count, d).
+    """Draws independent vectors of density proportional to exp(-eta ||z||), float64 (count, d).
 
-    A radius of law Gamma(d, scale 1/eta) times a uniform direction: the sum of d exponentials,
-    and d normals over their norm. Sums of logarithms and quantiles from the near tail have small
+    A radius of law Gamma(d, scale 1/eta) times a uniform direction: the sum of d exponentials, and
+    d normals over their norm. Sums of logarithms and quantiles from the near tail have small
     relative errors at both ends, where an inverse incomplete gamma function has no stated ones.
     Each vector takes 32 d bytes, those of one vector in a row, whatever the batch.
     """
@@ -124,16 +126,16 @@ def _logarithms(high: Words, low: Words) -> Floats:
 
 
 def coordinate_errors(dimensions: int) -> tuple[float, float]:
-    """(a, c): a coordinate is off by at most a |z_j| + c (R + sqrt(d) |z_j|) / N.
+    """Returns (a, c): a coordinate is off by at most a |z_j| + c (R + sqrt(d) |z_j|) / N.
 
-    R is the radius and N the norm of the normals, of the ideal vector of the same bits; the
-    errors count to first order.
+    R is the radius and N the norm of the normals, of the ideal vector of the same bits; the errors
+    count to first order.
 
     A half-uniform u is off by _UNIFORM units. A normal then by _UNIFORM u / phi(g), at most
-    _UNIFORM times Mills' ratio, plus _QUANTILE |g|; the norm by as much (the triangle
-    inequality), and by the square, the sum and the root. An exponential is off by _UNIFORM / ln 2
-    units, the worst at u = 1/2, and the logarithm; the radius by as much, the sum and the
-    division. Two roundings more for the product, one for adding z to a vector.
+    _UNIFORM times Mills' ratio, plus _QUANTILE |g|; the norm by as much (the triangle inequality),
+    and by the square, the sum and the root. An exponential is off by _UNIFORM / ln 2 units, the
+    worst at u = 1/2, and the logarithm; the radius by as much, the sum and the division. Two
+    roundings more for the product, one for adding z to a vector.
     """
     depth = math.ceil(math.log2(dimensions))
     radius = 1.45 * _UNIFORM + _LOGARITHM + depth + 1
@@ -143,19 +145,18 @@ def coordinate_errors(dimensions: int) -> tuple[float, float]:
 
 
 def near_boundary(a: float, b: float, eta: float, dimensions: int, step: float) -> float:
-    """Bound on P(some cell boundary lies within a |z| + b of v + z), z a coordinate of the noise.
+    """Bounds P(some cell boundary lies within a |z| + b of v + z), z a coordinate of the noise.
 
-    The density f of z is symmetric and falls with |z|. Take a cell [s, s + h] of the grid moved
-    by -v, with 0 <= s. There |z| <= s + h, so both ends together take a part of it of measure at
-    most 2 (a (s + h) + b), where f <= f(s), and f(s) is at most the mean of f over the cell
-    before; points t of that cell have s <= t + h. So the cell adds at most
+    The density f of z is symmetric and falls with |z|. Take a cell [s, s + h] of the grid moved by
+    -v, with 0 <= s. There |z| <= s + h, so both ends together take a part of it of measure at most
+    2 (a (s + h) + b), where f <= f(s), and f(s) is at most the mean of f over the cell before;
+    points t of that cell have s <= t + h. So the cell adds at most (2 / h) times the integral of (a
+    (t + 2 h) + b) f(t) dt over the cell before.
 
-        (2 / h) times the integral of (a (t + 2 h) + b) f(t) dt over the cell before.
-
-    Over all cells that have a cell before them on the same side of 0, the integrals sum to at
-    most a E|z| + 2 a h + b. Three cells are left, about 0, with f <= f(0) and |z| <= 2 h.
-    Here E|z| = d q / eta and f(0) = eta q / 2 with q = Gamma(d/2) / (sqrt(pi) Gamma((d+1)/2)),
-    the mean of |theta_j| over the sphere.
+    Over all cells that have a cell before them on the same side of 0, the integrals sum to at most
+    a E|z| + 2 a h + b. Three cells are left, about 0, with f <= f(0) and |z| <= 2 h. Here E|z| = d
+    q / eta and f(0) = eta q / 2 with q = Gamma(d/2) / (sqrt(pi) Gamma((d+1)/2)), the mean of
+    |theta_j| over the sphere.
     """
     q = math.exp(math.lgamma(dimensions / 2) - math.lgamma((dimensions + 1) / 2)) / math.sqrt(
         math.pi
@@ -165,23 +166,17 @@ def near_boundary(a: float, b: float, eta: float, dimensions: int, step: float) 
 
 
 def float_distance(dimensions: int, eta: float, reach: float, *, terms: int = 1) -> float:
-    """Bound on the total variation between the program's snapped vector and the ideal one.
+    """Bounds the total variation between the program's snapped vector and the ideal one, at most 1.
 
     The union over d coordinates of :func:`near_boundary` with the errors of
     :func:`coordinate_errors`. N is independent of the noise, so 1/N enters by its mean
     Gamma((d-1)/2) / (sqrt(2) Gamma(d/2)); R enters by a quantile that it exceeds with probability
     2^-60. One percent is added for errors of second order, and the probabilities that a uniform
-    number is below 2^-76 (its bits end at the 128th) or that N is below 2^-26 (at most
-    N^2 / 2 for two dimensions, less for more).
+    number is below 2^-76 (its bits end at the 128th) or that N is below 2^-26 (at most N^2 / 2 for
+    two dimensions, less for more).
 
-    Args:
-        dimensions: d.
-        eta: Nats per unit of distance.
-        reach: Largest absolute coordinate of a vector.
-        terms: Vectors averaged into one before noise is added.
-
-    Returns:
-        Probability per noisy vector, at most 1.
+    ``reach`` is the largest absolute coordinate of a vector; ``terms`` vectors are averaged into
+    one before noise is added.
     """
     with needs("models"):
         from scipy.special import gammainccinv
@@ -200,13 +195,13 @@ def float_distance(dimensions: int, eta: float, reach: float, *, terms: int = 1)
 
 
 def space_distance(space: EmbeddingSpace, eta: float, *, terms: int = 1) -> float:
-    """:func:`float_distance` for the points of a space."""
+    """Computes :func:`float_distance` for the points of a space."""
     reach = space.derived("noise-reach", lambda: float(np.abs(space.points).max()))
     return float_distance(space.vectors.shape[1], eta, reach, terms=terms)
 
 
 def rounded_up(probability: float) -> str:
-    """One digit, rounded up."""
+    """Writes a probability with one digit, rounded up."""
     if probability > 0.9:
         return "1"
     power = math.floor(math.log10(probability))
@@ -215,7 +210,7 @@ def rounded_up(probability: float) -> str:
 
 
 def floating_point(space: EmbeddingSpace, eta: float, *, terms: int = 1) -> str:
-    """:func:`space_distance` as a sentence."""
+    """Says :func:`space_distance` in a sentence."""
     shown = rounded_up(space_distance(space, eta, terms=terms))
     return (
         "noise is computed in float64: the law drawn from differs from the proved one by at most "

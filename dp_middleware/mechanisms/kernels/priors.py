@@ -29,15 +29,10 @@ _FREQUENT = 1000.0  # a token beyond 1 in 1000 counts no more: what it says is l
 def weighted(
     prior: Prior | None, vocabulary: Vocabulary, epsilon: float
 ) -> tuple[str, Callable[[], Floats]]:
-    """What identifies a prior, and what computes its weights, (V,), which sum to one.
+    """Returns what identifies a prior, and what computes its weights, (V,), which sum to one.
 
-    Args:
-        prior: As in :meth:`NearestResponse.tuned`.
-        vocabulary: V tokens.
-        epsilon: Decides on the default.
-
-    Raises:
-        ParameterError: See :meth:`NearestResponse.tuned`; some by the function that is returned.
+    ``prior`` is as in :meth:`NearestResponse.tuned`, and so are errors, some of which the function
+    raises that is returned; epsilon decides on the default.
     """
     if prior is None:
         real = epsilon >= ENGLISH_FROM and frequencies.is_english(vocabulary)
@@ -56,7 +51,7 @@ def weighted(
 
 
 def damped(shares: Floats) -> Floats:
-    """p / (1 + 1000 p) for shares p of occurrences: what is very common says little."""
+    """Computes p / (1 + 1000 p) for shares p of occurrences: what is very common says little."""
     return shares / (1 + _FREQUENT * shares)
 
 
@@ -82,11 +77,7 @@ def _shares(prior: object, size: int) -> Floats:
 
 
 def array(values: object, expected: str) -> NDArray[Any]:
-    """Values as an array.
-
-    Raises:
-        ParameterError: Rows of different lengths.
-    """
+    """Makes an array of values; rows of different lengths raise ParameterError."""
     try:
         return np.asarray(values)
     except ValueError:

@@ -20,10 +20,10 @@ def best_units(
     encode: Callable[[Sequence[Sequence[int]]], Rows],
     shortlist: int,
 ) -> list[int]:
-    """Distinct units, each the one that best completes those before it.
+    """Chooses distinct units, each the one that best completes those before it.
 
-    The vector of a completion is first taken for a weighted sum of that of the units before it
-    and that of the unit; the best ones by that are encoded, and the nearest to the target wins.
+    The vector of a completion is first taken for a weighted sum of that of the units before it and
+    that of the unit; the best ones by that are encoded, and the nearest to the target wins.
 
     Args:
         target: Vector of the private text, finite, (d,).
@@ -50,12 +50,8 @@ def _completions(
 ) -> list[int]:
     """Units whose sum with the head, of some lengths, comes closest to the target.
 
-    Args:
-        reached: Cosine of the head and the target.
-        along: Of each unit and the head, (M,).
-        towards: Of each unit and the target, (M,).
-        chosen: Units of the head, which are left out.
-        shortlist: Units to list, at least.
+    ``reached`` is the cosine of head and target, ``along`` (M,) that of each unit and the head,
+    ``towards`` that of each unit and the target; the ``chosen`` ones are left out.
     """
     free = np.ones(len(along), dtype=np.bool_)
     free[list(chosen)] = False

@@ -19,7 +19,7 @@ _TINY = 1e-300  # between 0 and 0, with weight 0
 
 
 class RadiusQuadrature:
-    """Rows as :class:`RadiusGrid` has them, without a grid: V times V + 165 radii a row.
+    """Makes rows as :class:`RadiusGrid` does, without a grid: V times V + 165 radii a row.
 
     Between two distances of a row, what it integrates is as smooth as the density of the radius:
     three nodes of Gauss and Legendre there, and between public radii. Arguments are the grid's.
@@ -42,7 +42,7 @@ class RadiusQuadrature:
         )
 
     def to_log_probs(self, rows: torch.Tensor) -> None:
-        """Replace rows of distances by their log-probabilities; float64 (n, V)."""
+        """Replaces rows of distances by their log-probabilities; float64 (n, V)."""
         nodes = _NODES * (len(self._cuts) + rows.shape[1])
         for part in torch.split(rows, max(1, _NUMBERS // (nodes * rows.shape[1]))):
             log_g = self._log_g(part.cpu().numpy())

@@ -36,13 +36,11 @@ _PANEL = np.pi / 64
 
 @dataclass(frozen=True)
 class RadiusLaw:
-    """Tabulated density of the radius, f(r) = r^(dimensions - 1) exp(h(r)).
+    """Tabulates the density of the radius, f(r) = r^(dimensions - 1) exp(h(r)).
 
-    Attributes:
-        grid: float64 (G,), radii: equally spaced from 0, or in equal ratios for few dimensions,
-            where small radii are likely and scales may differ widely.
-        log_h: float64 (G,), h on the grid.
-        dimensions: Number of components with a positive scale.
+    ``grid`` float64 (G,) has radii equally spaced from 0, or in equal ratios for few dimensions,
+    where small radii are likely and scales may differ widely; ``log_h`` (G,) is h there, and
+    ``dimensions`` the number of components with a positive scale.
     """
 
     grid: Floats
@@ -50,7 +48,7 @@ class RadiusLaw:
     dimensions: int
 
     def log_pdf(self, radii: Floats) -> Floats:
-        """ln f at positive radii up to the end of the grid."""
+        """Interpolates ln f at positive radii up to the end of the grid."""
         if self.grid[0] > 0:
             places = np.log(np.maximum(radii, self.grid[0]) / self.grid[0])
             places *= (len(self.grid) - 1) / np.log(self.grid[-1] / self.grid[0])
@@ -61,7 +59,9 @@ class RadiusLaw:
         return np.asarray(h + (self.dimensions - 1) * np.log(radii), dtype=np.float64)
 
     def log_masses(self, edges: Floats) -> tuple[Floats, Floats]:
-        """ln P(edge_i < r < edge_i+1) and the mean radius of each cell, both (len(edges) - 1,)."""
+        """Integrates ln P(edge_i < r < edge_i+1) and the mean radius of each cell, (len(edges) -
+        1,).
+        """
         points, weights = np.polynomial.legendre.leggauss(_NODES)
         half = np.diff(edges)[:, None] / 2
         radii = (edges[:-1] + edges[1:])[:, None] / 2 + half * points
@@ -71,7 +71,7 @@ class RadiusLaw:
 
     @cached_property
     def quantiles(self) -> tuple[float, float]:
-        """Radii with probability about e^-37 below and above."""
+        """Finds radii with probability about e^-37 below and above."""
         log_mass, _ = self.log_masses(self.grid)
         below = np.logaddexp.accumulate(log_mass)
         above = np.logaddexp.accumulate(log_mass[::-1])[::-1]
@@ -82,14 +82,11 @@ class RadiusLaw:
 
 
 def radius_law(scales: Floats, reach: float) -> RadiusLaw:
-    """The law of ||Y||, Y_i Laplace with scale ``scales[i]``.
+    """Computes the law of ||Y|| up to ``reach``, Y_i Laplace with scale ``scales[i]``.
 
     Relative error of the density below 1e-5 for few components (tested against the inverse of its
-    Laplace transform in high precision), 1e-4 for many (against moments).
-
-    Args:
-        scales: float64 (d,), not negative, at least one positive; dead dimensions (0) count not.
-        reach: Radius up to which the law is needed.
+    Laplace transform in high precision), 1e-4 for many (against moments). Scales, float64 (d,), are
+    not negative, at least one positive; dead dimensions (0) count not.
     """
     live = np.sort(scales[scales > _DEAD * scales.max()])[::-1]
     typical = np.sqrt(2.0 * np.sum(live**2))

@@ -18,7 +18,7 @@ _LOWEST = -500.0  # of what is exponentiated; below _UNITS of nothing long befor
 
 
 def mixed(logits: Floats, mixture: float, unigram: Floats) -> Floats:
-    """(1 - mixture) softmax(logits) + mixture unigram, float64 (V,).
+    """Computes (1 - mixture) softmax(logits) + mixture unigram, float64 (V,).
 
     Single operations of IEEE 754 and sums of integers, so that no machine ranks otherwise.
     """
@@ -29,14 +29,11 @@ def mixed(logits: Floats, mixture: float, unigram: Floats) -> Floats:
 
 
 def codebook(shares: Floats, epsilon: float) -> Ids:
-    """The places of the M largest shares, ascending, ties by place; all if these are few.
+    """Finds the places of the M largest shares, ascending, ties by place; all if these are few.
 
-    With C the sum of these shares, M maximises the expected worth of what is released,
-    (e^epsilon - 1) (C + NEARBY (1 - C)) / (e^epsilon + M - 1); the smallest such M.
-
-    Args:
-        shares: float64 (V,), what the model expects here.
-        epsilon: Nats per token.
+    With C the sum of these shares, M maximises the expected worth of what is released, (e^epsilon -
+    1) (C + NEARBY (1 - C)) / (e^epsilon + M - 1); the smallest such M. ``shares`` float64 (V,) are
+    what the model expects here.
     """
     floor = float(exact.exp(np.array([max(-epsilon, _LOWEST)]))[0])
     order, worth = _worths(shares, floor, _FIRST)
@@ -47,13 +44,7 @@ def codebook(shares: Floats, epsilon: float) -> Ids:
 
 
 def _worths(shares: Floats, floor: float, count: int) -> tuple[Ids, Floats]:
-    """Places of the ``count`` largest shares, and the worths of LEAST codewords and more.
-
-    Args:
-        shares: float64 (V,).
-        floor: e^-epsilon.
-        count: Where all V are fewer, all.
-    """
+    """Places of the ``count`` largest shares, or all, and the worths of LEAST codewords and more."""
     order = _descending(shares, count)
     hit = np.cumsum(shares[order])  # one after another
     worth = (NEARBY + (1.0 - NEARBY) * hit) / (1.0 + floor * np.arange(len(order)))
@@ -70,6 +61,6 @@ def _descending(shares: Floats, count: int) -> Ids:
 
 
 def two_weights(epsilon: float, size: int) -> tuple[float, float]:
-    """ln P of the nearest codeword and of each other one, of ``size``: exactly epsilon apart."""
+    """Computes ln P of the nearest codeword and of each other, exactly epsilon apart."""
     near = -math.log1p((size - 1) * math.exp(-epsilon))
     return near, near - epsilon

@@ -22,7 +22,7 @@ FILE = Path(__file__).parent.parent / "data" / "codebooks.npz"
 
 
 def part(kind: str, *key: str) -> NDArray[Any] | None:
-    """An array of the file; ``None`` if it has none for this key."""
+    """Reads an array of the file; ``None`` if it has none for this key."""
     return parts([kind], *key).get(kind)
 
 
@@ -36,5 +36,5 @@ def parts(kinds: Iterable[str], *key: str) -> dict[str, NDArray[Any]]:
 
 
 def name_of(kind: str, *key: str) -> str:
-    """The name of an array: of what it is, and of all that decides it but the search."""
+    """Names an array by what it is, and by all that decides it but the search."""
     return f"{kind}-{hashlib.sha256(chr(0).join(key).encode()).hexdigest()[:16]}"

@@ -22,7 +22,7 @@ _MOST = 40_000
 
 @cache
 def english() -> tuple[str, ...]:
-    """Words and phrases of Open English WordNet, the most useful first.
+    """Reads words and phrases of Open English WordNet, the most useful first.
 
     Made by ``benchmarks/units.py``, which says how; the file names its source and licence.
     """
@@ -32,11 +32,7 @@ def english() -> tuple[str, ...]:
 
 
 def checked(units: Iterable[object]) -> tuple[str, ...]:
-    """Units as they are, in order.
-
-    Raises:
-        ParameterError: Not texts, a blank one, or one that is listed twice.
-    """
+    """Returns units as they are, or raises ParameterError: no texts, blank or listed twice."""
     listed = () if isinstance(units, str) else tuple(units)
     texts = tuple(unit for unit in listed if isinstance(unit, str) and unit.strip())
     if not texts or len(texts) < len(listed):
@@ -49,13 +45,10 @@ def checked(units: Iterable[object]) -> tuple[str, ...]:
 
 
 def from_texts(texts: Iterable[str]) -> tuple[str, ...]:
-    """Content words and phrases of public texts, by how much they tell.
+    """Lists content words and phrases of public texts, by how much they tell.
 
-    A phrase has two or three words, the first and the last of them content words, and occurs
-    more than once.
-
-    Raises:
-        ParameterError: One str, or no words at all.
+    A phrase has two or three words, the first and the last of them content words, and occurs more
+    than once. ParameterError: one str, or no words at all.
     """
     if isinstance(texts, str):
         raise ParameterError("expected a collection of public texts, got one str")

@@ -11,18 +11,14 @@ from dp_middleware.embedding.arrays import Floats, Ids
 
 
 def checked_window(window: int, sigma: float) -> tuple[int, float]:
-    """Both parameters in their own types.
-
-    Raises:
-        ParameterError: A window below one token, or a width that is not positive.
-    """
+    """Returns both parameters in their own types, or raises ParameterError."""
     _validate.at_least(1, window=window)
     _validate.positive(sigma=sigma)
     return int(window), float(sigma)
 
 
 def weights(window: int, sigma: float) -> tuple[Ids, Floats]:
-    """Offsets o of the window and exp(-(o - c)^2 / (2 sigma^2)) relative to o = 0; both (L,).
+    """Gives offsets o of the window and exp(-(o - c)^2 / (2 sigma^2)) relative to o = 0; both (L,).
 
     No weight is larger than the one at offset 0, which every position has: no mean is 0/0.
     """
@@ -34,7 +30,7 @@ def weights(window: int, sigma: float) -> tuple[Ids, Floats]:
 
 
 def window_means(vectors: Floats, window: int, sigma: float) -> Floats:
-    """Row i is the mean of the rows about i, weights renormalised at the ends; float64 (n, d)."""
+    """Averages the rows about each row, weights renormalised at the ends; float64 (n, d)."""
     count = len(vectors)
     sums, totals = np.zeros_like(vectors), np.zeros((count, 1))
     for offset, weight in zip(*weights(window, sigma), strict=True):
@@ -47,7 +43,7 @@ def window_means(vectors: Floats, window: int, sigma: float) -> Floats:
 
 
 def influences(length: int, window: int, sigma: float) -> Floats:
-    """C_j for each token of a text: the sum over positions of its weights in the means, (n,)."""
+    """Computes C_j for each token of a text: the sum over positions of its weights, (n,)."""
     offsets, weight = weights(window, sigma)
     totals = np.convolve(np.ones(length), weight[::-1])[offsets[-1] :][:length]
     return np.convolve(1 / totals, weight)[-offsets[0] :][:length]
@@ -55,14 +51,14 @@ def influences(length: int, window: int, sigma: float) -> Floats:
 
 @lru_cache(maxsize=1024)
 def largest_influence(window: int, sigma: float, length: int | None) -> float:
-    """The largest C_j of a text of this length, or of any.
+    """Computes the largest C_j of a text of this length, or of any.
 
     Lengths up to 2 L - 2 suffice. A position lacks offsets to the left only if it is among the
-    first reach-left ones, to the right only if among the last reach-right, and both reaches sum
-    to L - 1. So C_j differs from 1 because of the left end only where j <= L - 2, because of the
-    right end only where j >= N - L + 1. From N = 2 L - 2 no token meets both, and each C_j
-    depends on its distance from one end: the set of values is the same for all larger N. The
-    mean of all C_j is 1, so the largest is at least 1.
+    first reach-left ones, to the right only if among the last reach-right, and both reaches sum to
+    L - 1. So C_j differs from 1 because of the left end only where j <= L - 2, because of the right
+    end only where j >= N - L + 1. From N = 2 L - 2 no token meets both, and each C_j depends on its
+    distance from one end: the set of values is the same for all larger N. The mean of all C_j is 1,
+    so the largest is at least 1.
     """
     if length is None:
         return max(largest_influence(window, sigma, n) for n in range(1, 2 * window))

@@ -23,7 +23,7 @@ from limits import product_rate, random_space
 from scipy.spatial.distance import cdist
 
 import dp_middleware as dp
-from dp_middleware.mechanisms.kernels import filter, frame, nearest, noise as _noise
+from dp_middleware.mechanisms.kernels import filter, nearest, noise as _noise
 from dp_middleware.mechanisms.metric_noise import MetricNoise
 from dp_middleware.mechanisms.stencil import DChiStencil, Stencil
 from dp_middleware.sampling.sampler import bulk_entropy
@@ -104,7 +104,7 @@ def row(space, ids, eta, clock, rate):
     if rate is not None:
         points = noisy(ids, space, eta)
         taken = clock.micros(lambda: nearest.nearest(space, points), len(ids))
-        columns = len(frame.frame(space).first)
+        columns = len(filter.frame(space).first)
         shown += [f"{2 * (points.shape[1] + 1) * columns / taken / rate:.1%}"]
     return shown
 
@@ -153,7 +153,7 @@ def main() -> None:
     clock, ids = Clock(space), np.resize(space.spread(options.tokens), options.tokens)
     rate = product_rate(space.device) / 1e6 if space.device.type != "cpu" else None
     card = torch.cuda.get_device_name() if space.device.type == "cuda" else "the CPU"
-    print(f"{space!r} on {card}, {len(frame.frame(space).first):,} distinct vectors")
+    print(f"{space!r} on {card}, {len(filter.frame(space).first):,} distinct vectors")
     print(f"filter: {type(filter.filter_of(space)).__name__}\n")
     table(["stage", "us a token", "ratio"], stages(space, ids, clock))
     header = [

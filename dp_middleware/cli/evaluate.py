@@ -95,7 +95,7 @@ def evaluate(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", help="Folder of the table; a run that ended early goes on."),
+        typer.Option("--out", help="Folder of the table."),
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -13,8 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_middleware import _files
-from dp_middleware.embedding import grid
-from dp_middleware.embedding.arrays import Floats, VectorSource
 from dp_middleware.embedding.grid import unit_rows
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError, needs
@@ -27,72 +24,25 @@ _STEP = 256  # tokens per step of a progress bar
 
 
 def named_space(
-    model: str,
-    precision: str,
-    vocabulary: Vocabulary,
-    kind: Kind,
-    encode: Callable[[list[str]], Table],
+    model: str, vocabulary: Vocabulary, kind: Kind, encode: Callable[[list[str]], Table]
 ) -> EmbeddingSpace:
-    """The vocabulary with the vectors of a named model, which are on disk from the first time on.
+    """Makes the vocabulary's space with a named model's vectors, on disk from the first time on.
 
-    Their file is read when something is computed with them: the fingerprint of the space is kept
-    beside it. Another file for other weights; one that is damaged or of another length is made
-    again. A folder that cannot be written costs time only.
+    Another file for other weights; one that is damaged or of another length is made again. A folder
+    that cannot be written costs time only.
     """
-    half = kind == "encoded" and precision != "float32"
-    form = f"{kind}/{precision}" if half else kind
-    key = f"{model}/{_revision(model)}/{vocabulary.fingerprint}/{form}"
+    key = f"{model}/{_revision(model)}/{vocabulary.fingerprint}/{kind}"
     path = _files.cache_path("vectors", key, suffix=".safetensors")
-
-    def read() -> Floats:
-        table = _load(path, len(vocabulary))
-        if table is None:
-            if kind == "encoded":
-                table = encode_tokens(vocabulary, encode)
-            else:
-                table = _input(model, vocabulary, kind)
-            _store(path, table)
-        return table.astype(np.float64) if kind == "raw" else unit_rows(table)
-
-    beside = _beside(path, key)
-    match _files.load(*beside) if beside else None:
-        case {"fingerprint": str(fingerprint), "dimensions": int(dimensions)}:
-            again = partial(_read_again, read, path, vocabulary, fingerprint)
-            return EmbeddingSpace(vocabulary, VectorSource(again, dimensions, fingerprint))
-    space = EmbeddingSpace(vocabulary, read())
-    if beside := _beside(path, key):
-        own = {"fingerprint": space.fingerprint, "dimensions": space.vectors.shape[1]}
-        _files.store(own, *beside)
-    return space
-
-
-def _beside(path: Path, key: str) -> tuple[str, ...] | None:
-    """Where the fingerprint is kept: by the state of the file and the code that reads it."""
-    try:
-        status = path.stat()
-    except OSError:
-        return None
-    code = _files.folders_fingerprint("embedding", "vocabulary")
-    return "spaces", key, f"{status.st_size} {status.st_mtime_ns}", code
-
-
-def _read_again(
-    read: Callable[[], Floats], path: Path, vocabulary: Vocabulary, fingerprint: str
-) -> Floats:
-    """The vectors of this space; a file of others is removed.
-
-    Raises:
-        ParameterError: They are of another space.
-    """
-    vectors = read()
-    if grid.fingerprint(vocabulary.fingerprint, vectors) != fingerprint:
-        path.unlink(missing_ok=True)
-        raise ParameterError(
-            f"expected the vectors of the space {fingerprint[:8]}, got others: their file "
-            f"{path.name} was damaged or replaced, and is removed now; start again"
+    table = _load(path, len(vocabulary))
+    if table is None:
+        made_by_encoder = kind == "encoded"
+        table = (
+            encode_tokens(vocabulary, encode)
+            if made_by_encoder
+            else _input(model, vocabulary, kind)
         )
-    vectors.setflags(write=False)
-    return vectors
+        _store(path, table)
+    return EmbeddingSpace(vocabulary, table if kind == "raw" else unit_rows(table))
 
 
 def _load(path: Path, size: int) -> Table | None:
@@ -119,7 +69,7 @@ def _store(path: Path, table: Table) -> None:
 
 
 def encode_tokens(vocabulary: Vocabulary, encode: Callable[[list[str]], Table]) -> Table:
-    """Each token encoded as a text of its own; a progress bar, where there is a terminal."""
+    """Encodes each token as a text of its own; a progress bar, where there is a terminal."""
     from rich.console import Console
     from rich.progress import track
 

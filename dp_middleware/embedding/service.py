@@ -17,7 +17,7 @@ from dp_middleware._files import DEFAULT_ENCODER
 from dp_middleware.embedding import _vector_tables
 from dp_middleware.embedding._vector_tables import Kind
 from dp_middleware.embedding.arrays import Floats, VectorSource
-from dp_middleware.embedding.backends import Backend, Given, Precision, SentenceModel
+from dp_middleware.embedding.backends import Backend, Given, SentenceModel
 from dp_middleware.embedding.grid import unit_rows
 from dp_middleware.embedding.shared import SharedModel, check_texts
 from dp_middleware.embedding.space import EmbeddingSpace
@@ -35,8 +35,7 @@ class EmbeddingService:
 
     Services of equal arguments have one model, which is loaded at first use and then kept for the
     life of the process. Threads use it one after the other, and rows depend on the texts of their
-    own call alone. Another batch moves a row by rounding only: at most 1e-5 in length for float32,
-    for half precision as in :class:`~dp_middleware.embedding.backends.SentenceModel`.
+    own call alone. Another batch moves a row by rounding only: at most 1e-5 in length.
 
     Texts to encode are private: none is cached, logged or quoted in an error. How long a call
     takes is not protected: it depends on the lengths of the texts of all callers at that time.
@@ -48,33 +47,27 @@ class EmbeddingService:
         model: Name or folder of a sentence-transformers model, found in an installed offline
             package, in a local folder, or on the model hub.
         device: ``"cpu"``, ``"cuda"``, ``"mps"`` or ``"auto"``: the fastest there is.
-        precision: ``"float32"``, or ``"float16"`` or ``"bfloat16"`` for a GPU.
 
     Attributes:
         backend: The model, or what :meth:`of` was given.
 
     Raises:
-        ParameterError: No such precision; from a call: not a list of texts.
+        ParameterError: From a call: not a list of texts.
         EmbeddingError: From a call: the model failed. Holds no text.
 
     Example:
         >>> EmbeddingService("all-MiniLM-L6-v2", device="cpu")
-        EmbeddingService('all-MiniLM-L6-v2', device='cpu', precision='float32')
+        EmbeddingService('all-MiniLM-L6-v2', device='cpu')
     """
 
-    def __init__(
-        self,
-        model: str = DEFAULT_ENCODER,
-        device: str = "auto",
-        precision: Precision = "float32",
-    ) -> None:
-        self.backend: Backend = SentenceModel(model, device=device, precision=precision)
+    def __init__(self, model: str = DEFAULT_ENCODER, device: str = "auto") -> None:
+        self.backend: Backend = SentenceModel(model, device=device)
         self._shared = _model_of(self.backend)
         _lasting.add(self._shared)
 
     @classmethod
     def of(cls, backend: Any) -> Self:
-        """A service on another backend; it lives as long as its services.
+        """Makes a service on another backend; it lives as long as its services.
 
         Args:
             backend: An object with ``encode(texts)``, such as a sentence-transformers model, which
@@ -102,14 +95,13 @@ class EmbeddingService:
     def __repr__(self) -> str:
         if not isinstance(self.backend, SentenceModel):
             return f"EmbeddingService.of({self.backend!r})"
-        model, device, precision = self.backend.model, self.backend.device, self.backend.precision
-        return f"EmbeddingService({model!r}, {device=}, {precision=})"
+        return f"EmbeddingService({self.backend.model!r}, device={self.backend.device!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Leaves the model behind."""
         named = self.backend
         if isinstance(named, SentenceModel):
-            return type(self), (named.model, named.device, named.precision)
+            return type(self), (named.model, named.device)
         return type(self).of, (named,)
 
     def warm_up(self) -> None:
@@ -121,7 +113,7 @@ class EmbeddingService:
         return self._shared.encode(check_texts(texts))
 
     def space(self, vocabulary: Vocabulary, vectors: Kind = "input") -> EmbeddingSpace:
-        """The vocabulary with vectors of this model, of unit length unless asked for raw.
+        """Makes the vocabulary's space of this model, of unit length unless asked for raw.
 
         Kept on disk for a named model; for a backend of :meth:`of` it is computed every time, as
         nothing tells whether that has changed.
@@ -138,8 +130,8 @@ class EmbeddingService:
         """
         _validate.one_of(("input", "raw", "encoded"), vectors=vectors)
         if isinstance(self.backend, SentenceModel):
-            model, precision = self.backend.model, self.backend.precision
-            space = _vector_tables.named_space(model, precision, vocabulary, vectors, self.encode)
+            model = self.backend.model
+            space = _vector_tables.named_space(model, vocabulary, vectors, self.encode)
         elif vectors == "encoded":
             table = _vector_tables.encode_tokens(vocabulary, self.encode)
             space = EmbeddingSpace(vocabulary, unit_rows(table))

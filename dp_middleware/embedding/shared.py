@@ -7,28 +7,21 @@ from contextvars import Context
 from threading import Lock
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from dp_middleware import _forks
 from dp_middleware._quiet import call_unrecorded
-from dp_middleware.embedding.backends import (
-    Backend,
-    Encode,
-    Rows,
-    check_rows,
-    open_backend,
-    wordless,
-)
-from dp_middleware.errors import EmbeddingError, ParameterError
+from dp_middleware.embedding.backends import Backend, Encode
+from dp_middleware.embedding.grid import unit_rows
+from dp_middleware.errors import DPMiddlewareError, EmbeddingError, ParameterError
+
+Rows = NDArray[np.float32]
 
 _WARM = ["a warm and public sentence"]
 
 
 def check_texts(texts: Sequence[str]) -> list[str]:
-    """The texts, of the type ``str`` itself.
-
-    Raises:
-        ParameterError: Not a list of texts.
-    """
+    """Returns the texts, of the type ``str`` itself, or raises ParameterError."""
     if isinstance(texts, str):
         raise ParameterError("expected a list of texts, got one str")
     listed = list(texts)
@@ -84,14 +77,38 @@ class SharedModel:
             self._computing = True
             try:
                 if self._encode is None:
-                    self._encode = open_backend(self.backend)
+                    self._encode = _opened(self.backend)
                 vectors = call_unrecorded(Context(), self._encode, list(numbers))
-                rows = check_rows(vectors, len(numbers), self._width)
+                rows = _checked(vectors, len(numbers), self._width)
             except (Exception, SystemExit) as error:  # whatever it is, it may quote texts
-                failed = wordless(error)
+                failed = f"the embedding model failed with {type(error).__name__}"
+                if isinstance(error, EmbeddingError):
+                    failed = str(error)
             else:
                 self._width = rows.shape[1]
                 return rows[places]
             finally:
                 self._computing = False
         raise EmbeddingError(failed)
+
+
+def _opened(backend: Backend) -> Encode:
+    """Opens a backend; it has seen no text yet, so the words of an error may be shown."""
+    try:
+        return backend.open()
+    except Exception as error:
+        kind = "" if isinstance(error, DPMiddlewareError) else f"{type(error).__name__}: "
+        failed = f"the embedding model cannot be loaded: {kind}{error}"
+    raise EmbeddingError(failed)
+
+
+def _checked(vectors: ArrayLike, count: int, width: int | None) -> Rows:
+    """Rows of unit length, float32 (count, d); zero rows stay zero."""
+    rows = np.asarray(vectors, dtype=np.float64)
+    if rows.ndim != 2 or len(rows) != count or width not in (None, rows.shape[1]):
+        raise EmbeddingError(
+            f"expected {count} vectors of {width or 'equal'} length, got an array of {rows.shape}"
+        )
+    if not np.isfinite(rows).all():
+        raise EmbeddingError("expected finite numbers in vectors, got NaN or infinity")
+    return unit_rows(rows).astype(np.float32)

@@ -52,11 +52,6 @@ class DeltaCurve:
     deltas: tuple[float, ...]
     method: Literal["exact", "bound"]
 
-    def epsilon_at(self, delta: float) -> float:
-        """The smallest listed epsilon with at most this delta; ``inf`` if there is none."""
-        pairs = zip(self.epsilons, self.deltas, strict=True)
-        return min((epsilon for epsilon, reached in pairs if reached <= delta), default=math.inf)
-
 
 def delta_curve(
     mechanism: ChannelMechanism,

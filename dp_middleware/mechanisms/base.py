@@ -69,20 +69,19 @@ class Mechanism(ABC):
 
     @classmethod
     def with_defaults(cls, nominal: float, space: EmbeddingSpace) -> Self:
-        """The mechanism with this nominal parameter and public defaults for all others."""
+        """Makes the mechanism with this nominal parameter and public defaults for all others."""
         return cls(**{} if cls.scale is None else {cls.scale: nominal})
 
     @classmethod
     def has_defaults(cls, nominal: float, space: EmbeddingSpace) -> bool:
-        """Whether :meth:`with_defaults` takes no search."""
+        """Tells whether :meth:`with_defaults` takes no search."""
         return True
 
     @property
     def nominal(self) -> float:
-        """The epsilon that the paper would name: the parameter that :attr:`scale` names.
+        """Is the epsilon that the paper would name: the parameter that :attr:`scale` names.
 
-        Raises:
-            ParameterError: There is none.
+        ParameterError: there is none.
         """
         if self.scale is None:
             raise ParameterError(f"{self.name} has no parameter that trades privacy for utility")
@@ -90,18 +89,14 @@ class Mechanism(ABC):
         return value
 
     def at(self, nominal: float) -> Self:
-        """The same mechanism with another nominal parameter.
-
-        Raises:
-            ParameterError: There is none.
-        """
+        """Sets another nominal parameter; ParameterError: there is none."""
         if self.scale is None:
             raise ParameterError(f"{self.name} has no parameter that trades privacy for utility")
         return replace(self, **{self.scale: nominal})
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """The public parameters by name."""
+        """Gives the public parameters by name."""
         return {f.name: getattr(self, f.name) for f in fields(self)}
 
     @property
@@ -120,15 +115,15 @@ class Mechanism(ABC):
 
     @property
     def claimed_epsilon(self) -> float:
-        """The epsilon that the paper claims, nats per token; per unit of distance if metric."""
+        """Is the epsilon that the paper claims, nats per token; per unit of distance if metric."""
         return self.nominal
 
     def claimed_on(self, space: EmbeddingSpace) -> float:
-        """The claim where it depends on the space, else :attr:`claimed_epsilon`."""
+        """Is the claim where it depends on the space, else :attr:`claimed_epsilon`."""
         return self.claimed_epsilon
 
     def assumptions(self, space: EmbeddingSpace) -> tuple[str, ...]:
-        """What a reader of the certificate must know about this mechanism on this space."""
+        """Says what a reader of the certificate must know about this mechanism on this space."""
         return ()
 
 
@@ -173,31 +168,26 @@ class ChannelMechanism(Mechanism):
 
     @abstractmethod
     def log_rows(self, ids: Ids, space: EmbeddingSpace) -> torch.Tensor:
-        """Row i is the law of the token released for ``ids[i]``, where the space computes.
+        """Computes the law of the token released for ``ids[i]``, where the space computes.
 
-        Args:
-            ids: int64 (n,), each in 0 .. V - 1.
-            space: V tokens with vectors.
-
-        Returns:
-            float64 (n, V) on the space's device, each row log-sum-exp zero; -inf where an output
-            is impossible. Row i is a function of ``ids[i]`` alone, bit for bit.
+        ``ids`` are int64 (n,), each in 0 .. V - 1; float64 (n, V) on the space's device, each row
+        log-sum-exp zero; -inf where an output is impossible. Row i is a function of ``ids[i]``
+        alone, bit for bit.
         """
 
     def log_probs(self, ids: ArrayLike, space: EmbeddingSpace) -> Floats:
-        """:meth:`log_rows` for readers: any array of ids, and NumPy's float64 (n, V).
+        """Gives :meth:`log_rows` to readers: any array of ids, and NumPy's float64 (n, V).
 
-        Raises:
-            ParameterError: An id outside 0 .. V - 1.
+        ParameterError: an id outside 0 .. V - 1.
         """
         return on_host(self.log_rows(space.checked(ids), space))
 
     def possible(self, space: EmbeddingSpace) -> Ids | None:
-        """Tokens that can be released at all, ascending; ``None``: no token is ruled out."""
+        """Lists tokens that can be released at all, ascending; ``None``: no token is ruled out."""
         return None
 
     def outputs(self, space: EmbeddingSpace) -> Ids | None:
-        """The public outputs, of which one is drawn for an unknown token; ``None``: all tokens.
+        """Lists the public outputs, of which one is drawn for an unknown token; ``None``: all.
 
         An output listed twice is drawn twice as often.
         """
@@ -210,16 +200,10 @@ def rows_of(
     space: EmbeddingSpace,
     log_rows: Callable[[Ids, EmbeddingSpace], torch.Tensor] | None = None,
 ) -> torch.Tensor:
-    """The law of each id, that of the unknown symbol (-1) uniform over the outputs.
+    """Computes the law of each id, that of the unknown symbol (-1) uniform over the outputs.
 
-    Args:
-        mechanism: A channel.
-        ids: int64 (n,), each in -1 .. V - 1.
-        space: V tokens with vectors.
-        log_rows: Computes rows of tokens, default the mechanism's own function.
-
-    Returns:
-        float64 (n, V), logarithms, on the space's device.
+    ``ids`` are int64 (n,), each in -1 .. V - 1; ``log_rows`` computes rows of tokens, default the
+    mechanism's own function. float64 (n, V), logarithms, on the space's device.
     """
     known, size = ids != UNKNOWN, len(space)
     log_rows = mechanism.log_rows if log_rows is None else log_rows

@@ -72,7 +72,7 @@ class _Bucketed(ContextualMechanism):
 
     @classmethod
     def with_defaults(cls, nominal: float, space: EmbeddingSpace) -> Self:
-        """The mechanism with a logit bound of 20; better take one from public text."""
+        """Takes a logit bound of 20; better take one from public text."""
         return cls(epsilon=nominal, logit_bound=DEFAULT_LOGIT_BOUND)
 
     @abstractmethod
@@ -80,11 +80,11 @@ class _Bucketed(ContextualMechanism):
         """Bucket of each token, int64 (n, V)."""
 
     def assumptions(self, space: EmbeddingSpace) -> tuple[str, ...]:
-        """What the bound of the logits is taken to be."""
+        """Says what the bound of the logits is taken to be."""
         return ("the logit bound is a public constant",)
 
     def log_probs(self, ids: ArrayLike, space: EmbeddingSpace, logits: ArrayLike) -> Floats:
-        """Row i is the law of the token released for ids[i], given logits[i]; float64 (n, V)."""
+        """Computes the law of the token released for ids[i], given logits[i]; float64 (n, V)."""
         numbers = space.checked(ids)
         values = space.on_device(checked_logits(logits, (len(numbers), len(space))))
         is_printed = self.sensitivity == "printed"
@@ -145,11 +145,11 @@ class Cape(_Bucketed):
     )
 
     def claimed_on(self, space: EmbeddingSpace) -> float:
-        """Epsilon and the printed second term, ln max |b_i|/|b_j|, at its worst: V - 1 and 1."""
+        """Adds the printed second term, ln max |b_i|/|b_j|, at its worst: V - 1 and 1."""
         return self.epsilon + (math.log(max(1, len(space) - 1)) if self.buckets > 1 else 0.0)
 
     def assumptions(self, space: EmbeddingSpace) -> tuple[str, ...]:
-        """Also how the claim is read."""
+        """Says how the claim is read, too."""
         return (
             *super().assumptions(space),
             "the claim's second term, the largest ratio of bucket sizes, depends on the text: "
@@ -160,7 +160,7 @@ class Cape(_Bucketed):
         return equal_width(utilities, self.buckets)
 
     def position_loss(self, size: int) -> float:
-        """Supremum over all logits, nats; see :func:`equal_width_loss`."""
+        """Computes the supremum over all logits, nats; see :func:`equal_width_loss`."""
         return equal_width_loss(0.5 * self.epsilon, size, self.buckets)
 
 
@@ -173,20 +173,12 @@ class CapeStrict(_Bucketed):
 
     Guarantee:
         At most epsilon + ln((q + 1)/q) per position, q = floor(V / min(buckets, V)): every input
-        has the same number of buckets, so score and normaliser each move by at most
-        exp(epsilon/2), and sizes differ by one at most. :meth:`position_loss` is the supremum.
-        With ``context="released"`` this is also the price of a changed token.
+        has the same number of buckets, so score and normaliser each move by at most exp(epsilon/2),
+        and sizes differ by one at most. :meth:`position_loss` is the supremum. With
+        ``context="released"`` this is also the price of a changed token.
 
-    Attributes:
-        epsilon: Nats per position. Positive.
-        logit_bound: Upper bound B to which logits are clipped; public, from public text.
-        context: ``"released"`` (default) or ``"raw"``.
-        buckets: Number of buckets; V of them if V is smaller.
-        logit_weight: Exponent of the clipped logit, at least 0. At 0 logits do not matter, the
-            sensitivity is B^0 = 1, and :meth:`position_loss` an upper bound.
-        distance_weight: Factor of the scaled distance. Positive.
-        sensitivity: Delta, and the clipping of logits: ``"worst-case"``, or ``"printed"`` as for
-            :class:`Cape`, which here costs nothing and leaves no part of epsilon unused.
+    Attributes: those of :class:`Cape`, with ``context="released"`` by default and V buckets if V is
+    smaller. ``sensitivity="printed"`` here costs nothing and leaves no part of epsilon unused.
     """
 
     name: ClassVar[str] = "cape-strict"
@@ -198,7 +190,7 @@ class CapeStrict(_Bucketed):
     context: Reads = "released"
 
     def claimed_on(self, space: EmbeddingSpace) -> float:
-        """Epsilon, and what buckets of two sizes add on this space."""
+        """Adds to epsilon what buckets of two sizes add on this space."""
         smaller, larger = divmod(len(space), min(self.buckets, len(space)))
         return self.epsilon + (math.log1p(1 / smaller) if larger else 0.0)
 
@@ -206,5 +198,5 @@ class CapeStrict(_Bucketed):
         return equal_frequency(utilities, self.buckets)
 
     def position_loss(self, size: int) -> float:
-        """Supremum over all logits, nats; see :func:`equal_frequency_loss`."""
+        """Computes the supremum over all logits, nats; see :func:`equal_frequency_loss`."""
         return equal_frequency_loss(0.5 * self.epsilon, size, self.buckets)

@@ -62,7 +62,7 @@ class PublicCode(ABC):
 
     @property
     def needs_encoder(self) -> bool:
-        """Whether a search finds nothing without one."""
+        """Tells whether a search finds nothing without one."""
         return True
 
     def fitted(self, epsilon: float) -> PublicCode:
@@ -90,17 +90,13 @@ class PublicCode(ABC):
     def search(self, text: str, least: Fraction, encoder: Encoder | None) -> Iterator[str]:
         """Yields texts of mass ``least`` or more that say what a private text says, the best first.
 
-        The first whose mass is enough is the one; that is checked by :meth:`weight`.
-
-        Args:
-            text: Private; of any kind, also empty.
-            least: As made by the mechanism.
-            encoder: Scores texts, where one is installed. Sees the private text.
+        The first whose mass is enough, by :meth:`weight`, is the one. ``text`` is private, of any
+        kind, also empty; the ``encoder``, where one is installed, sees it.
         """
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """What its masses rest on, for certificates; by default nothing."""
+        """Says what its masses rest on, for certificates; by default nothing."""
         return ()
 
     @property
@@ -155,12 +151,12 @@ class UnitCode(PublicCode):
 
     @cached_property
     def units(self) -> tuple[str, ...]:
-        """The list of which a release is made."""
+        """Lists what a release is made of."""
         return units.english() if self.codebook is None else self.codebook
 
     @property
     def size(self) -> int:
-        """Number M^T of sequences."""
+        """Counts the M^T sequences."""
         return int(len(self.units) ** (self.rounds or 1))
 
     def least(self, epsilon: float) -> Fraction:
@@ -241,7 +237,7 @@ class MixtureCode(PublicCode):
 
     @property
     def needs_encoder(self) -> bool:
-        """Whether any of the codes needs one."""
+        """Tells whether any of the codes needs one."""
         return any(code.needs_encoder for _, code in self.parts)
 
     def _left(self, epsilon: float) -> Iterator[tuple[Fraction, PublicCode, float]]:
@@ -258,7 +254,7 @@ class MixtureCode(PublicCode):
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """Those of its codes."""
+        """Gathers those of its codes."""
         return tuple(dict.fromkeys(note for _, code in self.parts for note in code.assumptions))
 
     def least(self, epsilon: float) -> Fraction:

@@ -71,16 +71,16 @@ class ContextualResponse(ContextualMechanism):
 
     @property
     def context(self) -> Reads:
-        """Always what was released: with raw text a token would be paid for again and again."""
+        """Is always what was released: with raw text a token would be paid for again and again."""
         return "released"
 
     def outputs(self, space: EmbeddingSpace, logits: ArrayLike) -> Ids:
-        """The codebook, ascending."""
+        """Gives the codebook, ascending."""
         row = checked_logits(np.atleast_2d(logits), (1, len(space)))[0]
         return self._codebook(row, self._unigram(space), self._allowed(space))
 
     def log_probs(self, ids: ArrayLike, space: EmbeddingSpace, logits: ArrayLike) -> Floats:
-        """Row i is the law of the token released for ids[i], given logits[i]; float64 (n, V)."""
+        """Computes the law of the token released for ids[i], given logits[i]; float64 (n, V)."""
         numbers = space.checked(ids)
         values = checked_logits(logits, (len(numbers), len(space)))
         unigram, allowed = self._unigram(space), self._allowed(space)
@@ -93,7 +93,7 @@ class ContextualResponse(ContextualMechanism):
         return rows
 
     def position_loss(self, size: int) -> float:
-        """Epsilon: the weights of a codeword for any two tokens differ by no more.
+        """Is epsilon: the weights of a codeword for any two tokens differ by no more.
 
         The unknown symbol's law, uniform over the M codewords, is covered: 1/M is a mean of the
         weights over their sum, so it lies between the least of them and the largest.

@@ -37,14 +37,13 @@ class _CandidateLists(ChannelMechanism):
 
     @abstractmethod
     def candidate_lists(self, ids: Ids, space: EmbeddingSpace) -> tuple[torch.Tensor, torch.Tensor]:
-        """For each id its candidates and their distances, the token itself among them.
+        """Lists for each id its candidates and their distances, the token itself among them.
 
-        Returns:
-            int64 and float64 (n, K), on the space's device; in a shorter list one is repeated.
+        int64 and float64 (n, K), on the space's device; in a shorter list one is repeated.
         """
 
     def log_rows(self, ids: Ids, space: EmbeddingSpace) -> torch.Tensor:
-        """Row i is the law of the token released for ids[i]; float64 (n, V)."""
+        """Computes the law of the token released for ids[i]; float64 (n, V)."""
         listed, distances = self.candidate_lists(ids, space)
         nearest = distances.amin(dim=1, keepdim=True)
         span = distances.amax(dim=1, keepdim=True) - nearest
@@ -80,11 +79,11 @@ class CusText(_CandidateLists):
     full_support: ClassVar[bool] = False
 
     def classes(self, space: EmbeddingSpace) -> tuple[int, ...]:
-        """The public class of each token, length V; use with ``Adjacency.within``."""
+        """Gives each token's public class, length V; use with ``Adjacency.within``."""
         return tuple(self._labels(space).tolist())
 
     def candidate_lists(self, ids: Ids, space: EmbeddingSpace) -> tuple[torch.Tensor, torch.Tensor]:
-        """The members of each token's class."""
+        """Lists the members of each token's class."""
 
         def compute() -> tuple[torch.Tensor, torch.Tensor]:
             labels = self._labels(space)
@@ -97,7 +96,7 @@ class CusText(_CandidateLists):
         return listed[numbers], distances[numbers]
 
     def assumptions(self, space: EmbeddingSpace) -> tuple[str, ...]:
-        """The class of every token is revealed."""
+        """Says that the class of every token is revealed."""
         revealed = "the released token's class is the class of the input: the class is public"
         return (*super().assumptions(space), revealed)
 
@@ -145,20 +144,20 @@ class CusTextPlus(CusText):
         return cls(epsilon=nominal, kept=frequencies.stop_words())
 
     def classes(self, space: EmbeddingSpace) -> tuple[int, ...]:
-        """The public class of each token, length V; a kept token is alone."""
+        """Gives each token's public class, length V; a kept token is alone."""
         labels, kept = self._labels(space).copy(), lists.on_list(space, self.kept)
         labels[kept] = labels.max() + 1 + np.arange(np.count_nonzero(kept))
         return tuple(labels.tolist())
 
     def candidate_lists(self, ids: Ids, space: EmbeddingSpace) -> tuple[torch.Tensor, torch.Tensor]:
-        """The members of each token's class; a kept token alone."""
+        """Lists the members of each token's class; a kept token alone."""
         listed, distances = super().candidate_lists(ids, space)
         numbers = space.on_device(ids)[:, None]
         kept = lists.device_on_list(space, self.kept)[numbers]
         return listed.where(~kept, numbers), distances.masked_fill_(kept, 0.0)
 
     def assumptions(self, space: EmbeddingSpace) -> tuple[str, ...]:
-        """Some tokens are never replaced."""
+        """Says that some tokens are never replaced."""
         count = np.count_nonzero(lists.on_list(space, self.kept))
         return (
             *super().assumptions(space),
@@ -188,7 +187,7 @@ class CusTextAggressive(_CandidateLists):
     full_support: ClassVar[bool] = False
 
     def candidate_lists(self, ids: Ids, space: EmbeddingSpace) -> tuple[torch.Tensor, torch.Tensor]:
-        """The K nearest tokens, ties by index, the token itself always among them."""
+        """Lists the K nearest tokens, ties by index, the token itself always among them."""
         return lists.nearest(ids, space, self.candidates)
 
 

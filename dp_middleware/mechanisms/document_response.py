@@ -65,11 +65,11 @@ class DocumentResponse(TextMechanism):
 
     @classmethod
     def tuned(cls, texts: Iterable[str], *, epsilon: float, rounds: int | None = None) -> Self:
-        """With the words and phrases of public texts, those that tell most first.
+        """Takes the words and phrases of public texts, those that tell most first.
 
         Args:
-            texts: Public, of the user's domain: what is in them may be released, so never
-                private ones.
+            texts: Public, of the user's domain: what is in them may be released, so never private
+                ones.
             epsilon: Nats for the whole text.
             rounds: As for the class.
 
@@ -81,35 +81,35 @@ class DocumentResponse(TextMechanism):
 
     @classmethod
     def with_defaults(cls, nominal: float, space: EmbeddingSpace) -> Self:
-        """With the English codebook; the space of tokens has no part in it."""
+        """Takes the English codebook; the space of tokens has no part in it."""
         return cls(epsilon=nominal)
 
     @cached_property
     def code(self) -> UnitCode:
-        """The sequences of units that can be released."""
+        """Holds the sequences of units that can be released."""
         chosen = UnitCode(rounds=self.rounds, codebook=self.codebook, shortlist=self.shortlist)
         return chosen.fitted(self.epsilon)
 
     @property
     def units(self) -> tuple[str, ...]:
-        """The list of which a release is made."""
+        """Lists what a release is made of."""
         return self.code.units
 
     @cached_property
     def response(self) -> Response:
-        """The weights of all sequences, as integers."""
+        """Holds the weights of all sequences, as integers."""
         return Response.of(Fraction(self.epsilon), self.code.size)
 
     @property
     def loss(self) -> float:
-        """From the integers that are drawn from; attained by two texts with other best units."""
+        """Is from the integers drawn from; attained by two texts with other best units."""
         return min(self.epsilon, self.response.loss)
 
     def respond(self, texts: Sequence[str], encoder: Encoder, entropy: Entropy) -> list[str]:
-        """A release for each text, units joined by commas; each text is encoded by itself."""
+        """Draws a release for each text, units joined by commas; each text is encoded by itself."""
         best = self.best(texts, encoder)
         return [self.code.sequence(self.response.draw(place, entropy)) for place in best]
 
     def best(self, texts: Iterable[str], encoder: Encoder) -> list[int]:
-        """For each text the place of its best sequence among all M^T. As private as the text."""
+        """Finds for each text the place of its best sequence among all M^T. Private as the text."""
         return [self.code.best(text, encoder) for text in texts]

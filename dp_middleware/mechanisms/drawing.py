@@ -54,15 +54,15 @@ class Drawer(ABC):
         entropy: sampler.Entropy,
         releases: Sequence[Ids] | None = None,
     ) -> list[Any]:
-        """What is released for each text: ids for ids, strings for strings.
+        """Draws what is released for each text: ids for ids, strings for strings.
 
         Args:
-            texts: int64 (n,) each, -1 for an unknown token; for a text mechanism sequences of
-                str. Private.
+            texts: int64 (n,) each, -1 for an unknown token; for a text mechanism sequences of str.
+                Private.
             entropy: Source of random bytes.
             releases: For each text int64 (m,), in reading order: ids of tokens that are public
-                already, as those that a policy keeps, and :data:`FRESH` for each token of the
-                text. A mechanism with a context or a window sees them; default all fresh.
+                already, as those that a policy keeps, and :data:`FRESH` for each token of the text.
+                A mechanism with a context or a window sees them; default all fresh.
         """
 
 
@@ -72,17 +72,12 @@ def drawer(
     context: Context | None = None,
     encoder: Encoder | None = None,
 ) -> Drawer:
-    """How this mechanism draws.
+    """Makes what draws for a mechanism of any shape.
 
-    Args:
-        mechanism: Of any shape.
-        space: V tokens with vectors.
-        context: Where a contextual mechanism has its logits from; for others none.
-        encoder: What a text mechanism scores texts with, default an :class:`EmbeddingService`,
-            or :func:`~dp_middleware.embedding.plain.searcher` where it needs none; for others none.
-
-    Raises:
-        ParameterError: A context or encoder is missing, or given where none is used.
+    ``context`` is where a contextual mechanism has its logits from; ``encoder`` what a text
+    mechanism scores texts with, default an :class:`EmbeddingService`, or
+    :func:`~dp_middleware.embedding.plain.searcher` where it needs none. ParameterError: one is
+    missing, or given where none is used.
     """
     check_context(type(mechanism), context)
     if isinstance(mechanism, TextMechanism):
@@ -101,7 +96,7 @@ def drawer(
 
 
 def check_context(kind: type[Mechanism], context: Context | None) -> None:
-    """Refuse a context that is missing, or of no use."""
+    """Refuses a context that is missing, or of no use."""
     if issubclass(kind, ContextualMechanism):
         if context is None:
             raise ParameterError(
@@ -244,7 +239,7 @@ class _FromContext(Drawer):
 
 
 def asked(question: Callable[[], T], whom: str = "context") -> T:
-    """What a model of the caller's answers; its own exceptions may quote a text, and stay here."""
+    """Asks a model of the caller's; its own exceptions may quote a text, and stay here."""
     with withheld(f"the {whom} failed with {{}}"):
         return question()
 

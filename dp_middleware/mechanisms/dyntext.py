@@ -81,23 +81,23 @@ class DynText(ChannelMechanism):
 
     @classmethod
     def with_defaults(cls, nominal: float, space: EmbeddingSpace) -> Self:
-        """Of a total epsilon: 0.5 for the density, at most half, the rest for the replacement."""
+        """Splits a total epsilon: 0.5 for the density, at most half, the rest for releases."""
         return cls(epsilon=nominal).at(nominal)
 
     @property
     def nominal(self) -> float:
-        """The paper's sum of both steps, nats per token."""
+        """Is the paper's sum of both steps, nats per token."""
         return self.epsilon + (self.epsilon_density if self.pays_density else 0.0)
 
     def at(self, nominal: float) -> Self:
-        """The same with another total: the density keeps its own part, or has half of it."""
+        """Sets another total: the density keeps its own part, or has half of it."""
         if not self.pays_density:
             return replace(self, epsilon=nominal)
         density = min(self.epsilon_density, nominal / 2)
         return replace(self, epsilon=nominal - density, epsilon_density=density)
 
     def log_rows(self, ids: Ids, space: EmbeddingSpace) -> torch.Tensor:
-        """Row i is the law of the token released for ids[i]; float64 (n, V)."""
+        """Computes the law of the token released for ids[i]; float64 (n, V)."""
         size = min(self.candidates, len(space))
         seed = self.table_seed if self.reading == "table" else None
         density = device_density(space, size, self.epsilon_density, self.delta, seed)
@@ -119,17 +119,10 @@ class DynTextStrict(DynText):
         This library; zero-extension of Zhang et al. (2025).
 
     Guarantee:
-        epsilon-DP per token for every length, be it a public function of the token or a draw of
-        any law: all inputs share the output set V and scores lie in [0, 1]. The density noise
-        costs nothing, so the nominal epsilon is ``epsilon`` alone.
-
-    Attributes:
-        epsilon: Nats per token. Positive.
-        epsilon_density: As for :class:`DynText`.
-        delta: As for :class:`DynText`.
-        candidates: As for :class:`DynText`.
-        reading: As for :class:`DynText`.
-        table_seed: As for :class:`DynText`.
+        epsilon-DP per token for every length, be it a public function of the token or a draw of any
+        law: all inputs share the output set V and scores lie in [0, 1]. The density noise costs
+        nothing, so the nominal epsilon is ``epsilon`` alone. Attributes are those of
+        :class:`DynText`.
     """
 
     name: ClassVar[str] = "dyntext-strict"

@@ -31,19 +31,19 @@ class _Itself:
 
 
 def is_ours(mechanism: Mechanism) -> bool:
-    """Whether the code that decides its rows is that of this package, inner mechanisms included."""
+    """Tells whether this package's code decides its rows, inner mechanisms included."""
     inner = [each for each in mechanism.parameters.values() if isinstance(each, Mechanism)]
     own = type(mechanism).__module__.startswith(f"{_PACKAGE}.")
     return own and all(is_ours(each) for each in inner)
 
 
 def is_known(mechanism: Mechanism, space: EmbeddingSpace) -> bool:
-    """Whether fingerprints and the version of this package tell all that decides the rows."""
+    """Tells whether fingerprints and the version of this package tell all that decides the rows."""
     return is_ours(mechanism) and type(space) is EmbeddingSpace
 
 
 def key_in_memory(mechanism: ChannelMechanism, space: EmbeddingSpace) -> Hashable:
-    """Equal where the rows are, bit for bit.
+    """Makes a key that is equal where the rows are, bit for bit.
 
     A fingerprint stands for a mechanism whose code is known. Another one shares rows with itself
     only: a class may be defined anew, or have parameters whose ``repr`` does not tell all.
@@ -54,7 +54,7 @@ def key_in_memory(mechanism: ChannelMechanism, space: EmbeddingSpace) -> Hashabl
 
 
 def key_on_disk(mechanism: Mechanism, space: EmbeddingSpace) -> tuple[str, ...]:
-    """All that decides a row on the CPU, the versions of what computes it included."""
+    """Gathers all that decides a row on the CPU, the versions of what computes it included."""
     with needs("models"):
         versions = ", ".join(f"{name} {version(name)}" for name in ("numpy", "torch", "scipy"))
     return mechanism.fingerprint, space.fingerprint, _files.code_fingerprint(), versions

@@ -72,11 +72,11 @@ class KeywordCode(PublicCode):
 
     @classmethod
     def tuned(cls, texts: Iterable[str], *, most: int | None = None) -> Self:
-        """With the words of public texts, which get half of all counts; English has the rest.
+        """Takes the words of public texts, which get half of all counts; English has the rest.
 
         Args:
-            texts: Public, of the user's domain: what is in them may be released, so never
-                private ones.
+            texts: Public, of the user's domain: what is in them may be released, so never private
+                ones.
             most: As for the class.
 
         Raises:
@@ -100,7 +100,7 @@ class KeywordCode(PublicCode):
 
     @property
     def needs_encoder(self) -> bool:
-        """Not: rare words do without."""
+        """Is false: rare words do without."""
         return False
 
     @property

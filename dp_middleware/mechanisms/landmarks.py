@@ -36,13 +36,7 @@ _KINDS = "prepared", "landmarks"  # folders: asked for, and not
 
 
 class LandmarkRows:
-    """Draws by landmarks.
-
-    Args:
-        mechanism: Whose rows they are of.
-        space: V tokens with vectors, on the host.
-        landmarks: Of all of its rows.
-    """
+    """Draws by the landmarks of all of a mechanism's rows, on the host."""
 
     def __init__(
         self, mechanism: Landmarked, space: EmbeddingSpace, landmarks: marks.Landmarks
@@ -53,11 +47,11 @@ class LandmarkRows:
         return len(self._space)
 
     def locate(self, ids: Ids, uniform: Words) -> tuple[NDArray[np.bool_], Ids]:
-        """Which places are decided, and the outputs there; see :class:`Landmarks`."""
+        """Tells which places are decided, and the outputs there; see :class:`Landmarks`."""
         return self._landmarks.locate(ids, uniform, self.scores)
 
     def scores(self, ids: Ids, firsts: Ids, width: int) -> Floats:
-        """Scores of ``width`` outputs from ``firsts`` on, float64 (n, width); -inf behind V."""
+        """Computes scores of outputs from ``firsts`` on, float64 (n, width); -inf behind V."""
         columns = firsts[:, None] + np.arange(width)
         inside = columns < len(self._space)
         products = self._products(ids, firsts, width)
@@ -101,7 +95,7 @@ class Survey:
         self._met = np.empty(0, dtype=np.bool_)
 
     def take(self, ids: Ids, integers: IntegerRows) -> None:
-        """Take in rows of tokens; that of the unknown symbol has no landmarks."""
+        """Takes in rows of tokens; that of the unknown symbol has no landmarks."""
         known = np.flatnonzero(ids != UNKNOWN)
         weights, units = (each.numpy()[known] for each in (integers.weights, integers.units))
         self._surveyor.take(ids[known], weights, units)
@@ -109,7 +103,7 @@ class Survey:
         self._largest[ids[known]] = np.log(weights.max(axis=1) * units[:, 0])
 
     def log_rows(self, ids: Ids, space: EmbeddingSpace) -> torch.Tensor:
-        """Those of the mechanism; notes what they are functions of."""
+        """Computes those of the mechanism; notes what they are functions of."""
         if not isinstance(self._mechanism, RanText):
             return self._mechanism.log_rows(ids, space)
         rows, all_curves = self._mechanism.rows_and_curves(ids, space)
@@ -124,7 +118,7 @@ class Survey:
         return rows
 
     def over(self, ids: Ids) -> None:
-        """Make the pass alone, over these rows."""
+        """Makes the pass alone, over these rows."""
         for start in range(0, len(ids), self._space.block):
             part = ids[start : start + self._space.block]
             self.take(part, integer_rows(self.log_rows(part, self._space)))
@@ -136,7 +130,7 @@ class Survey:
         return [0, *range(met[1], met[-1] + 1)] if len(met) > 1 else [0, 1][: 2 * len(met)]
 
     def landmarks(self) -> marks.Landmarks:
-        """Of all rows."""
+        """Makes those of all rows."""
         columns = self._columns
         made = self._surveyor.landmarks(self._points[columns], self._curves[:, columns])
         rows = LandmarkRows(self._mechanism, self._space, made)
@@ -145,7 +139,7 @@ class Survey:
         return made
 
     def keep(self) -> None:
-        """Write them unasked, if they are not large and there is a folder."""
+        """Writes them unasked, if they are not large and there is a folder."""
         made = self.landmarks()
         if made.rows.nbytes > MOST:
             return
@@ -156,7 +150,7 @@ class Survey:
 
 
 def opened(mechanism: Mechanism, space: EmbeddingSpace) -> LandmarkRows | None:
-    """The landmarks that are on disk, if any are."""
+    """Opens the landmarks that are on disk, if any are."""
     if not isinstance(mechanism, Landmarked) or not _can_be(mechanism, space):
         return None
     for kind in _KINDS:
@@ -170,7 +164,7 @@ def opened(mechanism: Mechanism, space: EmbeddingSpace) -> LandmarkRows | None:
 
 
 def survey(mechanism: Mechanism, space: EmbeddingSpace) -> Survey | None:
-    """To make landmarks along with something else; ``None`` where there are some or can be none."""
+    """Prepares landmarks to make along with something else; ``None``: some are there, or none can."""
     if not isinstance(mechanism, Landmarked) or not _can_be(mechanism, space):
         return None
     if any(marks.load(_path(kind, mechanism, space)) is not None for kind in _KINDS):
@@ -179,10 +173,9 @@ def survey(mechanism: Mechanism, space: EmbeddingSpace) -> Survey | None:
 
 
 def keep(mechanism: Mechanism, space: EmbeddingSpace) -> Path | None:
-    """Have the landmarks of all tokens in a file for good; ``None`` where there can be none.
+    """Has the landmarks of all tokens in a file for good; ``None`` where there can be none.
 
-    Raises:
-        ParameterError: The folder cannot be written to, or has no room.
+    ParameterError: the folder cannot be written to, or has no room.
     """
     if not isinstance(mechanism, Landmarked) or not _can_be(mechanism, space):
         return None

@@ -91,7 +91,7 @@ class LanguageModelCode(PublicCode):
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """That the model computes alike for the text's own line and for a draw."""
+        """Says that the model computes alike for the text's own line and for a draw."""
         return (
             "the prompt and the model are public, and passes of the model, token by token over the "
             "same line, give it masses that differ by less than 2^-10 of them",

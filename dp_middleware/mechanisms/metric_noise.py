@@ -43,17 +43,17 @@ class MetricNoise(NoiseMechanism):
         noise.require_eta(self.eta)
 
     def perturb(self, ids: ArrayLike, space: EmbeddingSpace, entropy: Entropy) -> Ids:
-        """Released ids, int64 (n,); each depends on its own id and its own bytes alone."""
+        """Draws released ids, int64 (n,); each depends on its own id and its own bytes alone."""
         return release(space.points[space.checked(ids)], space, self.eta, entropy)
 
     def lipschitz(self, length: int | None) -> float:
-        """Nats per unit of distance; the same for every length."""
+        """Is eta nats per unit of distance for every length."""
         return self.eta
 
     def float_distance(self, space: EmbeddingSpace, length: int | None) -> float:
-        """Total variation that floating point adds to the one position that a token moves."""
+        """Bounds the total variation that floating point adds at the position of a token."""
         return noise.space_distance(space, self.eta)
 
     def assumptions(self, space: EmbeddingSpace) -> tuple[str, ...]:
-        """Floating point."""
+        """Says what floating point costs."""
         return (noise.floating_point(space, self.eta),)

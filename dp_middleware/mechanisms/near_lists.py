@@ -34,7 +34,7 @@ _ENTRIES = 1 << 22  # of rows made at a time
 
 
 def near_rows(mechanism: Mechanism, space: EmbeddingSpace) -> NearRows | None:
-    """The rows of this mechanism without the rows, bit for bit; ``None`` where that cannot be.
+    """Gives the rows of this mechanism without making rows, bit for bit; ``None`` where it cannot.
 
     It is for a nearest response of this package with lists that fit into memory and 64 bits for
     every row, so up to an epsilon of 30 less the logarithm of the codewords. Kept on disk and, with
@@ -71,10 +71,9 @@ def shipped(mechanism: NearestResponse, space: EmbeddingSpace) -> NearRows | Non
 
 
 def keep(mechanism: Mechanism, space: EmbeddingSpace) -> Path | None:
-    """Write the lists of all tokens to a file, unless it has them; ``None`` where lists do not do.
+    """Writes the lists of all tokens to a file, unless it has them; ``None`` where lists do not do.
 
-    Raises:
-        ParameterError: The folder cannot be written to.
+    ParameterError: the folder cannot be written to.
     """
     rows = near_rows(mechanism, space)
     if rows is None:
@@ -116,7 +115,7 @@ def _kept(mechanism: NearestResponse, space: EmbeddingSpace) -> NearRows | None:
 
 
 def made(mechanism: NearestResponse, space: EmbeddingSpace) -> NearRows | None:
-    """From the lists, and from one row of each kind of list; by the CPU's integers everywhere."""
+    """Makes lists, and a row of each kind of list; by the CPU's integers everywhere."""
     codewords, copies = mechanism.codewords(space)
     listed = lists_of(mechanism, space)
     raised = mechanism.raised(copies[listed])
@@ -160,7 +159,7 @@ def made(mechanism: NearestResponse, space: EmbeddingSpace) -> NearRows | None:
 
 
 def lists_of(mechanism: NearestResponse, space: EmbeddingSpace) -> NDArray[Any]:
-    """Places of the codewords nearest to each token, nearest first, unsigned (V, r)."""
+    """Lists places of the codewords nearest to each token, nearest first, unsigned (V, r)."""
     codewords, copies = mechanism.codewords(space)
     shape = (len(space), _length(mechanism, copies))
     lists = np.empty(shape, dtype=np.min_scalar_type(len(codewords)))

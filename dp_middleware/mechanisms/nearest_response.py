@@ -74,7 +74,7 @@ class NearestResponse(ChannelMechanism):
         prior: priors.Prior | None = None,
         outputs: Collection[int] | None = None,
     ) -> Self:
-        """The codebook and k of largest expected similarity, from public quantities alone.
+        """Chooses the codebook and k of largest expected similarity, from public quantities alone.
 
         Similarity is the cosine of mean-centred vectors. For large epsilon k is 1; for small
         epsilon a larger k with repeated codewords comes closer to the optimum of the linear
@@ -86,9 +86,9 @@ class NearestResponse(ChannelMechanism):
             space: V tokens with vectors.
             epsilon: Nats per token.
             prior: Public weights of the tokens: ``"english"``, p / (1 + 1000 p) for the frequency p
-                of a token in English; ``"uniform"`` over whole words; public texts, for the same
-                of their tokens; or an array (V,), as it is. Default: English from epsilon 6 on if
-                at least half of the words of English text are tokens, else uniform.
+                of a token in English; ``"uniform"`` over whole words; public texts, for the same of
+                their tokens; or an array (V,), as it is. Default: English from epsilon 6 on if at
+                least half of the words of English text are tokens, else uniform.
             outputs: Ids that may become codewords; default the whole words, of an English
                 vocabulary the ordinary ones: no names, slurs or obscenities.
 
@@ -106,24 +106,24 @@ class NearestResponse(ChannelMechanism):
 
     @classmethod
     def with_defaults(cls, nominal: float, space: EmbeddingSpace) -> Self:
-        """The tuned mechanism."""
+        """Gives the tuned mechanism."""
         return cls.tuned(space, epsilon=nominal)
 
     @classmethod
     def has_defaults(cls, nominal: float, space: EmbeddingSpace) -> bool:
-        """Whether the codebook is there, or a search for it in a small space takes no time."""
+        """Tells whether the codebook is there, or a search in a small space takes no time."""
         return chosen.Chosen(space, nominal).is_known()
 
     def possible(self, space: EmbeddingSpace) -> Ids | None:
-        """The tokens of the codebook."""
+        """Lists the tokens of the codebook."""
         return None if self.codebook is None else self.codewords(space)[0]
 
     def outputs(self, space: EmbeddingSpace) -> Ids | None:
-        """The codebook."""
+        """Gives the codebook."""
         return None if self.codebook is None else np.repeat(*self.codewords(space))
 
     def log_rows(self, ids: Ids, space: EmbeddingSpace) -> torch.Tensor:
-        """Row i is the law of the token released for ids[i]; float64 (n, V)."""
+        """Computes the law of the token released for ids[i]; float64 (n, V)."""
         codewords, copies = self.codewords(space)
         count = min(self.candidates, len(codewords))
         far = np.full(len(space), -np.inf)
@@ -141,12 +141,10 @@ class NearestResponse(ChannelMechanism):
         return rows
 
     def log_weights(self, copied: Ids, raised: Ids, copies: Ids) -> Floats:
-        """ln P of codewords, of the shape of ``copied``.
+        """Computes ln P of codewords that are listed ``copied`` times, in that shape.
 
-        Args:
-            copied: How often each of them is listed.
-            raised: How many of these are near.
-            copies: int64 (m,), how often each of all codewords is listed.
+        ``raised`` says how many of these are near, and ``copies`` int64 (m,) how often each of all
+        codewords is listed.
         """
         total, logs = int(copies.sum()), _log(np.arange(copies.max() + 1))
         near = min(self.candidates, total)
@@ -156,15 +154,11 @@ class NearestResponse(ChannelMechanism):
         return np.asarray(weights - log_total)
 
     def raised(self, copied: Ids) -> Ids:
-        """How many copies of each codeword are among the k near ones, (n, r).
-
-        Args:
-            copied: int64 (n, r), how often each is listed, nearest first.
-        """
+        """Counts the copies among the k near ones, (n, r), of codewords listed ``copied`` times."""
         return np.clip(self.candidates - (copied.cumsum(axis=1) - copied), 0, copied)
 
     def codewords(self, space: EmbeddingSpace) -> tuple[Ids, Ids]:
-        """Distinct codewords and how often each is listed."""
+        """Lists distinct codewords and how often each is listed."""
         if self.codebook is None:
             return np.arange(len(space)), np.ones(len(space), dtype=np.int64)
         if self.codebook[-1] >= len(space):
@@ -176,7 +170,7 @@ class NearestResponse(ChannelMechanism):
         return codewords, copies
 
     def nearest(self, ids: Ids, space: EmbeddingSpace, count: int) -> torch.Tensor:
-        """Places among the distinct codewords of each id's nearest, nearest first; (n, count)."""
+        """Finds each id's nearest places among distinct codewords, nearest first; (n, count)."""
         codewords, _ = self.codewords(space)
         if self.nearness == "centred_cosine":
             values = space.centred_cosine_rows(ids, codewords).neg_()

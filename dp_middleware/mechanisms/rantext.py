@@ -26,7 +26,7 @@ _LARGEST_NOISE_EPSILON = 10.0  # the rule stays below this for every epsilon und
 
 
 def noise_epsilon(epsilon: float) -> float:
-    """The paper's epsilon of the radius noise (InferDPT, Eq. 9), fitted there to one word."""
+    """Computes the paper's epsilon of the radius noise (InferDPT, Eq. 9), fitted to one word."""
     argument = 19.0648 * epsilon - 38.1294
     if argument <= 0:
         return epsilon
@@ -86,14 +86,11 @@ class RanText(ChannelMechanism):
 
     @classmethod
     def with_list_size(cls, space: EmbeddingSpace, *, epsilon: float, size: int) -> Self:
-        """The mechanism whose mean candidate list has about ``size`` tokens on this space.
+        """Finds the mechanism whose mean candidate list has about ``size`` tokens on this space.
 
-        Scales the default ranges by one public factor; the mean is over 512 tokens spread over
-        the vocabulary and over the radius. Calibrating the result keeps its ranges, not its list
-        size: the noise rule depends on epsilon.
-
-        Raises:
-            ParameterError: ``size`` is not between 2 and V - 1.
+        Scales the default ranges by one public factor; the mean is over 512 tokens spread over the
+        vocabulary and over the radius. Calibrating the result keeps its ranges, not its list size:
+        the noise rule depends on epsilon. ParameterError: ``size`` is not between 2 and V - 1.
         """
         _validate.at_least(2, size=size)
         if size >= len(space):
@@ -112,24 +109,24 @@ class RanText(ChannelMechanism):
 
     @classmethod
     def with_list_share(cls, space: EmbeddingSpace, *, epsilon: float, share: float = 0.05) -> Self:
-        """:meth:`with_list_size` for a share of the vocabulary, between 0 and 1."""
+        """Does the same for a share of the vocabulary, between 0 and 1."""
         _validate.probability(share=share)
         size = min(max(2, round(share * len(space))), len(space) - 1)
         return cls.with_list_size(space, epsilon=epsilon, size=size)
 
     def log_rows(self, ids: Ids, space: EmbeddingSpace) -> torch.Tensor:
-        """Row i is the law of the token released for ids[i]; float64 (n, V)."""
+        """Computes the law of the token released for ids[i]; float64 (n, V)."""
         return self.rows_and_curves(ids, space)[0]
 
     def rows_and_curves(
         self, ids: Ids, space: EmbeddingSpace
     ) -> tuple[torch.Tensor, list[Curves | None]]:
-        """The rows, and a few rows at a time what they are functions of; none on small spaces."""
+        """Computes rows, and, a few at a time, what they are functions of; none on small spaces."""
         rows, marginal = space.distance_rows(ids), _marginal(self, space, space.device)
         return rows, [marginal.to_log_probs(block) for block in torch.split(rows, _ROWS)]
 
     def assumptions(self, space: EmbeddingSpace) -> tuple[str, ...]:
-        """Where the parameter stands against the jump of the noise rule."""
+        """Says where the parameter stands against the jump of the noise rule."""
         if 0 <= JUMP - self.epsilon < 1e-6:
             return (
                 f"epsilon={self.epsilon:.7g} lies just below {JUMP:.7g}, where the paper's noise "

@@ -45,7 +45,7 @@ class SanText(ScoredMechanism):
     references: ClassVar[tuple[str, ...]] = ("yue2021", "chatzikokolakis2013")
 
     def scores(self, products: torch.Tensor, space: EmbeddingSpace) -> torch.Tensor:
-        """-epsilon/2 times the distance."""
+        """Computes -epsilon/2 times the distance."""
         return products.mul_(-0.5 * self.epsilon)
 
 
@@ -94,25 +94,20 @@ class SanTextPlus(ChannelMechanism):
 
     @classmethod
     def with_defaults(cls, nominal: float, space: EmbeddingSpace) -> Self:
-        """English stop words, scikit-learn's list, are not sensitive."""
+        """Counts English stop words, scikit-learn's list, as not sensitive."""
         return cls(epsilon=nominal, non_sensitive=frequencies.stop_words())
 
     @classmethod
     def by_frequency(
         cls, space: EmbeddingSpace, *, epsilon: float, sensitive: float = 0.9, keep: float = 0.7
     ) -> Self:
-        """The least frequent share of the words is sensitive, by public frequencies of English.
+        """Takes the least frequent share of the words of English as sensitive, by public counts.
 
         The rule and the defaults are those of the authors' program (sensitive words 0.9, p = 0.3),
         which counts the private corpus instead: such counts are not public. Words that the list of
         English words lacks are least frequent; of equally frequent ones the later in the
-        vocabulary.
-
-        Args:
-            space: V tokens with vectors.
-            epsilon: Nats per unit of distance, per token.
-            sensitive: Share of the words of the vocabulary that is sensitive, above 0, at most 1.
-            keep: Probability that one of the others stays.
+        vocabulary. ``sensitive`` is that share, above 0, at most 1, and ``keep`` the probability
+        that one of the others stays.
         """
         if not 0 < sensitive <= 1:
             raise ParameterError(f"expected 0 < sensitive <= 1, got sensitive={sensitive!r}")
@@ -125,11 +120,7 @@ class SanTextPlus(ChannelMechanism):
         return cls(epsilon=epsilon, non_sensitive=frozenset(tokens), keep=keep)
 
     def outputs(self, space: EmbeddingSpace) -> Ids:
-        """The sensitive set V_S.
-
-        Raises:
-            ParameterError: It is empty.
-        """
+        """Lists the sensitive set V_S, or raises ParameterError if it is empty."""
         sensitive = np.flatnonzero(~lists.on_list(space, self.non_sensitive))
         if not sensitive.size:
             raise ParameterError(
@@ -139,7 +130,7 @@ class SanTextPlus(ChannelMechanism):
         return sensitive
 
     def log_rows(self, ids: Ids, space: EmbeddingSpace) -> torch.Tensor:
-        """Row i is the law of the token released for ids[i]; float64 (n, V)."""
+        """Computes the law of the token released for ids[i]; float64 (n, V)."""
         self.outputs(space)
         numbers, public = space.on_device(ids), lists.device_on_list(space, self.non_sensitive)
         scores = space.distance_rows(ids).mul_(-0.5 * self.epsilon)
@@ -151,7 +142,7 @@ class SanTextPlus(ChannelMechanism):
         return rows
 
     def assumptions(self, space: EmbeddingSpace) -> tuple[str, ...]:
-        """Some tokens are not protected."""
+        """Says that some tokens are not protected."""
         count = len(space) - len(self.outputs(space))
         return (
             f"{count} of {len(space)} tokens, a public list, are released unchanged with "

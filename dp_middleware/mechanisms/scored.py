@@ -16,7 +16,7 @@ Product = Literal["distance", "cosine"]
 
 @dataclass(frozen=True, kw_only=True)
 class ScoredMechanism(ChannelMechanism):
-    """Release y for x with probability proportional to exp(score), of their distance or cosine.
+    """Releases y for x with probability proportional to exp(score), of their distance or cosine.
 
     Attributes:
         product: What the score is a function of.
@@ -26,9 +26,9 @@ class ScoredMechanism(ChannelMechanism):
 
     @abstractmethod
     def scores(self, products: torch.Tensor, space: EmbeddingSpace) -> torch.Tensor:
-        """Scores of distances or cosines, nats; overwrites. Each a function of its own product."""
+        """Computes scores of distances or cosines, nats, one by one; overwrites."""
 
     def log_rows(self, ids: Ids, space: EmbeddingSpace) -> torch.Tensor:
-        """Row i is the law of the token released for ids[i]; float64 (n, V)."""
+        """Computes the law of the token released for ids[i]; float64 (n, V)."""
         of = space.distance_rows if self.product == "distance" else space.cosine_rows
         return torch.log_softmax(self.scores(of(ids), space), dim=1)

@@ -62,30 +62,26 @@ class Stencil(NoiseMechanism):
         object.__setattr__(self, "sigma", sigma)
 
     def perturb(self, ids: ArrayLike, space: EmbeddingSpace, entropy: Entropy) -> Ids:
-        """Released ids, int64 (n,); takes no entropy.
-
-        Raises:
-            ParameterError: An id outside 0 .. V - 1, or a space of one token.
-        """
+        """Gives released ids, int64 (n,); takes no entropy. A space of one token is refused."""
         numbers = space.checked(ids)
         return self.perturb_among(numbers, np.ones(len(numbers), dtype=bool), space, entropy)
 
     def perturb_among(
         self, ids: Ids, fresh: NDArray[np.bool_], space: EmbeddingSpace, entropy: Entropy
     ) -> Ids:
-        """As :meth:`perturb`, for some tokens; windows lie over all of them."""
+        """Does the same for some tokens; windows lie over all of them."""
         if len(space) == 1:
             raise ParameterError("expected a space of two tokens or more, got one: x is left out")
         means = window_means(space.points[ids], self.window, self.sigma)
         return nearest(space, means[fresh], ids[fresh])
 
     def lipschitz(self, length: int | None) -> float:
-        """Infinite."""
+        """Is infinite."""
         return math.inf
 
     @property
     def claimed_epsilon(self) -> float:
-        """Infinite: no noise is added."""
+        """Is infinite: no noise is added."""
         return math.inf
 
 
@@ -133,19 +129,19 @@ class DChiStencil(NoiseMechanism):
         object.__setattr__(self, "sigma", sigma)
 
     def perturb(self, ids: ArrayLike, space: EmbeddingSpace, entropy: Entropy) -> Ids:
-        """Released ids, int64 (n,); each depends on the ids of its window."""
+        """Draws released ids, int64 (n,); each depends on the ids of its window."""
         numbers = space.checked(ids)
         return self.perturb_among(numbers, np.ones(len(numbers), dtype=bool), space, entropy)
 
     def perturb_among(
         self, ids: Ids, fresh: NDArray[np.bool_], space: EmbeddingSpace, entropy: Entropy
     ) -> Ids:
-        """As :meth:`perturb`, for some tokens; windows lie over all of them."""
+        """Does the same for some tokens; windows lie over all of them."""
         means = window_means(space.points[ids], self.window, self.sigma)
         return release(means[fresh], space, self.eta, entropy, self.nearness)
 
     def lipschitz(self, length: int | None) -> float:
-        """eta times the largest C_j of a text of this length, rounded up.
+        """Multiplies eta by the largest C_j of a text of this length, rounded up.
 
         Public tokens count for the length: C_j of a token that is drawn for sums f_ij over the
         positions i that are drawn for only, and so is not above that of all positions.
@@ -156,14 +152,14 @@ class DChiStencil(NoiseMechanism):
 
     @property
     def claimed_epsilon(self) -> float:
-        """Per unit of distance."""
+        """Is twice eta, per unit of distance."""
         return 2 * self.eta
 
     def float_distance(self, space: EmbeddingSpace, length: int | None) -> float:
-        """Total variation that floating point adds to the positions that a token moves."""
+        """Bounds the total variation that floating point adds where a token moves something."""
         moved = self.window if length is None else min(self.window, length)
         return min(1.0, moved * noise.space_distance(space, self.eta, terms=self.window))
 
     def assumptions(self, space: EmbeddingSpace) -> tuple[str, ...]:
-        """Floating point."""
+        """Says what floating point costs."""
         return (noise.floating_point(space, self.eta, terms=self.window),)

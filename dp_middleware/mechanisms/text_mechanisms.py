@@ -38,49 +38,37 @@ class ContextualMechanism(Mechanism):
     @property
     @abstractmethod
     def context(self) -> Reads:
-        """What the logits are made of.
+        """Names what the logits are made of.
 
-        ``"raw"`` tokens of the text, so that a changed token moves the law at other positions
-        too, or what was already ``"released"``.
+        ``"raw"`` tokens of the text, so that a changed token moves the law at other positions too,
+        or what was already ``"released"``.
         """
 
     @abstractmethod
     def log_probs(self, ids: ArrayLike, space: EmbeddingSpace, logits: ArrayLike) -> Floats:
-        """Row i is the law of the token released for ``ids[i]``, given its logits.
+        """Computes the law of the token released for ``ids[i]``, given its logits; float64 (n, V).
 
-        Args:
-            ids: int (n,), each in 0 .. V - 1.
-            space: V tokens with vectors.
-            logits: float (n, V), finite: what the context says of each token.
-
-        Returns:
-            float64 (n, V), each row log-sum-exp zero.
+        ``ids`` are int (n,), each in 0 .. V - 1; ``logits`` float (n, V), finite: what the context
+        says of each token. Each row has a log-sum-exp of zero.
 
         Raises:
             ParameterError: An id outside 0 .. V - 1, or logits of another shape or not finite.
         """
 
     def outputs(self, space: EmbeddingSpace, logits: ArrayLike) -> Ids | None:
-        """The outputs at a position, of which one is drawn for an unknown token.
+        """Lists the outputs at a position, of which one is drawn for an unknown token.
 
-        Args:
-            space: V tokens with vectors.
-            logits: float (V,), of this position.
-
-        Returns:
-            int64 (M,), the same for every token; ``None``: all tokens.
+        int64 (M,), the same for every token, from logits (V,) of this position; ``None``: all
+        tokens.
         """
         return None
 
     @abstractmethod
     def position_loss(self, size: int) -> float:
-        """Largest ln P(y | x, logits) - ln P(y | x', logits') at one position, over all logits.
+        """Bounds ln P(y | x, logits) - ln P(y | x', logits') at one position; nats.
 
-        Args:
-            size: Number V of tokens.
-
-        Returns:
-            Nats, by proof; the uniform row of the unknown symbol is covered.
+        By proof, over all logits, for V = ``size`` tokens; the uniform row of the unknown symbol is
+        covered.
         """
 
 
@@ -92,52 +80,31 @@ class NoiseMechanism(Mechanism):
 
     @abstractmethod
     def perturb(self, ids: ArrayLike, space: EmbeddingSpace, entropy: Entropy) -> Ids:
-        """Released ids for the tokens of one text, in order.
+        """Draws released ids for the tokens of one text, in order; int64 (n,).
 
-        Args:
-            ids: int (n,), each in 0 .. V - 1.
-            space: V tokens with vectors.
-            entropy: Source of random bytes.
-
-        Returns:
-            int64 (n,).
-
-        Raises:
-            ParameterError: An id outside 0 .. V - 1.
+        ``ids`` are int (n,); one outside 0 .. V - 1 raises ParameterError.
         """
 
     def perturb_among(
         self, ids: Ids, fresh: NDArray[np.bool_], space: EmbeddingSpace, entropy: Entropy
     ) -> Ids:
-        """Released ids for some tokens of a text, in order; the others are public.
+        """Draws released ids for some tokens of a text, in order; the others are public.
 
-        By default :meth:`perturb` of these alone. A mechanism with a window, which sees the public
-        tokens beside them, writes both methods.
-
-        Args:
-            ids: int64 (n,), each in 0 .. V - 1.
-            fresh: bool (n,), which m of them are perturbed.
-            space: V tokens with vectors.
-            entropy: Source of random bytes.
-
-        Returns:
-            int64 (m,).
+        By default :meth:`perturb` of the m tokens that are ``fresh``, bool (n,), alone. A mechanism
+        with a window, which sees the public tokens beside them, writes both methods.
         """
         return self.perturb(ids[fresh], space, entropy)
 
     @abstractmethod
     def lipschitz(self, length: int | None) -> float:
-        """Nats per unit of distance between a token and its replacement, over all positions.
+        """Gives nats per unit of distance between a token and its replacement, over all positions.
 
-        Args:
-            length: Tokens of the text, public ones included; ``None``: the worst over all lengths.
-
-        Returns:
-            ``inf`` if no noise is added.
+        ``length`` counts the tokens of the text, public ones included; ``None``: the worst over all
+        lengths. ``inf`` if no noise is added.
         """
 
     def float_distance(self, space: EmbeddingSpace, length: int | None) -> float:
-        """Total variation between the program's law and the proved one, at most 1.
+        """Bounds the total variation between the program's law and the proved one, at most 1.
 
         Over all positions that one token moves. Default 0: floating point is not counted.
         """
@@ -145,20 +112,20 @@ class NoiseMechanism(Mechanism):
 
 
 class Encoder(Protocol):
-    """What scores whole texts: an :class:`~dp_middleware.embedding.EmbeddingService`."""
+    """Scores whole texts: an :class:`~dp_middleware.embedding.EmbeddingService`."""
 
     def __hash__(self) -> int: ...  # vectors of units are kept for each encoder
 
     def encode(self, texts: Sequence[str], /) -> NDArray[np.float32]:
-        """Vectors of texts, (n, d), rows of unit length."""
+        """Returns vectors of texts, (n, d), rows of unit length."""
 
     def space(self, vocabulary: Vocabulary, vectors: Literal["encoded"], /) -> EmbeddingSpace:
-        """Public entries with such vectors; kept on disk where that is possible."""
+        """Gives public entries such vectors; kept on disk where that is possible."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TextMechanism(Mechanism):
-    """A mechanism that releases a text for a whole text, of which not even the length is public.
+    """Releases a text for a whole text, of which not even the length is public.
 
     Attributes:
         epsilon: Nats for the whole text. Positive.
@@ -172,35 +139,25 @@ class TextMechanism(Mechanism):
 
     @property
     def needs_encoder(self) -> bool:
-        """Whether :meth:`respond` takes no ``None`` for the encoder."""
+        """Tells whether :meth:`respond` takes no ``None`` for the encoder."""
         return True
 
     @property
     @abstractmethod
     def loss(self) -> float:
-        """Largest ln P(y | x) - ln P(y | x') over all texts x, x' and releases y; nats."""
+        """Is the largest ln P(y | x) - ln P(y | x') over all texts x, x' and releases y; nats."""
 
     @abstractmethod
     def respond(self, texts: Sequence[str], encoder: Any, entropy: Entropy) -> list[str]:
-        """A release for each text, drawn independently.
+        """Draws a release for each private text, of any kind, also empty, independently.
 
-        Args:
-            texts: Private; of any kind, also empty.
-            encoder: An :class:`Encoder`, or ``None``. Sees them; what it answers moves what is
-                likely, never the guarantee.
-            entropy: Source of random bytes.
-
-        Raises:
-            EmbeddingError: The encoder failed.
+        The encoder, or ``None``, sees the texts; what it answers moves what is likely, never the
+        guarantee. EmbeddingError: it failed.
         """
 
 
 def checked_logits(logits: ArrayLike, shape: tuple[int, int]) -> Floats:
-    """Logits as float64 of this shape.
-
-    Raises:
-        ParameterError: They are of another shape, no numbers, or not finite.
-    """
+    """Returns logits as float64 of this shape, or raises ParameterError."""
     try:
         values = np.asarray(logits, dtype=np.float64)
     except (TypeError, ValueError):

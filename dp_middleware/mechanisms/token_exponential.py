@@ -43,7 +43,7 @@ class TokenExponential(ScoredMechanism):
         _validate.one_of(("clipped_cosine", "shifted_cosine"), score=self.score)
 
     def scores(self, products: torch.Tensor, space: EmbeddingSpace) -> torch.Tensor:
-        """epsilon/2 times u."""
+        """Computes epsilon/2 times u."""
         if self.score == "clipped_cosine":
             products.clamp_(min=0.0)
         else:

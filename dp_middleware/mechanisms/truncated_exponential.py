@@ -57,18 +57,18 @@ class TruncatedExponential(ScoredMechanism):
             object.__setattr__(self, "threshold", float(self.threshold))
 
     def cut(self, size: int) -> float:
-        """The threshold for a vocabulary of ``size`` tokens, in units of distance."""
+        """Computes the threshold for a vocabulary of ``size`` tokens, in units of distance."""
         if self.threshold is not None:
             return self.threshold
         odds = (1 - self.beta) / self.beta * (size - 1)
         return 2 / self.epsilon * math.log(odds) if odds > 1 else 0.0
 
     def scores(self, products: torch.Tensor, space: EmbeddingSpace) -> torch.Tensor:
-        """-epsilon/2 times the distance, or the threshold where that is less."""
+        """Computes -epsilon/2 times the distance, or the threshold where that is less."""
         return products.clamp_(max=self.cut(len(space))).mul_(-0.5 * self.epsilon)
 
     def assumptions(self, space: EmbeddingSpace) -> tuple[str, ...]:
-        """The loss of the farthest pair is bounded by the threshold too."""
+        """Says that the threshold bounds the loss of the farthest pair too."""
         cut = self.cut(len(space))
         return (
             f"the threshold is {cut:.4g}: no two tokens differ by more than "

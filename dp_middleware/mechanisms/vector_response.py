@@ -64,25 +64,21 @@ class VectorResponse(Mechanism):
 
     @classmethod
     def fitted(cls, public_vectors: ArrayLike, *, epsilon: float) -> Self:
-        """With components of your own encoder's vectors of *public* texts, best of your domain.
+        """Takes components of your own encoder's vectors of *public* texts, best of your domain.
 
-        Args:
-            public_vectors: float (n, d), some thousands. Never of the texts to protect.
-            epsilon: Nats per text. Positive.
-
-        Raises:
-            ParameterError: Not vectors of that kind, or no such epsilon.
+        ``public_vectors`` are float (n, d), some thousands, never of the texts to protect.
+        ParameterError: not vectors of that kind, or no such epsilon.
         """
         return cls(epsilon=epsilon, components=Components.of(public_vectors))
 
     @cached_property
     def basis(self) -> Components:
-        """The components in use."""
+        """Holds the components in use."""
         return default_components() if self.components is None else self.components
 
     @cached_property
     def cap(self) -> Cap:
-        """Dimensions, cap and coin; from epsilon and the components."""
+        """Chooses dimensions, cap and coin; from epsilon and the components."""
         count = len(self.basis.lengths)
         sizes = sorted({min(size, count) for size in _SIZES})
         caps = [best_cap(size, self.epsilon) for size in sizes]
@@ -99,27 +95,22 @@ class VectorResponse(Mechanism):
         return np.asarray(signal / (signal + drawn.noise))
 
     def perturb(self, vectors: ArrayLike, entropy: Entropy) -> Floats:
-        """Released vectors of texts, each of unit length; float64 (n, d).
+        """Draws released vectors of texts, each of unit length; float64 (n, d).
 
-        Args:
-            vectors: float (n, d) of the encoder of the components, private. One that equals the
-                mean, or is zero, counts as a public direction.
-            entropy: Source of random bytes.
-
-        Raises:
-            ParameterError: Vectors of another width, or not finite.
+        ``vectors`` are float (n, d) of the encoder of the components, private. One that equals the
+        mean, or is zero, counts as a public direction. ParameterError: another width, or not
+        finite.
         """
         return self.release(self.directions(vectors), entropy)
 
     def release(self, directions: Floats, entropy: Entropy) -> Floats:
-        """Released vectors for :meth:`directions`, each of unit length; float64 (n, d)."""
+        """Draws released vectors for :meth:`directions`, each of unit length; float64 (n, d)."""
         return self._estimate(cap.draw(directions, self.cap, entropy))
 
     def directions(self, vectors: ArrayLike) -> Floats:
-        """What is protected of each vector, unit, float64 (n, k). Private.
+        """Computes what is protected of each vector, unit, float64 (n, k). Private.
 
-        Raises:
-            ParameterError: As :meth:`perturb`.
+        ParameterError: as :meth:`perturb`.
         """
         width = len(self.basis.mean)
         try:

@@ -66,32 +66,32 @@ class WeightedResponse(TextMechanism):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """The public parameters by name; of the code its fingerprint."""
+        """Gives the public parameters by name; of the code its fingerprint."""
         return {"epsilon": self.epsilon, "code": self.fitted.fingerprint}
 
     @cached_property
     def fitted(self) -> PublicCode:
-        """The code as it serves for this epsilon."""
+        """Is the code as it serves for this epsilon."""
         chosen = self.code if self.code is not None else default_code(self.epsilon)
         return chosen.fitted(self.epsilon)
 
     @cached_property
     def coin(self) -> Coin:
-        """What decides between a text's own answer and a draw from the code."""
+        """Decides between a text's own answer and a draw from the code."""
         return Coin.of(Fraction(self.epsilon), self.fitted.least(self.epsilon))
 
     @property
     def loss(self) -> float:
-        """From the integers that are drawn from; attained where an answer has the least mass."""
+        """Is from the integers drawn from; attained where an answer has the least mass."""
         return min(self.epsilon, self.coin.loss)
 
     @property
     def needs_encoder(self) -> bool:
-        """Whether the code's search finds nothing without one."""
+        """Tells whether the code's search finds nothing without one."""
         return self.fitted.needs_encoder
 
     def assumptions(self, space: EmbeddingSpace) -> tuple[str, ...]:
-        """Which code it is, and how likely a text's own answer is released."""
+        """Says which code it is, and how likely a text's own answer is released."""
         return (
             f"the code {self.fitted.fingerprint} is public and chosen without the text; what its "
             f"search finds is released with a probability of {float(self.coin.share):.3f}",
@@ -99,7 +99,7 @@ class WeightedResponse(TextMechanism):
         )
 
     def respond(self, texts: Sequence[str], encoder: Encoder | None, entropy: Entropy) -> list[str]:
-        """A release for each text; no text of the list changes that of another."""
+        """Draws a release for each text; no text of the list changes that of another."""
         releases = []
         for text in texts:
             own, any_of_all = self.answer(text, encoder), self.fitted.draw(entropy)
@@ -108,6 +108,6 @@ class WeightedResponse(TextMechanism):
         return releases
 
     def answer(self, text: str, encoder: Encoder | None) -> str | None:
-        """The text's own answer, if its mass is enough. As private as the text."""
+        """Finds the text's own answer, if its mass is enough. As private as the text."""
         found = self.fitted.search(text, self.coin.least, encoder)
         return next((own for own in found if self.fitted.weight(own) >= self.coin.least), None)

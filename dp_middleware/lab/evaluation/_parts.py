@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -10,16 +9,14 @@ from importlib.metadata import version
 from typing import Any, Literal
 
 from dp_middleware import _validate
-from dp_middleware._files import code_fingerprint, folders_fingerprint
 from dp_middleware.embedding import EmbeddingSpace
 from dp_middleware.errors import MissingExtra, ParameterError
 from dp_middleware.lab.attacks import AttackResult
-from dp_middleware.lab.evaluation import _cases
 from dp_middleware.lab.evaluation._cases import Case, Encoded, Models, label
 from dp_middleware.lab.evaluation._cuts import Cut, aligned, drawn
 from dp_middleware.lab.evaluation._laws import Law, Named, law_of
 from dp_middleware.lab.evaluation.measures import MEASURES
-from dp_middleware.lab.evaluation.results import COLUMNS, Cell, Row
+from dp_middleware.lab.evaluation.results import COLUMNS, Row
 from dp_middleware.lab.metrics.inputs import SentenceEncoder
 from dp_middleware.mechanisms.drawing import Drawer, drawer
 from dp_middleware.mechanisms.text_mechanisms import ContextualMechanism, TextMechanism
@@ -27,7 +24,6 @@ from dp_middleware.sampling import sampler
 from dp_middleware.sanitizers.policies import KeepPolicy
 
 _PACKAGES = {"library": "dp-middleware", "torch": "torch", "numpy": "numpy"}
-_FORMAT = 3  # raised when what a cell holds changes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,38 +54,15 @@ class EvaluationPart:
         self.name = chosen if isinstance(chosen, str) else chosen.name
         self._setup = setup
 
-    def filename(self, whole: Cut) -> str | None:
-        """Names all that decides the cell of this data set, code included; public.
-
-        ``None``, and nothing is kept, for a model without a name.
-        """
-        run, models = self._setup, self._setup.models
-        backend = getattr(run.service, "backend", run.service)
-        used = (models.context, models.masked, models.chat, models.extractor, backend)
-        labels = [_cases.label(model) for model in used]
-        named = [label for label in labels if label is not None]
-        if len(named) < len(labels):
-            return None
-        measuring = folders_fingerprint("attacks", "metrics", "evaluation", "contexts")
-        parts = (
-            *(str(_FORMAT), version("dp-middleware"), code_fingerprint(), measuring),
-            self.chosen if isinstance(self.chosen, str) else self.chosen.fingerprint,
-            *(repr(self.epsilon), run.asked, repr(run.list_size)),
-            *(run.policy.label, repr(sorted(run.policy.kept))),
-            *(whole.digest, run.space.fingerprint),
-            *(*run.measures, str(run.tokens), str(run.generated), str(run.sample), *named),
-        )
-        digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
-        return f"{whole.data.name}-{self.name}-{run.asked}-{self.epsilon:g}-{digest}.json"
-
-    def cell(self, whole: Cut) -> Cell:
-        """Draw once and measure."""
+    def rows(self, whole: Cut) -> list[Row]:
+        """Draws once and measures: a row for each measure."""
         law, drawer, reason = self._law
         about = self._about(whole) | ({} if law is None else _of_law(law, whole.longest))
         if law is None or drawer is None:
-            return self._skipped(about, reason)
-        case = self._release(law, drawer, whole)
-        return self._measured(about, case, whole)
+            results = [skip(name, reason) for name in self._setup.measures]
+        else:
+            results = self._measured(self._release(law, drawer, whole), whole)
+        return [row(about, result) for result in results]
 
     def _about(self, whole: Cut) -> Row:
         """What all rows of this part and a data set have."""
@@ -108,21 +81,13 @@ class EvaluationPart:
             **{column: version(package) for column, package in _PACKAGES.items()},
         }
 
-    def _skipped(self, about: Row, reason: str) -> Cell:
-        """Rows that say why there are no results."""
-        results = [skip(name, reason) for name in self._setup.measures]
-        return Cell(rows=[row(about, result) for result in results])
-
-    def _measured(self, about: Row, case: Case, whole: Cut) -> Cell:
-        """Rows of all measures."""
+    def _measured(self, case: Case, whole: Cut) -> list[Row]:
+        """Results of all measures; vectors of texts that are encoded again are kept."""
         results = [measure(name, case) for name in self._setup.measures]
         vectors = case.encoder.rows
         texts = (*whole.data.texts, *(text for text, _ in whole.data.training))
         whole.known.update({text: vectors[text] for text in texts if text in vectors})
-        return Cell(
-            rows=[row(about, result) for result in results],
-            complete=not any(MISSING in result for result in results),
-        )
+        return results
 
     @cached_property
     def _law(self) -> tuple[Law | None, Drawer | None, str]:
@@ -189,7 +154,6 @@ def _of_law(law: Law, tokens: int) -> Row:
     }
 
 
-MISSING = "missing package"  # marks a result that an installation changes; no column
 _RESULT = ("by_id", "low", "high", "trials", "confidence")
 
 
@@ -200,9 +164,7 @@ def measure(name: str, case: Case) -> Row:
     try:
         own.check(case.models, case.law.mechanism)
         result = own.run(chosen)
-    except MissingExtra as error:
-        return {**skip(name, str(error)), MISSING: True}
-    except ParameterError as error:
+    except (MissingExtra, ParameterError) as error:
         return skip(name, str(error))
     notes = list(result.assumptions)
     if own.needs is not None:

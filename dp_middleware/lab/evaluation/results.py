@@ -1,4 +1,4 @@
-"""The results of an evaluation: rows, comparisons at equal epsilon, files, finished parts."""
+"""The results of an evaluation: rows, comparisons at equal epsilon, files."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import json
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -95,8 +96,8 @@ class Results:
 
     def to_json(self) -> str:
         """The rows as a list."""
-        rows = [pack_row({**row, "details": _details(row)}) for row in self.rows]
-        return json.dumps(rows, indent=1)
+        rows = [{**row, "details": _details(row)} for row in self.rows]
+        return json.dumps([{k: json_number(v) for k, v in row.items()} for row in rows], indent=1)
 
     def to_pandas(self) -> Any:
         """The rows as a ``pandas.DataFrame``; details as JSON.
@@ -108,13 +109,13 @@ class Results:
         return pandas.DataFrame(_flat(self.rows), columns=list(COLUMNS))
 
 
-def check_extras() -> None:
-    """Raises MissingExtra before a run whose results could not be written."""
-    from importlib.util import find_spec
-
+def open_folder(folder: Path) -> None:
+    """Makes the folder, or raises before a run whose results could not be written."""
     for package in ("pandas", "pyarrow"):
         if find_spec(package) is None:
             raise MissingExtra(package, "eval")
+    with withheld(_UNWRITABLE, OSError):
+        folder.mkdir(parents=True, exist_ok=True)
 
 
 def _flat(rows: list[Row]) -> list[Row]:
@@ -131,63 +132,12 @@ Row = dict[str, Any]
 _UNWRITABLE = "expected a folder that can be written, got {}"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Cell:
-    """Holds the rows of one mechanism at one epsilon on one data set.
-
-    It is not complete, and not kept, where a package was missing.
-    """
-
-    rows: list[Row]
-    complete: bool = True
-
-
-class Cells:
-    """Keeps finished cells in a folder, made if it is not there; ``None``: nothing is kept."""
-
-    def __init__(self, folder: Path | None) -> None:
-        self._folder = folder
-        if folder is not None:
-            with withheld(_UNWRITABLE, OSError):
-                folder.mkdir(parents=True, exist_ok=True)
-
-    def load(self, name: str | None) -> Cell | None:
-        """The finished cell of this name; ``None`` if it was not finished, or is damaged."""
-        if self._folder is None or name is None:
-            return None
-        try:
-            data = json.loads((self._folder / name).read_text(encoding="utf-8"))
-            rows = [
-                {name: math.inf if value == "inf" else value for name, value in row.items()}
-                for row in data["rows"]
-            ]
-            return Cell(rows=rows)
-        except (OSError, ValueError, TypeError, KeyError):
-            return None
-
-    def store(self, name: str | None, cell: Cell) -> None:
-        """Write whole or not at all; a cell without a name is not kept."""
-        if self._folder is None or name is None or not cell.complete:
-            return
-        data = {"rows": [pack_row(row) for row in cell.rows]}
-        write(self._folder / name, json.dumps(data, indent=1).encode())
-
-
 def save(table: Results, folder: Path) -> None:
     """Writes table.csv, table.json and table.parquet, or raises ParameterError."""
     parquet = io.BytesIO()
     table.to_pandas().to_parquet(parquet, index=False)
-    write(folder / "table.csv", table.to_csv().encode())
-    write(folder / "table.json", table.to_json().encode())
-    write(folder / "table.parquet", parquet.getvalue())
-
-
-def write(path: Path, data: bytes) -> None:
-    """Writes whole or not at all, or raises ParameterError."""
-    with withheld(_UNWRITABLE, OSError), _files.unfinished(path) as file:
-        file.write(data)
-
-
-def pack_row(row: Row) -> Row:
-    """The row with infinity as a string, as JSON has none."""
-    return {k: json_number(v) if isinstance(v, float) else v for k, v in row.items()}
+    files = {"csv": table.to_csv().encode(), "json": table.to_json().encode()}
+    for suffix, data in {**files, "parquet": parquet.getvalue()}.items():
+        path = folder / f"table.{suffix}"
+        with withheld(_UNWRITABLE, OSError), _files.unfinished(path) as file:
+            file.write(data)

@@ -17,7 +17,7 @@ from dp_middleware.lab.evaluation._laws import Named
 from dp_middleware.lab.evaluation._parts import EvaluationPart, Setup
 from dp_middleware.lab.evaluation.data import NAME, Texts, load
 from dp_middleware.lab.evaluation.measures import MEASURES, Kind, named
-from dp_middleware.lab.evaluation.results import Cell, Cells, Results, check_extras, save
+from dp_middleware.lab.evaluation.results import Results, Row, open_folder, save
 from dp_middleware.lab.metrics.inputs import Chat, SentenceEncoder, default_encoder
 from dp_middleware.mechanisms import MECHANISMS, Mechanism
 from dp_middleware.mechanisms.text_mechanisms import TextMechanism
@@ -93,9 +93,7 @@ def evaluate(
         extractor: From messages to text: makes of a raw text and the chat model's answer what is
             measured, as in InferDPT. **It is sent raw texts.**
         service: An encoder of texts; default the bundled one.
-        out: A folder for table.csv, table.json, table.parquet and the finished parts: the same
-            call goes on where it was interrupted, unless a model has no name (``model`` or
-            ``name``): it cannot be told from another.
+        out: A folder for table.csv, table.json and table.parquet.
         progress: Show a bar if standard error is a terminal.
 
     Raises:
@@ -104,7 +102,7 @@ def evaluate(
         ChatError: The chat model failed.
     """
     if out is not None:
-        check_extras()
+        open_folder(Path(out))
     if budget_per_text is not None:
         epsilons = (budget_per_text,)
     if list_size is not None:
@@ -130,14 +128,8 @@ def evaluate(
     sets = [texts.head(limit) for texts in _load_all(data)]
     asked = sorted({float(epsilon) for epsilon in epsilons})
     grid = [(epsilon, law) for epsilon in asked for law in chosen]
-    cells = Cells(None if out is None else Path(out) / "cells")
-    table = _table(
-        grid,
-        [cut(texts, setup.space, tokens, setup.policy, generated) for texts in sets],
-        setup,
-        cells,
-        progress,
-    )
+    cuts = [cut(texts, setup.space, tokens, setup.policy, generated) for texts in sets]
+    table = _table(grid, cuts, setup, progress)
     if out is not None:
         save(table, Path(out))
     return table
@@ -153,13 +145,13 @@ def default_space() -> EmbeddingSpace:
 
 
 def _table(
-    grid: list[tuple[float, Named]], sets: list[Cut], setup: Setup, cells: Cells, progress: bool
+    grid: list[tuple[float, Named]], sets: list[Cut], setup: Setup, progress: bool
 ) -> Results:
-    """All parts, those on disk read; a mechanism at an epsilon is set up once for all data."""
+    """All parts; a mechanism at an epsilon is set up once for all data."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    cells_of: list[list[Cell]] = [[] for _ in sets]
+    rows_of: list[list[Row]] = [[] for _ in sets]
     bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -172,18 +164,13 @@ def _table(
         task = bar.add_task("evaluating", total=len(grid) * len(sets))
         for epsilon, chosen in grid:
             part = EvaluationPart(setup, chosen, epsilon)
-            for own, whole in zip(cells_of, sets, strict=True):
+            for own, whole in zip(rows_of, sets, strict=True):
                 what = f"{part.name} at {epsilon:g} on {whole.data.name}"
                 bar.update(task, description=what)
-                name = part.filename(whole)
-                cell = cells.load(name)
-                if cell is None:
-                    cell = part.cell(whole)
-                    cells.store(name, cell)
-                own.append(cell)
+                own += part.rows(whole)
                 bar.advance(task)
         bar.update(task, description="done")
-    return Results(rows=[row for own in cells_of for cell in own for row in cell.rows])
+    return Results(rows=[row for own in rows_of for row in own])
 
 
 def of_tokens() -> tuple[str, ...]:

@@ -52,8 +52,7 @@ class Histogram:
         sums.scatter_add_(1, (fixed >> PLACE).sub_(self._offset), fixed)
 
     def read(self, sums: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Reads distances that are 0, (n, 1), counts of others in each cell, and their places
-        there.
+        """Reads distances that are 0, (n, 1), and counts and places of others in each cell.
 
         A place is in [0, 1]; counts and sums of places are float64 (n, g - 1).
         """

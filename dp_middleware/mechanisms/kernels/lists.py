@@ -77,9 +77,7 @@ def greedy_classes(space: EmbeddingSpace, size: int) -> Ids:
 
 
 def members(labels: Ids) -> Ids:
-    """Lists the tokens of each class by index, int64 (classes, most); shorter ones repeat the
-    first.
-    """
+    """Lists each class's tokens by index, int64 (classes, most); short ones repeat their first."""
     order, sizes = np.argsort(labels, kind="stable"), np.bincount(labels)
     places = np.arange(sizes.max())[None, :]
     starts = np.cumsum(sizes) - sizes

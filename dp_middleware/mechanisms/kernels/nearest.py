@@ -12,8 +12,7 @@ import numpy as np
 from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.embedding.grid import folded, unit_rows
 from dp_middleware.embedding.space import EmbeddingSpace
-from dp_middleware.mechanisms.kernels.filter import filter_of
-from dp_middleware.mechanisms.kernels.frame import NOBODY, frame
+from dp_middleware.mechanisms.kernels.filter import NOBODY, filter_of, frame
 from dp_middleware.mechanisms.kernels.noise import random_vectors, snapped, spacing
 from dp_middleware.sampling.sampler import Entropy
 

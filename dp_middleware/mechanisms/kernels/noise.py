@@ -51,9 +51,7 @@ def require_eta(eta: float) -> None:
 
 
 def spacing(eta: float, dimensions: int) -> float:
-    """Computes the grid's spacing: a power of two, at most SNAP standard deviations of a
-    coordinate.
-    """
+    """Computes the grid's spacing, a power of two: at most SNAP of a standard deviation."""
     return 2.0 ** (math.frexp(SNAP * math.sqrt(dimensions + 1) / eta)[1] - 1)
 
 

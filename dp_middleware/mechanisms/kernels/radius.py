@@ -59,9 +59,7 @@ class RadiusLaw:
         return np.asarray(h + (self.dimensions - 1) * np.log(radii), dtype=np.float64)
 
     def log_masses(self, edges: Floats) -> tuple[Floats, Floats]:
-        """Integrates ln P(edge_i < r < edge_i+1) and the mean radius of each cell, (len(edges) -
-        1,).
-        """
+        """Integrates ln P(edge_i < r < edge_i+1) and the mean radius of each cell."""
         points, weights = np.polynomial.legendre.leggauss(_NODES)
         half = np.diff(edges)[:, None] / 2
         radii = (edges[:-1] + edges[1:])[:, None] / 2 + half * points

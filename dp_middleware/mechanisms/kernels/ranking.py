@@ -44,7 +44,7 @@ def codebook(shares: Floats, epsilon: float) -> Ids:
 
 
 def _worths(shares: Floats, floor: float, count: int) -> tuple[Ids, Floats]:
-    """Places of the ``count`` largest shares, or all, and the worths of LEAST codewords and more."""
+    """Places of the ``count`` largest shares, or all; worths of LEAST codewords and more."""
     order = _descending(shares, count)
     hit = np.cumsum(shares[order])  # one after another
     worth = (NEARBY + (1.0 - NEARBY) * hit) / (1.0 + floor * np.arange(len(order)))

@@ -14,7 +14,7 @@ from support.spaces import space_of, spaces
 import dp_middleware as dp
 from dp_middleware.embedding.grid import folded
 from dp_middleware.mechanisms.kernels import filter, nearest as _nearest, noise as _noise
-from dp_middleware.mechanisms.kernels.frame import NOBODY
+from dp_middleware.mechanisms.kernels.filter import NOBODY
 from dp_middleware.mechanisms.metric_noise import MetricNoise
 from dp_middleware.mechanisms.stencil import DChiStencil, Stencil
 from dp_middleware.sampling.sampler import insecure_entropy, os_entropy

@@ -3,10 +3,9 @@
     python benchmarks/evaluation.py DATA... --out FOLDER [--write]
 
 runs ``dp.evaluate`` with ``exact=True`` on the data sets, 200 texts of 64 tokens each, all
-mechanisms, epsilons 1, 3, 6 and 10, attacks and metrics that need no language model. Finished parts
-are kept in the folder, and a run that ended early goes on. ``--write`` puts the values of
-the table into benchmarks/evaluation.json, the table into docs/benchmarks.md and the plot into
-docs/images/privacy_utility.svg.
+mechanisms, epsilons 1, 3, 6 and 10, attacks and metrics that need no language model. ``--write``
+puts the values of the table into benchmarks/evaluation.json, the table into docs/benchmarks.md and
+the plot into docs/images/privacy_utility.svg.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ _HUB_ORGANISATION = "sentence-transformers"
 
 
 def cache_dir() -> Path:
-    """Folder for public derived data: ``$DP_MIDDLEWARE_CACHE`` or the user's cache folder."""
+    """Finds the folder for derived data: ``$DP_MIDDLEWARE_CACHE`` or the user's cache."""
     chosen = os.environ.get("DP_MIDDLEWARE_CACHE")
     if chosen:
         return Path(chosen)
@@ -33,7 +33,7 @@ def cache_dir() -> Path:
 
 
 def package_folder(package: str, *parts: str) -> Path | None:
-    """A folder inside an installed package, found without importing the package."""
+    """Finds a folder inside an installed package without importing the package."""
     try:
         spec = importlib.util.find_spec(package)
     except ModuleNotFoundError:
@@ -45,7 +45,7 @@ def package_folder(package: str, *parts: str) -> Path | None:
 
 
 def encoder_source(name: str) -> str:
-    """A local folder for the encoder if there is one, else its name on the model hub."""
+    """Finds a local folder for the encoder if there is one, else its name on the model hub."""
     if Path(name).is_dir():
         return name
     if name in _OFFLINE_PACKAGES:
@@ -56,7 +56,7 @@ def encoder_source(name: str) -> str:
 
 
 def encoder_file(name: str, filename: str) -> Path:
-    """One file of an encoder, downloaded from the model hub if it is not on disk.
+    """Finds a file of an encoder, downloaded from the model hub if it is not on disk.
 
     Raises:
         MissingExtra: It cannot be downloaded, and an extra has the model.
@@ -93,7 +93,7 @@ def encoder_tokenizer(name: str) -> Any:
 
 
 def use_bundled_tiktoken_files() -> None:
-    """Point tiktoken at the BPE files inside llama-index-core, unless the user has a folder."""
+    """Points tiktoken at the BPE files inside llama-index-core, unless the user has a folder."""
     bundled = package_folder("llama_index.core", "_static", "tiktoken_cache")
     if bundled is not None:
         os.environ.setdefault("TIKTOKEN_CACHE_DIR", str(bundled))
@@ -103,13 +103,13 @@ UNFINISHED = ".part"
 
 
 def cache_path(kind: str, *key: str, suffix: str = ".json") -> Path:
-    """Where in the folder for derived data a result of this kind is, by all that decides it."""
+    """Names where in the folder for derived data a result is, by all that decides it."""
     name = hashlib.sha256("\0".join(key).encode()).hexdigest()[:32]
     return cache_dir() / kind / f"{name}{suffix}"
 
 
 def load(kind: str, *key: str) -> dict[str, Any] | None:
-    """What was stored under this key; ``None`` if it is absent or damaged."""
+    """Returns what was stored under this key; ``None`` if it is absent or damaged."""
     try:
         data = json.loads(cache_path(kind, *key).read_text())
     except (OSError, ValueError):
@@ -118,7 +118,7 @@ def load(kind: str, *key: str) -> dict[str, Any] | None:
 
 
 def store(data: dict[str, Any], kind: str, *key: str) -> None:
-    """Write whole or not at all; without a folder that can be written, nothing is stored."""
+    """Writes whole or not at all; without a folder that can be written, nothing is stored."""
     path = cache_path(kind, *key)
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -128,7 +128,7 @@ def store(data: dict[str, Any], kind: str, *key: str) -> None:
 
 @contextmanager
 def unfinished(path: Path, mode: int = 0o666) -> Iterator[IO[bytes]]:
-    """A file beside the path that takes its place at the end, and is removed after an error.
+    """Opens a file beside the path that takes its place at the end, and is removed after an error.
 
     Others may read it, where mode and process let them read it: most contents are public.
     """
@@ -145,11 +145,7 @@ def unfinished(path: Path, mode: int = 0o666) -> Iterator[IO[bytes]]:
 
 
 def forget_oldest(folder: Path, most: float) -> None:
-    """Remove the files of a folder that were touched longest ago, until the others are few bytes.
-
-    Raises:
-        OSError: The folder cannot be read or written to.
-    """
+    """Removes the files touched longest ago, until the others are few bytes; or OSError."""
     found = [(path, path.stat()) for path in folder.iterdir() if path.suffix != UNFINISHED]
     for path, file in sorted(found, key=lambda pair: pair[1].st_mtime, reverse=True):
         most -= file.st_size

@@ -15,10 +15,10 @@ from weakref import WeakValueDictionary
 
 
 class Renewed(Protocol):
-    """An object with locks."""
+    """Stands for an object with locks."""
 
     def after_fork(self) -> None:
-        """Called in the child, which has one thread: make the locks anew and what they protect."""
+        """Makes locks anew in the child, which has one thread, and what they protect."""
 
 
 renewed: WeakValueDictionary[int, Renewed] = WeakValueDictionary()

@@ -17,35 +17,35 @@ def _is_real(value: object) -> bool:
 
 
 def positive(**parameters: float) -> None:
-    """Each parameter is a finite number above zero."""
+    """Checks that each parameter is a finite number above zero."""
     for name, value in parameters.items():
         if not _is_real(value) or not 0 < value < math.inf:
             raise _fail(f"{name} > 0 and finite", name, value)
 
 
 def nonnegative(**parameters: float) -> None:
-    """Each parameter is a number of at least 0, or infinite."""
+    """Checks that each parameter is a number of at least 0, or infinite."""
     for name, value in parameters.items():
         if not _is_real(value) or not value >= 0:
             raise _fail(f"{name} >= 0", name, value)
 
 
 def at_least(minimum: int, **parameters: int) -> None:
-    """Each parameter is an integer of at least ``minimum``."""
+    """Checks that each parameter is an integer of at least ``minimum``."""
     for name, value in parameters.items():
         if not isinstance(value, Integral) or isinstance(value, bool) or value < minimum:
             raise _fail(f"an integer {name} >= {minimum}", name, value)
 
 
 def probability(**parameters: float) -> None:
-    """Each parameter lies strictly between zero and one."""
+    """Checks that each parameter lies strictly between zero and one."""
     for name, value in parameters.items():
         if not _is_real(value) or not 0 < value < 1:
             raise _fail(f"0 < {name} < 1", name, value)
 
 
 def one_of(choices: tuple[str, ...], **parameters: str) -> None:
-    """Each parameter is one of the named choices."""
+    """Checks that each parameter is one of the named choices."""
     for name, value in parameters.items():
         if value not in choices:
             raise _fail(f"{name} in {choices}", name, value)

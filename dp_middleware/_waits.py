@@ -17,7 +17,7 @@ _going_on = list[str]()
 
 @contextmanager
 def in_time(say: Callable[[], object]) -> Iterator[None]:
-    """Say something in another thread once this takes longer than our patience, never after it."""
+    """Says something in another thread once this takes longer than our patience, never after it."""
     timer = Timer(PATIENCE, say)
     timer.daemon = True
     timer.start()
@@ -30,10 +30,9 @@ def in_time(say: Callable[[], object]) -> Iterator[None]:
 
 @contextmanager
 def told(what: str) -> Iterator[None]:
-    """Say at INFO that this goes on, once it takes longer than our patience, and how long it took.
+    """Says at INFO that this goes on, once it takes longer than our patience, and how long it took.
 
-    Args:
-        what: Public: names of mechanisms, epsilons and sizes.
+    ``what`` is public: names of mechanisms, epsilons and sizes.
     """
     started, is_heard = time.monotonic(), _log.isEnabledFor(logging.INFO)
     _going_on.append(what)
@@ -47,5 +46,5 @@ def told(what: str) -> Iterator[None]:
 
 
 def going_on() -> str:
-    """The innermost of what :func:`told` tells in this process now; empty: nothing."""
+    """Returns the innermost of what :func:`told` tells in this process now; empty: nothing."""
     return next(reversed(tuple(_going_on)), "")

@@ -125,7 +125,7 @@ def library(module: str, extra: str, package: str = "") -> Any:
 
 @contextmanager
 def withheld(expected: str, *kinds: type[Exception]) -> Iterator[None]:
-    """A block in which an error may quote private text: one of ours comes in its place.
+    """Replaces an error that may quote private text by one of ours, in this block.
 
     Args:
         expected: Its message, with the kind of the error in the place of ``{}``.
@@ -147,7 +147,7 @@ def withheld(expected: str, *kinds: type[Exception]) -> Iterator[None]:
 
 
 def raise_alone(failure: Exception | None) -> None:
-    """Raise it without the error that a ``with`` is leaving by, which Python makes its context."""
+    """Raises it without the error that a ``with`` is leaving by, which Python makes its context."""
     if failure is not None:
         try:
             raise failure

@@ -25,13 +25,12 @@ NOWHERE = -1
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Block:
-    """Rows of a few inputs.
+    """Holds rows of a few inputs.
 
     Attributes:
         ids: int64 (n,), the inputs.
         rows: float64 (n, C), on the device: logarithms, or integers in units of ``scale``.
-        columns: int64 (m,), where each of m outputs is in ``rows``, or :data:`NOWHERE`. Outputs
-            that are alike in every row share the last column.
+        columns: int64 (m,), where each of m outputs is in ``rows``, or :data:`NOWHERE`.
         bits: int64 (n,), 64 or 128, of the integers; ``None`` for logarithms.
         scale: A power of two; 1 for logarithms.
         flattest: The smallest of the rows' largest probabilities; 1 for logarithms.
@@ -46,22 +45,22 @@ class Block:
 
     @cached_property
     def extremes(self) -> tuple[Floats, Floats]:
-        """The largest and the smallest number of each column, (C,)."""
+        """Finds the largest and the smallest number of each column, (C,)."""
         high, low = self.rows.amax(dim=0), self.rows.amin(dim=0)
         return on_host(high) * self.scale, on_host(low) * self.scale
 
     def likeliest(self, shares: Floats) -> Floats:
-        """The largest product of a row's share, (n,), and its number in each column, (C,)."""
+        """Finds the largest product of a row's share, (n,), and its number in each column, (C,)."""
         weights = torch.from_numpy(shares).to(self.rows.device)
         return on_host((self.rows * weights[:, None]).amax(dim=0)) * self.scale
 
     def by_output(self, numbers: Floats, impossible: float) -> Floats:
-        """One of each column as one of each output, (m,)."""
+        """Gives one of each column as one of each output, (m,)."""
         outputs: Floats = np.append(numbers, impossible)[self.columns]  # the last: nowhere
         return outputs
 
     def smallest(self) -> Floats:
-        """The smallest probability above 0 of each row, or of all where it is no matter, (n,)."""
+        """Finds each row's smallest probability above 0, or of all where it is no matter, (n,)."""
         if self.bits is not None and (self.bits == 64).all():
             least = float(self.extremes[1].min())
             if least > 0:
@@ -70,7 +69,7 @@ class Block:
         return on_host(possible.amin(dim=1)) * self.scale
 
     def holders(self, outputs: NDArray[np.bool_], *, largest: bool) -> Ids:
-        """For each chosen output, the first input that has its largest or smallest number."""
+        """Finds for each chosen output the first input that has its largest or smallest number."""
         chosen = self.columns[outputs]
         asked = np.zeros(self.rows.shape[1] + 1, dtype=np.bool_)  # the last: nowhere
         asked[chosen] = True
@@ -83,11 +82,7 @@ class Block:
         return self.ids[holders[chosen]]
 
     def at(self, outputs: Ids) -> Floats:
-        """The number of one output in each row, 0 where it is nowhere, (n,).
-
-        Args:
-            outputs: int64 (n,); :data:`UNKNOWN` for none.
-        """
+        """Gives the number of one output, or :data:`UNKNOWN`, in each row, else 0, (n,)."""
         columns = np.where(outputs == UNKNOWN, NOWHERE, self.columns[outputs])
         rows = np.flatnonzero(columns != NOWHERE)
         places = (_beside(self.rows, rows), _beside(self.rows, columns[rows]))
@@ -96,7 +91,7 @@ class Block:
         return numbers
 
     def part(self, chosen: NDArray[np.bool_]) -> Block:
-        """Some of the rows."""
+        """Takes some of the rows."""
         if chosen.all():
             return self
         return Block(
@@ -118,15 +113,9 @@ def block_of(
     integers: bool,
     survey: Survey | None = None,
 ) -> Block:
-    """The rows of some inputs at some outputs, of which no other is possible for any input.
+    """Computes rows of inputs at outputs, ascending, of which no other is possible for any input.
 
-    Args:
-        mechanism: A channel.
-        space: V tokens with vectors.
-        ids: int64 (n,), the inputs.
-        outputs: int64 (m,), ascending.
-        integers: Whether rows are rounded.
-        survey: Takes in integers, of all outputs.
+    ``integers`` says whether rows are rounded; a ``survey`` takes in integers, of all outputs.
     """
     rows = rows_of(mechanism, ids, space, None if survey is None else survey.log_rows)
     if len(outputs) < len(space):

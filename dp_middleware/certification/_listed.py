@@ -20,15 +20,11 @@ _UNIT = 2.0**-64
 
 
 class ListedRows:
-    """Near rows with probabilities in place of integers, each rounded once, to float64.
+    """Holds near rows with probabilities in place of integers, each rounded once, to float64.
 
-    Attributes:
-        lists: Unsigned (V, r).
-        kinds: Unsigned (V,).
-        own: float64 (K, r).
-        common: float64 (m,).
-        unknown: float64 (m,).
-        largest: float64 (V + 1,), of each token and of the unknown symbol, last.
+    ``lists`` unsigned (V, r), ``kinds`` (V,), ``own`` (K, r), ``common`` and ``unknown`` (m,) are
+    those of :class:`NearRows`; ``largest`` (V + 1,) is of each token and, last, of the unknown
+    symbol.
     """
 
     def __init__(self, near: NearRows) -> None:
@@ -45,11 +41,9 @@ def _probabilities(integers: Words) -> Floats:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ListedBlock:
-    """As :class:`Block` with all integers of 64 bits and a column for each output.
+    """Serves as :class:`Block` with all integers of 64 bits and a column for each output.
 
-    Attributes:
-        ids: int64 (n,), the inputs.
-        rows: Of all tokens.
+    ``ids`` int64 (n,) are the inputs, ``rows`` those of all tokens.
     """
 
     ids: Ids
@@ -57,17 +51,17 @@ class ListedBlock:
 
     @cached_property
     def bits(self) -> Ids:
-        """Of the integers."""
+        """Counts those of the integers."""
         return np.full(len(self.ids), 64)
 
     @cached_property
     def flattest(self) -> float:
-        """The smallest of the rows' largest probabilities."""
+        """Finds the smallest of the rows' largest probabilities."""
         return float(self.rows.largest[self.ids].min())
 
     @cached_property
     def extremes(self) -> tuple[Floats, Floats]:
-        """The largest and the smallest probability of each output, (m,)."""
+        """Finds the largest and the smallest probability of each output, (m,)."""
         unlisted = self._counts < len(self._tokens)
         high = np.where(unlisted, self.rows.common, -np.inf)
         low = np.where(unlisted, self.rows.common, np.inf)
@@ -79,7 +73,7 @@ class ListedBlock:
         return high, low
 
     def likeliest(self, shares: Floats) -> Floats:
-        """The largest product of a row's share, (n,), and its probability of each output, (m,)."""
+        """Finds the largest product of a row's share, (n,), and each output's probability, (m,)."""
         order = np.argsort(-shares, kind="stable")
         other = np.append(shares[order], 0.0)[self._first_unlisted(order)]
         best: Floats = self.rows.common * other
@@ -87,15 +81,15 @@ class ListedBlock:
         return best
 
     def by_output(self, numbers: Floats, impossible: float) -> Floats:
-        """Each output has a column of its own."""
+        """Returns the numbers: each output has a column of its own."""
         return numbers
 
     def smallest(self) -> Floats:
-        """The smallest probability of all, (n,)."""
+        """Finds the smallest probability of all, (n,)."""
         return np.full(len(self.ids), self.extremes[1].min())
 
     def holders(self, outputs: NDArray[np.bool_], *, largest: bool) -> Ids:
-        """For each chosen output, the first input that has its largest or smallest number."""
+        """Finds for each chosen output the first input that has its largest or smallest number."""
         numbers = self.extremes[0 if largest else 1]
         places = np.flatnonzero(self.ids != UNKNOWN)
         order = np.arange(len(places))
@@ -109,18 +103,14 @@ class ListedBlock:
         return inputs
 
     def at(self, outputs: Ids) -> Floats:
-        """The probability of one output for each token, 0 where there is none, (n,).
-
-        Args:
-            outputs: int64 (n,); :data:`UNKNOWN` for none.
-        """
+        """Gives the probability of one output, or :data:`UNKNOWN`, for each token, else 0, (n,)."""
         numbers = np.where(outputs == UNKNOWN, 0.0, self.rows.common[outputs])
         rows, slots = np.nonzero(self._lists == outputs[:, None])
         numbers[rows] = self._own[rows, slots]
         return numbers
 
     def part(self, chosen: NDArray[np.bool_]) -> ListedBlock:
-        """Some of the rows."""
+        """Takes some of the rows."""
         return self if chosen.all() else ListedBlock(ids=self.ids[chosen], rows=self.rows)
 
     @cached_property

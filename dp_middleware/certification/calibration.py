@@ -93,7 +93,7 @@ def calibrate(
 def is_quick(
     mechanism: Mechanism, space: EmbeddingSpace, epsilon: float, adjacency: Adjacency
 ) -> bool:
-    """Whether :func:`calibrate` has no pass over many rows to make, and :func:`certify` after it.
+    """Tells whether :func:`calibrate`, and :func:`certify` after it, need no pass over many rows.
 
     By a proof, from disk, in a small space, or from lists that come with the package.
     """

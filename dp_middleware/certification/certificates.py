@@ -95,7 +95,7 @@ def certify(
 
 
 def adjacency_of(mechanism: Mechanism) -> Adjacency:
-    """What a certificate compares if nothing else is asked for."""
+    """Says what a certificate compares if nothing else is asked for."""
     whole = isinstance(mechanism, TextMechanism)
     return Adjacency.texts() if whole else Adjacency.substitution()
 
@@ -103,7 +103,7 @@ def adjacency_of(mechanism: Mechanism) -> Adjacency:
 def check(
     mechanism: Mechanism, space: EmbeddingSpace, adjacency: Adjacency | None, length: int | None
 ) -> Adjacency:
-    """The adjacency, default substitution; refuses what cannot be certified together."""
+    """Returns the adjacency, default substitution; refuses what cannot be certified together."""
     if adjacency is None:
         adjacency = adjacency_of(mechanism)
     if not isinstance(

@@ -33,16 +33,12 @@ def certify_contextual(
     adjacency: Adjacency,
     length: int | None,
 ) -> Certificate:
-    """What the mechanism guarantees per token occurrence on the space, by proof.
+    """States what the mechanism guarantees per token occurrence on the space, by proof.
 
-    Args:
-        mechanism: A contextual mechanism.
-        space: V tokens with vectors.
-        adjacency: The loss holds for any two tokens, so classes change nothing but whether an
-            unknown token that is dropped has a neighbour.
-        length: Positions that a changed token can influence through raw logits: the number of
-            tokens of the text or the context's window, whichever is smaller. Public. Not used
-            with ``context="released"``.
+    The loss holds for any two tokens, so classes change nothing but whether an unknown token that
+    is dropped has a neighbour. ``length`` is the number of positions that a changed token can
+    influence through raw logits: that of the tokens of the text or the context's window, whichever
+    is smaller. Public; not used with ``context="released"``.
     """
     reason = _why_none(mechanism, space, adjacency, length)
     epsilon = math.inf if reason else _epsilon(mechanism, space, length)
@@ -61,24 +57,14 @@ def certify_contextual(
 def calibrate_contextual(
     mechanism: M, space: EmbeddingSpace, epsilon: float, adjacency: Adjacency, length: int | None
 ) -> M:
-    """The same mechanism with the nominal epsilon whose certified epsilon is the one asked for.
+    """Finds the nominal epsilon whose certified epsilon is the one asked for, or just below.
 
-    The certified epsilon grows with the nominal one; it is bisected. At the largest nominal
-    epsilon if even that is certified below the target, as on a space of one token.
-
-    Args:
-        mechanism: Its ``epsilon`` is ignored.
-        space: V tokens with vectors.
-        epsilon: Target, nats per occurrence.
-        adjacency: As for :func:`certify_contextual`.
-        length: As for :func:`certify_contextual`.
-
-    Returns:
-        A mechanism with a certified epsilon of at most ``epsilon``.
+    The certified epsilon grows with the nominal one; it is bisected. At the largest nominal epsilon
+    if even that is certified below the target, as on a space of one token.
 
     Raises:
-        CannotCalibrate: What the sizes of the buckets alone reveal exceeds the target, or
-            nothing is guaranteed whatever the parameter.
+        CannotCalibrate: What the sizes of the buckets alone reveal exceeds the target, or nothing
+            is guaranteed whatever the parameter.
     """
     reason = _why_none(mechanism, space, adjacency, length)
     if reason:

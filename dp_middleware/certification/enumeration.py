@@ -46,7 +46,7 @@ BORDER = math.exp(sampler.WIDE_BELOW) * (1 - 1e-6)
 
 @dataclass(frozen=True, kw_only=True)
 class Loss:
-    """Result of a pass.
+    """Holds the result of a pass.
 
     Attributes:
         epsilon: Largest loss over adjacent pairs, nats; ``inf`` where supports differ.
@@ -78,7 +78,7 @@ def enumerate_pairs(
     adjacency: Adjacency,
     survey: Survey | None = None,
 ) -> Loss:
-    """The exact loss from the integers that are drawn from; a survey sees them.
+    """Computes the exact loss from the integers that are drawn from; a survey sees them.
 
     O(V^2) time; where draws are from short lists, from these integers in the time of a few hundred
     rows, with the same result to the last bit.
@@ -92,7 +92,7 @@ def scout(
     adjacency: Adjacency,
     rows: Ids | None = None,
 ) -> Loss:
-    """The loss of unrounded rows, over some rows only if given.
+    """Computes the loss of unrounded rows, over some rows only if given.
 
     Cheaper, and up to rounding a lower bound of the exact loss. Recovery and retention are not
     computed.
@@ -105,7 +105,7 @@ def scout(
 
 
 def classes_of(space: EmbeddingSpace, adjacency: Adjacency) -> list[Ids]:
-    """Inputs by class; an unlabelled unknown symbol is alone."""
+    """Lists inputs by class; an unlabelled unknown symbol is alone."""
     inputs = np.array([*range(len(space)), UNKNOWN], dtype=np.int64)
     if not space.vocabulary.has_unknown_symbol:
         inputs = inputs[:-1]
@@ -120,15 +120,11 @@ def classes_of(space: EmbeddingSpace, adjacency: Adjacency) -> list[Ids]:
 
 
 def left_over_drift(steepest: Number, size: int, largest: Number) -> Number:
-    """How much further ln of a row's largest probability may move than that of the others, nats.
+    """Bounds how much further ln of a row's largest probability may move than the others, nats.
 
-    It is what the others leave, and their sum moves by a few units of float64 in the normaliser
-    and in exponentials, and by one unit of the integers each.
-
-    Args:
-        steepest: Largest |ln P| of the row, at least 1.
-        size: V.
-        largest: The row's largest probability.
+    It is what the others leave, and their sum moves by a few units of float64 in the normaliser and
+    in exponentials, and by one unit of the integers each. ``steepest`` is the largest |ln P| of the
+    row, at least 1.
     """
     return (_SUM_DRIFT * steepest + size * 2.0**-64) / largest
 

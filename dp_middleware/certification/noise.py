@@ -37,17 +37,12 @@ _LARGEST_FLOAT_DISTANCE = 1e-6
 def certify_noise(
     mechanism: NoiseMechanism, space: EmbeddingSpace, adjacency: Adjacency, length: int | None
 ) -> Certificate:
-    """What the mechanism guarantees per token occurrence on the space, all positions together.
+    """States what the mechanism guarantees per token occurrence, all positions together.
 
-    Under substitution a metric guarantee, with ``epsilon`` the constant times the diameter;
-    within classes a pure one, with the constant times the largest distance inside a class.
-    ``claimed`` is the paper's constant per unit of distance, as for every metric mechanism.
-
-    Args:
-        mechanism: A noise mechanism.
-        space: V tokens with vectors.
-        adjacency: With a label per token, or per token and the unknown symbol, if any.
-        length: Tokens of the text, public; ``None``: the worst over all lengths.
+    Under substitution a metric guarantee, with ``epsilon`` the constant times the diameter; within
+    classes a pure one, with the constant times the largest distance inside a class. ``claimed`` is
+    the paper's constant per unit of distance, as for every metric mechanism. ``length`` is the
+    public number of tokens of the text; ``None``: the worst over all lengths.
     """
     constant = mechanism.lipschitz(length)
     floats = mechanism.float_distance(space, length)

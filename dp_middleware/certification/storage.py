@@ -17,7 +17,7 @@ _WORTH_STORING = 512
 def load(
     kind: str, mechanism: Mechanism, space: EmbeddingSpace, *key: str
 ) -> dict[str, Any] | None:
-    """What was stored under this key; ``None`` if it is absent or damaged."""
+    """Returns what was stored under this key; ``None`` if it is absent or damaged."""
     if not _is_kept(mechanism, space):
         return None
     return _files.load(kind, *key, space.fingerprint, code_fingerprint())
@@ -26,13 +26,13 @@ def load(
 def store(
     data: dict[str, Any], kind: str, mechanism: Mechanism, space: EmbeddingSpace, *key: str
 ) -> None:
-    """Kept where computing takes long."""
+    """Keeps data where computing takes long."""
     if _is_kept(mechanism, space):
         _files.store(data, kind, *key, space.fingerprint, code_fingerprint())
 
 
 def takes_long(space: EmbeddingSpace) -> bool:
-    """Whether a pass over all rows does."""
+    """Tells whether a pass over all rows does."""
     return len(space) >= _WORTH_STORING
 
 

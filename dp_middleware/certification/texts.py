@@ -32,12 +32,10 @@ _VECTORS = (
 def certify_text(
     mechanism: TextMechanism, space: EmbeddingSpace, adjacency: Adjacency
 ) -> Certificate:
-    """What the mechanism guarantees for a whole text, from the integers that it draws from.
+    """States what the mechanism guarantees for a whole text, from the integers that it draws from.
 
-    Args:
-        mechanism: A mechanism of whole texts.
-        space: Of the sanitizer; the guarantee does not depend on it.
-        adjacency: :meth:`Adjacency.texts`, or :meth:`Adjacency.sentences`.
+    The guarantee does not depend on the space, which is that of the sanitizer; the adjacency is one
+    of texts or of sentences.
     """
     return Certificate(
         guarantee=PureDP(epsilon=mechanism.loss),
@@ -56,11 +54,7 @@ def certify_text(
 
 
 def certify_vectors(mechanism: VectorResponse, adjacency: Adjacency | None) -> Certificate:
-    """What a vector response guarantees per text, whatever text stands instead.
-
-    Raises:
-        ParameterError: An adjacency of tokens.
-    """
+    """States what a vector response guarantees per text; ParameterError: an adjacency of tokens."""
     relation = Adjacency.texts() if adjacency is None else adjacency
     if getattr(relation, "fingerprint", None) != "texts":
         raise ParameterError(

@@ -30,12 +30,12 @@ _UNKNOWN = {
 
 
 def unknown(space: EmbeddingSpace, fate: str = "released as a uniform draw") -> str:
-    """What happens to a token that is not in the vocabulary."""
+    """Says what happens to a token that is not in the vocabulary."""
     return _UNKNOWN[space.vocabulary.unknown].format(fate=fate)
 
 
 def classes(space: EmbeddingSpace, adjacency: Adjacency) -> tuple[str, ...]:
-    """What an adjacency within classes reveals."""
+    """Says what an adjacency within classes reveals."""
     if adjacency.classes is None:
         return ()
     alone = "whether a token is in the vocabulary is public"
@@ -46,7 +46,7 @@ def classes(space: EmbeddingSpace, adjacency: Adjacency) -> tuple[str, ...]:
 
 
 def unknown_has_neighbours(space: EmbeddingSpace, adjacency: Adjacency) -> bool:
-    """Whether some token is adjacent to the unknown symbol."""
+    """Tells whether some token is adjacent to the unknown symbol."""
     if not space.vocabulary.has_unknown_symbol:
         return False
     labels = adjacency.classes
@@ -54,6 +54,6 @@ def unknown_has_neighbours(space: EmbeddingSpace, adjacency: Adjacency) -> bool:
 
 
 def dropped(space: EmbeddingSpace, adjacency: Adjacency) -> str:
-    """Why nothing is guaranteed where an unknown token is dropped, unlike neighbours; or empty."""
+    """Says why nothing is guaranteed where an unknown token, unlike neighbours, is dropped."""
     drops = space.vocabulary.unknown == "drop" and unknown_has_neighbours(space, adjacency)
     return _DROPPED if drops else ""

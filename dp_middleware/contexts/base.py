@@ -19,7 +19,7 @@ class Context(ABC):
     @property
     @abstractmethod
     def window(self) -> int:
-        """Positions, its own included, that one token can influence through raw logits."""
+        """Counts positions, its own included, that one token can influence through raw logits."""
 
     @abstractmethod
     def logits(self, ids: ArrayLike, space: EmbeddingSpace) -> Floats:
@@ -43,7 +43,7 @@ class Context(ABC):
 
     @abstractmethod
     def start(self, space: EmbeddingSpace) -> Stream:
-        """A stream for one text, of which nothing has been released yet."""
+        """Starts a stream for one text, of which nothing has been released yet."""
 
     def start_among(self, space: EmbeddingSpace, releases: Ids) -> Stream:
         """Starts a stream for a text with what is public of it before the draw, also ahead.
@@ -70,10 +70,10 @@ class Context(ABC):
 
 
 class Stream(Protocol):
-    """Logits position by position, from what was released to the left; sees nothing else."""
+    """Gives logits position by position, from what was released to the left; sees nothing else."""
 
     def logits(self) -> Floats:
-        """For the next position, float64 (1, V)."""
+        """Returns those for the next position, float64 (1, V)."""
 
     def append(self, number: int) -> None:
-        """The id released at the next position, 0 .. V - 1."""
+        """Takes the id released at the next position, 0 .. V - 1."""

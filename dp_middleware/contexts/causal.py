@@ -60,12 +60,12 @@ class CausalContext(ModelContext):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """The public parameters by name."""
+        """Gives the public parameters by name."""
         return super().parameters | ({"prompt": self.prompt} if self.prompt else {})
 
     @property
     def capacity(self) -> int:
-        """Tokens of a text that fit into one pass behind the start token and the prompt."""
+        """Counts tokens of a text that fit into one pass behind the start token and the prompt."""
         loaded = self.ready()
         left = loaded.window - len(self.before())
         if left < 1:
@@ -77,11 +77,11 @@ class CausalContext(ModelContext):
 
     @property
     def window(self) -> int:
-        """Positions that see one token: its own and the next :attr:`capacity` ones."""
+        """Counts positions that see one token: its own and the next :attr:`capacity` ones."""
         return self.capacity + 1
 
     def before(self) -> list[int]:
-        """The start token, if there is one, and the tokens of the public prompt."""
+        """Lists the start token, if there is one, and the tokens of the public prompt."""
         loaded = self.ready()
         tokenizer = loaded.tokenizer
         numbers = (tokenizer.bos_token_id, tokenizer.eos_token_id)
@@ -94,7 +94,7 @@ class CausalContext(ModelContext):
     def blocks(
         self, ids: ArrayLike, space: EmbeddingSpace, size: int, places: Ids | None = None
     ) -> Iterator[Floats]:
-        """Logits of each position from its left, teacher-forced."""
+        """Yields logits of each position from its left, teacher-forced."""
         tokens, before = self._fed(ids, space), self.before()
         positions = np.arange(len(tokens)) if places is None else places
         starts = left_starts(positions, self.capacity)
@@ -111,7 +111,7 @@ class CausalContext(ModelContext):
                     yield self.rows(states[0, columns[first : first + size]], space)
 
     def start(self, space: EmbeddingSpace) -> CausalStream:
-        """A stream with a key-value cache: one token is passed for each one released."""
+        """Starts a stream with a key-value cache: one token is passed for each one released."""
         return CausalStream(self, space)
 
     def passed(self, tokens: Ids, cache: Any) -> tuple[Any, Any]:
@@ -136,7 +136,7 @@ class CausalContext(ModelContext):
         return found, output.past_key_values
 
     def rows(self, states: Any, space: EmbeddingSpace) -> Floats:
-        """Logits of the tokens of a space from k of the states, float64 (k, V)."""
+        """Computes logits of the tokens of a space from k of the states, float64 (k, V)."""
         with torch.inference_mode():
             if self._head is None:
                 return self.shifted(
@@ -145,7 +145,7 @@ class CausalContext(ModelContext):
             return self.shifted(torch.nn.functional.linear(states, *self._outputs(space)))
 
     def shares(self, states: Any, tokens: Ids) -> Floats:
-        """Probabilities of some of the model's tokens from k of the states, float64 (k, m)."""
+        """Computes probabilities of some of the model's tokens from k states, float64 (k, m)."""
         with torch.inference_mode():
             logits = states if self._head is None else self._head(states)
             chosen = logits[:, torch.from_numpy(tokens).to(logits.device)]
@@ -192,7 +192,7 @@ class CausalStream:
         self._last: Any = None  # state behind the last token
 
     def logits(self) -> Floats:
-        """For the next position, float64 (1, V)."""
+        """Returns those for the next position, float64 (1, V)."""
         if not self._released:
             return np.zeros((1, len(self._space)))
         if self._passed < len(self._released):
@@ -200,7 +200,7 @@ class CausalStream:
         return self._context.rows(self._last, self._space)
 
     def append(self, number: int) -> None:
-        """The id released at the next position, 0 .. V - 1."""
+        """Takes the id released at the next position, 0 .. V - 1."""
         chosen = self._space.checked([number])
         self._released.append(int(self._context.ids_of(self._space)[chosen][0]))
 
@@ -218,7 +218,7 @@ class CausalStream:
 
 
 def left_starts(positions: Ids, capacity: int) -> Ids:
-    """First token that each position sees, so that it sees ``capacity`` tokens at most."""
+    """Computes the first token that each position sees, so that it sees ``capacity`` at most."""
     stride = max(1, capacity // 2)
     starts: Ids = -((capacity - positions) // stride) * stride  # rounded up
     return np.maximum(starts, 0)

@@ -22,7 +22,7 @@ _UNITS = 2.0**50  # what a probability of 1 is as an integer
 
 
 class Writer:
-    """A model behind its prompt, and the tokens of which lines are made.
+    """Holds a model behind its prompt, and the tokens of which lines are made.
 
     Places are those among the tokens that are words or parts of words; behind them is the end.
     """
@@ -48,11 +48,11 @@ class Writer:
         self.last = states[:, -1]
 
     def text(self, tokens: Sequence[int]) -> str:
-        """What a line reads."""
+        """Spells a line."""
         return "".join(self._tokens[place] for place in tokens).removeprefix(" ")
 
     def places(self, word: str) -> tuple[int, ...]:
-        """Tokens of a word behind another one; none if it has others."""
+        """Finds the tokens of a word behind another one; none if it has others."""
         loaded = self.context.ready()
         for written in (f" {word}", word):
             with loaded.lock:
@@ -63,14 +63,14 @@ class Writer:
         return ()
 
     def shares(self, states: Any) -> Floats:
-        """Probabilities at k places, float64 (k, end + 1)."""
+        """Computes probabilities at k places, float64 (k, end + 1)."""
         shares = self.context.shares(states, self.numbers)
         shares *= 1 - self.hazard
         shares[:, self.end] += self.hazard
         return shares
 
     def nats(self, tokens: Sequence[int]) -> tuple[Floats, float]:
-        """Nats of each token at each place of a line, (n + 1, end + 1), and of the whole line.
+        """Computes nats of each token at each place of a line, (n + 1, end + 1), and of the whole.
 
         In one pass: near what :meth:`LanguageModelCode.weight` says.
         """
@@ -86,19 +86,19 @@ class Writer:
         return nats, float(paid)
 
     def line(self) -> Line:
-        """A line, of which nothing is there yet."""
+        """Begins a line, of which nothing is there yet."""
         return Line(self)
 
 
 class Line:
-    """What may follow in a line, token by token."""
+    """Says what may follow in a line, token by token."""
 
     def __init__(self, writer: Writer) -> None:
         self._writer, self._last = writer, writer.last
         self._cache, self._length = copy.deepcopy(writer.cache), 0
 
     def integers(self) -> NDArray[np.int64]:
-        """Of each token and the end; a line is not empty."""
+        """Weighs each token and the end; a line is not empty."""
         shares = self._writer.shares(self._last)[0]
         integers: NDArray[np.int64] = np.rint(shares * _UNITS).astype(np.int64) + 1
         if not self._length:
@@ -106,7 +106,7 @@ class Line:
         return integers
 
     def append(self, place: int) -> None:
-        """The next token."""
+        """Takes the next token."""
         fed = self._writer.numbers[[place]][None]
         states, self._cache = self._writer.context.passed(fed, self._cache)
         self._last, self._length = states[:, -1], self._length + 1

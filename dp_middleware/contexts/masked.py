@@ -62,13 +62,13 @@ class MaskedContext(ModelContext):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """The public parameters by name."""
+        """Gives the public parameters by name."""
         own = {"batch_tokens": self.batch_tokens, "unmasked": self.unmasked}
         return {**super().parameters, **own}
 
     @property
     def capacity(self) -> int:
-        """Tokens of a text that fit into one pass beside the special ones."""
+        """Counts tokens of a text that fit into one pass beside the special ones."""
         loaded = self.ready()
         left = loaded.window - sum(map(len, _ends(loaded)))
         if left < 1:
@@ -77,13 +77,13 @@ class MaskedContext(ModelContext):
 
     @property
     def window(self) -> int:
-        """Positions that see one token: those less than :attr:`capacity` away on either side."""
+        """Counts positions that see one token: those less than :attr:`capacity` away."""
         return 2 * self.capacity - 1
 
     def blocks(
         self, ids: ArrayLike, space: EmbeddingSpace, size: int, places: Ids | None = None
     ) -> Iterator[Floats]:
-        """Logits of each position from both sides."""
+        """Yields logits of each position from both sides."""
         tokens = self._fed(ids, space)
         positions = np.arange(len(tokens)) if places is None else places
         length, owners = min(len(tokens), self.capacity), np.arange(len(positions))
@@ -106,7 +106,7 @@ class MaskedContext(ModelContext):
                 yield self.scores(passed, some - some[0], columns[part][at : at + size], space)
 
     def start(self, space: EmbeddingSpace) -> MaskedStream:
-        """A stream whose logits are those of a mask behind what was released."""
+        """Starts a stream whose logits are those of a mask behind what was released."""
         return MaskedStream(self, space)
 
     def start_among(self, space: EmbeddingSpace, releases: Ids) -> MaskedStream:
@@ -165,7 +165,7 @@ class MaskedStream:
             self._ahead = own[: np.flatnonzero(known != UNKNOWN)[-1] + 1].tolist()
 
     def logits(self) -> Floats:
-        """For the next position, float64 (1, V)."""
+        """Returns those for the next position, float64 (1, V)."""
         place, mask = len(self._released), self._context.ready().tokenizer.mask_token_id
         tokens = np.array([*self._released, mask, *self._ahead[place + 1 :]])
         length = min(len(tokens), self._context.capacity)
@@ -174,7 +174,7 @@ class MaskedStream:
         return self._context.scores(sequence, np.array([0]), where, self._space)
 
     def append(self, number: int) -> None:
-        """The id released at the next position, 0 .. V - 1."""
+        """Takes the id released at the next position, 0 .. V - 1."""
         chosen = self._space.checked([number])
         self._released.append(int(self._context.ids_of(self._space)[chosen][0]))
 

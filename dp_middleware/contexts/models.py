@@ -36,25 +36,25 @@ _LOCKS_LOCK = Lock()
 
 @dataclass(frozen=True)
 class Loaded:
-    """A language model in memory with its tokenizer."""
+    """Holds a language model in memory with its tokenizer."""
 
     network: Any
     tokenizer: Any
 
     @property
     def lock(self) -> RLock:
-        """Held while the network or its tokenizer works; one for all contexts on the network."""
+        """Is held while the network or its tokenizer works; one for all contexts on the network."""
         with _LOCKS_LOCK:
             return _LOCKS.setdefault(self.network, RLock())
 
     @property
     def device(self) -> Any:
-        """Where the model lies."""
+        """Tells where the model lies."""
         return self.network.device
 
     @cached_property
     def window(self) -> int:
-        """Tokens, special ones included, that one pass takes."""
+        """Counts tokens, special ones included, that one pass takes."""
         positions = getattr(self.network.config, "max_position_embeddings", None) or 0
         for name, module in self.network.named_modules():
             padding = getattr(module, "padding_idx", None)
@@ -66,12 +66,12 @@ class Loaded:
 
 
 class ModelContext(Context):
-    """A context made by a language model of the ``transformers`` library.
+    """Makes a context of a language model of the ``transformers`` library.
 
     The model is loaded at first use, in float32, from a local folder or the model hub. No text
-    passes through the model's own tokenizer, only the public vocabulary does: each vocabulary
-    token is fed as one model token, see :func:`model_ids`; an unknown token as the model's
-    unknown (or mask) token. Passes over one network are made one after another.
+    passes through the model's own tokenizer, only the public vocabulary does: each vocabulary token
+    is fed as one model token, see :func:`model_ids`; an unknown token as the model's unknown (or
+    mask) token. Passes over one network are made one after another.
 
     A model's logits are defined up to a constant per position: by default we subtract the row's
     mean over the V tokens of the space. Each row moves by a function of itself alone, and what is
@@ -123,12 +123,12 @@ class ModelContext(Context):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """The public parameters by name."""
+        """Gives the public parameters by name."""
         own = {} if self.shift == "mean" else {"shift": self.shift}
         return {"model": self.model, "device": self.device, **own}
 
     def logits(self, ids: ArrayLike, space: EmbeddingSpace) -> Floats:
-        """What the raw tokens of one text say of each position, float64 (n, V)."""
+        """Returns what the raw tokens of one text say of each position, float64 (n, V)."""
         count = np.size(ids)
         rows, start = np.empty((count, len(space))), 0
         for part in self.blocks(ids, space, max(1, count)):
@@ -140,10 +140,10 @@ class ModelContext(Context):
     def blocks(
         self, ids: ArrayLike, space: EmbeddingSpace, size: int, places: Ids | None = None
     ) -> Iterator[Floats]:
-        """The rows of :meth:`logits`; those of the whole text are never held at once."""
+        """Yields the rows of :meth:`logits`; those of the whole text are never held at once."""
 
     def ready(self) -> Loaded:
-        """The model, loaded and checked if it is not yet."""
+        """Returns the model, loaded and checked if it is not yet."""
         with self._lock:
             if self._loaded is None:
                 loaded = self._given or self._load()
@@ -173,7 +173,7 @@ class ModelContext(Context):
         check_sequences_are_apart(loaded.network, loaded.window, self.model)
 
     def ids_of(self, space: EmbeddingSpace) -> Ids:
-        """The model's id for each token of the space, int64 (V,); computed once."""
+        """Finds the model's id for each token of the space, int64 (V,); computed once."""
         loaded, key = self.ready(), space.vocabulary.fingerprint
         with loaded.lock:
             if key not in self._maps:
@@ -206,7 +206,7 @@ class ModelContext(Context):
         return space
 
     def shifted(self, logits: Any) -> Floats:
-        """A model's logits (k, V), less what :attr:`shift` says, float64 (k, V)."""
+        """Subtracts what :attr:`shift` says from a model's logits (k, V), float64 (k, V)."""
         rows: Floats = logits.double().cpu().numpy()
         if self.shift == "mean":
             rows -= rows.mean(axis=1, keepdims=True)

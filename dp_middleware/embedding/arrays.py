@@ -17,12 +17,10 @@ _NUMBERS = 1 << 17  # of float64 in a part, a megabyte: less costs more in calls
 
 
 class VectorSource(NamedTuple):
-    """Vectors that are read when something is first computed with them.
+    """Reads vectors when something is first computed with them.
 
-    Attributes:
-        read: Gives them, finite, float64 (V, d), read-only.
-        dimensions: Their length d.
-        fingerprint: Of the space, where it is known.
+    ``read`` gives them, finite, float64 (V, d), read-only; ``dimensions`` is d, and ``fingerprint``
+    that of the space, where it is known.
     """
 
     read: Callable[[], Floats]
@@ -31,13 +29,9 @@ class VectorSource(NamedTuple):
 
 
 def parts(rows: torch.Tensor, *others: torch.Tensor) -> Iterator[tuple[torch.Tensor, ...]]:
-    """Views of a few rows of each tensor; away from the CPU one view of all.
+    """Yields views of a few rows of each tensor, (n, V) and others; off the CPU one view of all.
 
-    What passes over a few again finds them in the processor's cache.
-
-    Args:
-        rows: (n, V); V says how many are a few.
-        others: As many rows, of any width.
+    What passes over a few again finds them in the processor's cache; V says how many are a few.
     """
     step = max(1, len(rows))
     if rows.device.type == "cpu":

@@ -17,7 +17,7 @@ Encode = Callable[[list[str]], ArrayLike]
 
 
 class Backend(Protocol):
-    """What turns texts into vectors. Equal backends share a model, so they are hashable."""
+    """Turns texts into vectors. Equal backends share a model, so they are hashable."""
 
     @property
     def batch(self) -> int:

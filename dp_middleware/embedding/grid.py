@@ -38,11 +38,7 @@ _SOME = 1024  # tokens whose distances are looked at for that
 
 
 def check(vectors: Floats, count: int) -> None:
-    """Refuse what has no products.
-
-    Raises:
-        ParameterError: Not (count, d), or a value is NaN, infinite or too large to be squared.
-    """
+    """Refuses what has no products: not (count, d), NaN, infinite or too large to be squared."""
     if vectors.ndim != 2 or len(vectors) != count:
         raise ParameterError(f"expected vectors of shape ({count}, d), got {vectors.shape}")
     if vectors.shape[1] == 0:
@@ -60,7 +56,7 @@ def check(vectors: Floats, count: int) -> None:
 
 
 def fingerprint(vocabulary: str, vectors: Floats) -> str:
-    """SHA-256 over a vocabulary's fingerprint, the vectors and the grid, hexadecimal."""
+    """Digests a vocabulary's fingerprint, the vectors and the grid, SHA-256, hexadecimal."""
     digest = hashlib.sha256(vocabulary.encode())
     digest.update(f"{vectors.shape} {RULE}".encode())
     digest.update(vectors.data)
@@ -68,13 +64,13 @@ def fingerprint(vocabulary: str, vectors: Floats) -> str:
 
 
 def mean(vectors: Floats) -> Floats:
-    """The mean vector, (d,): vectors added one after another."""
+    """Computes the mean vector, (d,): vectors added one after another."""
     total = sum(vectors, np.zeros(vectors.shape[1]))  # Python's: NumPy's order is its own affair
     return total / len(vectors)
 
 
 def folded(values: Floats) -> Floats:
-    """Sums over the last axis, halves added to halves: ceil(log2 d) roundings; overwrites.
+    """Adds up the last axis, halves to halves: ceil(log2 d) roundings; overwrites.
 
     The order of additions is fixed, so a sum does not depend on what else is in the array.
     """
@@ -87,7 +83,7 @@ def folded(values: Floats) -> Floats:
 
 
 def unit_rows(vectors: ArrayLike) -> Floats:
-    """Rows divided by their length, float64; a zero row stays zero."""
+    """Divides rows by their length, float64; a zero row stays zero."""
     rows = np.array(vectors, dtype=np.float64)
     for start in range(0, len(rows), _BLOCK):
         part = rows[start : start + _BLOCK]
@@ -100,16 +96,16 @@ def unit_rows(vectors: ArrayLike) -> Floats:
 
 
 def unit_points(vectors: ArrayLike) -> Floats:
-    """Unit rows, their coordinates rounded to multiples of 2^-26.
+    """Makes unit rows, their coordinates rounded to multiples of 2^-26.
 
-    A coordinate moves by 2^-27 = 7.5e-9 at most, and a row is not longer than
-    1 + sqrt(d) 2^-27, so the products of two rows are exact.
+    A coordinate moves by 2^-27 = 7.5e-9 at most, and a row is not longer than 1 + sqrt(d) 2^-27, so
+    the products of two rows are exact.
     """
     return _round(unit_rows(vectors), 2.0**-BITS)
 
 
 def centred_unit_points(vectors: Floats) -> Floats:
-    """:func:`unit_points` of vectors less their mean; zero where only rounding is left."""
+    """Makes :func:`unit_points` of vectors less their mean; zero where only rounding is left."""
     centred = vectors - mean(vectors)
     lost = np.abs(centred).max(axis=1) <= 1e-12 * np.abs(vectors).max()
     centred[lost] = 0.0
@@ -117,15 +113,12 @@ def centred_unit_points(vectors: Floats) -> Floats:
 
 
 def points_of(vectors: Floats) -> tuple[Floats, float]:
-    """Vectors about a public centre, on a grid for the longest of them.
+    """Puts vectors about a public centre on a grid for the longest of them.
 
-    The centre is the mean, rounded to about a 4096th of the widest range of a coordinate, which
-    is on the grid: lattices stay lattices. The scale is the power of two at which the longest
-    vector has a length of 0.35 to 0.7, and no point more than sqrt(1/2): squared distances are at
-    most 2 there, and -2 <x, y> + |x|^2 + |y|^2 is exact from left to right.
-
-    Args:
-        vectors: Finite, float64 (V, d).
+    The centre is the mean, rounded to about a 4096th of the widest range of a coordinate, which is
+    on the grid: lattices stay lattices. The scale is the power of two at which the longest vector
+    has a length of 0.35 to 0.7, and no point more than sqrt(1/2): squared distances are at most 2
+    there, and -2 <x, y> + |x|^2 + |y|^2 is exact from left to right.
 
     Returns:
         The points, float64 (V, d), in units of the vectors, and the grid's spacing: 2^-26 of the
@@ -133,8 +126,8 @@ def points_of(vectors: Floats) -> tuple[Floats, float]:
         distance by sqrt(d) of it.
 
     Raises:
-        ParameterError: Some vectors are so much longer than the others that distances could move
-            by more than a hundredth of the median one (of about 1,024 pairs of tokens).
+        ParameterError: Some vectors are so much longer than the others that distances could move by
+            more than a hundredth of the median one (of about 1,024 pairs of tokens).
     """
     ranges = np.ptp(vectors, axis=0)
     step = 2.0 ** (int(_exponent(ranges.max())) - _FINE)

@@ -34,15 +34,13 @@ _MOST_READ = 8192  # characters
 
 
 class PlainEncoder:
-    """A BERT model with mean pooling: vectors of whole texts, each computed by itself.
+    """Runs a BERT model with mean pooling, from a file in the format of safetensors.
 
-    Within 1e-3 of :class:`~dp_middleware.EmbeddingService`, as GELU is the formula with tanh.
+    Each text's vector is computed by itself, within 1e-3 of
+    :class:`~dp_middleware.EmbeddingService`, as GELU is the formula with tanh.
 
     Reference:
         Devlin et al. (2019), NAACL; Reimers and Gurevych (2019), EMNLP.
-
-    Args:
-        weights: File of the model, in the format of safetensors.
     """
 
     def __init__(self, weights: Path) -> None:
@@ -58,7 +56,7 @@ class PlainEncoder:
         self._layers = sum(name.endswith("intermediate.dense.bias") for name in self._arrays)
 
     def encode(self, texts: Sequence[str]) -> Rows:
-        """Vectors of texts, float32 (n, d), rows of unit length."""
+        """Returns vectors of texts, float32 (n, d), rows of unit length."""
         bert = default_bert()
         ends = [bert.get_vocab()[sign] for sign in ("[CLS]", "[SEP]")]
         cut = [bert.encode(text[:_MOST_READ]).ids[: _WINDOW - 2] for text in texts]
@@ -105,13 +103,13 @@ class PlainEncoder:
         return scaled + self._arrays[f"{name}.LayerNorm.bias"]
 
     def space(self, vocabulary: Vocabulary, vectors: Literal["encoded"]) -> EmbeddingSpace:
-        """The vocabulary with vectors of its entries; computed every time."""
+        """Gives the vocabulary vectors of its entries; computed every time."""
         return EmbeddingSpace(vocabulary, self.encode(vocabulary.tokens))
 
 
 @cache
 def searcher() -> PlainEncoder | EmbeddingService | None:
-    """What encodes for a search: the model on disk, else a service, else nothing installed."""
+    """Picks what encodes for a search: the model on disk, else a service, else nothing."""
     weights = Path(_files.encoder_source(_files.DEFAULT_ENCODER)) / "model.safetensors"
     if weights.is_file():
         return PlainEncoder(weights)

@@ -14,13 +14,10 @@ _SMALL = 786_000  # multiplications of a product that OpenBLAS makes without cop
 
 
 class Points(NamedTuple):
-    """Points on a grid.
+    """Holds points on a grid.
 
-    Attributes:
-        host: float64 (V, d), read-only.
-        spacing: Of the grid, in units of the vectors.
-        placed: The same on the device.
-        squares: Squared lengths, exact; float64 (V,), on the device.
+    ``host`` float64 (V, d), read-only, is ``placed`` on the device, too; ``spacing`` is the grid's,
+    in units of the vectors; ``squares`` (V,) are exact squared lengths, on the device.
     """
 
     host: Floats
@@ -29,7 +26,7 @@ class Points(NamedTuple):
     squares: torch.Tensor
 
     def squared_distances(self, ids: torch.Tensor, first: int = 0) -> torch.Tensor:
-        """From each id to the tokens from ``first`` on, exact; float64 (n, V - first)."""
+        """Computes those from ids to tokens from ``first`` on, exact; float64 (n, V - first)."""
         rows = product(self.placed[ids] * -2.0, self.placed[first:])
         for part, lengths in parts(rows, self.squares[ids][:, None]):
             part.add_(lengths).add_(self.squares[first:])
@@ -37,7 +34,7 @@ class Points(NamedTuple):
 
 
 def product(rows: torch.Tensor, others: torch.Tensor) -> torch.Tensor:
-    """Dot products, float64 (n, m), of rows (n, k) and (m, k) for which these are exact.
+    """Computes dot products, float64 (n, m), of rows (n, k) and (m, k) for which these are exact.
 
     So it may be made in whatever way is fastest. For a few rows that is NumPy's, and for fewer a
     block of the others at a time: these then pass through the processor once and are not copied.
@@ -55,7 +52,7 @@ def product(rows: torch.Tensor, others: torch.Tensor) -> torch.Tensor:
 
 
 def take_roots(rows: torch.Tensor) -> torch.Tensor:
-    """Square roots, rounded as IEEE 754 has it; overwrites."""
+    """Takes square roots, rounded as IEEE 754 has it; overwrites."""
     if rows.device.type != "cpu":
         return rows.sqrt_()
     for (part,) in parts(rows):  # torch takes MKL's roots, which are not IEEE 754's
@@ -64,7 +61,7 @@ def take_roots(rows: torch.Tensor) -> torch.Tensor:
 
 
 def cosines(rows: torch.Tensor, others: torch.Tensor) -> torch.Tensor:
-    """Dot products of unit rows on a grid, exact, and zero of one sign."""
+    """Computes dot products of unit rows on a grid, exact, and zero of one sign."""
     products = product(rows, others)
     for (part,) in parts(products):
         part.clamp_(-1.0, 1.0).add_(0.0)

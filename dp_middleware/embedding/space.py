@@ -62,7 +62,7 @@ class EmbeddingSpace:
         _forks.renewed[id(self)] = self
 
     def after_fork(self) -> None:
-        """Make a new lock: a thread of the parent may have held the old one."""
+        """Makes a new lock: a thread of the parent may have held the old one."""
         self._lock = threading.RLock()
 
     def __len__(self) -> int:
@@ -88,18 +88,18 @@ class EmbeddingSpace:
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 over the vocabulary's fingerprint, the vectors and the grid, hexadecimal."""
+        """Digests the vocabulary's fingerprint, the vectors and the grid, SHA-256, hexadecimal."""
         known = self._source.fingerprint
         return known or grid.fingerprint(self.vocabulary.fingerprint, self.vectors)
 
     @property
     def vectors(self) -> Floats:
-        """The vectors, float64 (V, d), read-only."""
+        """Gives the vectors, float64 (V, d), read-only."""
         return self.derived("vectors", self._source.read)
 
     @cached_property
     def device(self) -> torch.device:
-        """Where rows are computed."""
+        """Tells where rows are computed."""
         device = self._asked_device
         if device == "auto":
             device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -107,14 +107,14 @@ class EmbeddingSpace:
         return torch.device("cpu") if wanted.type == "mps" else wanted
 
     def derived(self, key: object, compute: Callable[[], T]) -> T:
-        """A public quantity of this space, computed once per process."""
+        """Returns a public quantity of this space, computed once per process."""
         with self._lock:
             if key not in self._derived:
                 self._derived[key] = compute()
             return cast(T, self._derived[key])
 
     def checked(self, ids: ArrayLike) -> Ids:
-        """Ids as int64 (n,).
+        """Returns ids as int64 (n,).
 
         Raises:
             ParameterError: Not a sequence of integers in 0 .. V - 1.
@@ -127,38 +127,36 @@ class EmbeddingSpace:
         return numbers.astype(np.int64)
 
     def spread(self, count: int) -> Ids:
-        """Up to ``count`` distinct ids, evenly spaced over the vocabulary."""
+        """Spaces up to ``count`` distinct ids evenly over the vocabulary."""
         return np.unique(np.linspace(0, len(self) - 1, count).astype(np.int64))
 
     @property
     def block(self) -> int:
-        """Rows computed at a time."""
+        """Tells how many rows are computed at a time."""
         return BLOCK if self.device.type == "cpu" else _DEVICE_BLOCK
 
     @property
     def points(self) -> Floats:
-        """The vectors about a public centre, on the grid of distances; float64 (V, d), read-only.
+        """Gives the vectors about a public centre, on the grid of distances; float64 (V, d).
 
-        See :func:`dp_middleware.embedding.grid.points_of`.
-
-        Raises:
-            ParameterError: The grid cannot hold vectors of such different lengths.
+        See :func:`dp_middleware.embedding.grid.points_of`. ParameterError: the grid cannot hold
+        vectors of such different lengths.
         """
         return self._points.host
 
     @property
     def resolution(self) -> float:
-        """The most by which a distance differs from that of the original vectors."""
+        """Bounds how far a distance differs from that of the original vectors."""
         return math.sqrt(self._source.dimensions) * self._points.spacing
 
     @property
     def radius(self) -> float:
-        """Length of the longest of :attr:`points`: no two are further apart than twice that."""
+        """Measures the longest of :attr:`points`: no two are further apart than twice that."""
         return math.sqrt(float(self._points.squares.max()))
 
     @property
     def squares(self) -> Floats:
-        """Squared lengths of :attr:`points`, exact, float64 (V,)."""
+        """Gives squared lengths of :attr:`points`, exact, float64 (V,)."""
         return on_host(self._points.squares)
 
     @property
@@ -172,20 +170,20 @@ class EmbeddingSpace:
         return self.derived("points", compute)
 
     def distances(self, ids: ArrayLike) -> Floats:
-        """Euclidean distances of :attr:`points` from each id to every token, float64 (n, V).
+        """Computes Euclidean distances of :attr:`points`, from ids to every token, float64 (n, V).
 
         The square root, rounded once, of an exact number: the same bits in any batch, on every
-        processor and device. Equal vectors are at distance 0; others are, too, if they are the
-        same point.
+        processor and device. Equal vectors are at distance 0; others are, too, if they are the same
+        point.
         """
         return on_host(self.distance_rows(self.checked(ids)))
 
     def distance_rows(self, ids: Ids) -> torch.Tensor:
-        """:meth:`distances` of ids that are in 0 .. V - 1, on the space's device."""
+        """Computes :meth:`distances` of ids that are in 0 .. V - 1, on the space's device."""
         return products.take_roots(self._points.squared_distances(self.on_device(ids)))
 
     def cosines(self, ids: ArrayLike) -> Floats:
-        """Cosines of each id's vector with every token's, float64 (n, V) in [-1, 1].
+        """Computes cosines of each id's vector with every token's, float64 (n, V) in [-1, 1].
 
         Exact products of unit rows whose coordinates are rounded to multiples of 2^-26: the same
         bits in any batch, on every processor and device. The cosine of a zero vector is 0.
@@ -193,33 +191,30 @@ class EmbeddingSpace:
         return on_host(self.cosine_rows(self.checked(ids)))
 
     def cosine_rows(self, ids: Ids) -> torch.Tensor:
-        """:meth:`cosines` of ids that are in 0 .. V - 1, on the space's device."""
+        """Computes :meth:`cosines` of ids that are in 0 .. V - 1, on the space's device."""
         return products.cosines(self.unit[self.on_device(ids)], self.unit)
 
     @property
     def unit(self) -> torch.Tensor:
-        """Unit rows of the vectors, on the grid of cosines and on the device; float64 (V, d)."""
+        """Gives unit rows of the vectors, on the grid of cosines, on the device; float64 (V, d)."""
         return self.derived("unit", lambda: self.on_device(grid.unit_points(self.vectors)))
 
     @property
     def centred_unit(self) -> Floats:
-        """Unit rows of the vectors less their mean, on the grid of cosines, float64 (V, d).
+        """Gives unit rows of the vectors less their mean, on the grid of cosines, float64 (V, d).
 
         Their cosines measure what tokens share beyond what all tokens share: raw vectors of an
-        encoder lie in a cone, and a constant answer already has a positive mean cosine. A row
-        that is the mean, but for rounding, is zero.
+        encoder lie in a cone, and a constant answer already has a positive mean cosine. A row that
+        is the mean, but for rounding, is zero.
         """
         return self.derived("centred-unit", lambda: grid.centred_unit_points(self.vectors))
 
     def centred_cosines(self, ids: ArrayLike, columns: Ids | None = None) -> Floats:
-        """Cosines of mean-centred vectors, float64 (n, V) in [-1, 1], or (n, len(columns)).
-
-        Exact as those of :meth:`cosines` are.
-        """
+        """Computes exact cosines of mean-centred vectors, float64 (n, V) or (n, len(columns))."""
         return on_host(self.centred_cosine_rows(self.checked(ids), columns))
 
     def centred_cosine_rows(self, ids: Ids, columns: Ids | None = None) -> torch.Tensor:
-        """:meth:`centred_cosines` of ids that are in 0 .. V - 1, on the space's device."""
+        """Computes :meth:`centred_cosines` of ids that are in 0 .. V - 1, on the space's device."""
         unit = self.derived("centred-unit-device", lambda: self.on_device(self.centred_unit))
         others = unit
         if columns is not None:
@@ -229,7 +224,7 @@ class EmbeddingSpace:
 
     @property
     def diameter(self) -> float:
-        """The largest of all :meth:`distances`, once per process: half a pass over the pairs."""
+        """Finds the largest of all :meth:`distances`, once per process: half a pass over pairs."""
 
         def compute() -> float:
             ids, points = self.on_device(np.arange(len(self))), self._points
@@ -240,7 +235,7 @@ class EmbeddingSpace:
         return self.derived("diameter", compute)
 
     def on_device(self, values: NDArray[Any]) -> torch.Tensor:
-        """The array as a tensor on the space's device; on the CPU it is the same memory."""
+        """Makes the array a tensor on the space's device; on the CPU it is the same memory."""
         return torch.from_numpy(values).to(self.device)
 
 
@@ -257,5 +252,5 @@ def _make_again(recipe: Callable[[], EmbeddingSpace], fingerprint: str) -> Embed
 
 
 def on_host(rows: torch.Tensor) -> Floats:
-    """A tensor as an array; on the CPU it is the same memory."""
+    """Makes a tensor an array; on the CPU it is the same memory."""
     return np.asarray(rows.cpu().numpy())

@@ -21,7 +21,7 @@ _ARITHMETIC = 1e-14  # relative error of the float64 arithmetic on one probabili
 def interval(
     mechanism: ChannelMechanism, space: EmbeddingSpace, ids: Ids
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Largest and smallest probability of each output over all devices, float64 (n, V) each."""
+    """Computes the largest and smallest probability of each output on any device, (n, V)."""
     rounded = sampler.integer_rows(rows_of(mechanism, ids, space))
     units = rounded.units
     exact = rounded.weights.mul_(units)
@@ -40,7 +40,7 @@ def interval(
 def blocks(
     mechanism: ChannelMechanism, space: EmbeddingSpace, members: Ids
 ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """:func:`interval` of the members, a block of rows at a time."""
+    """Yields :func:`interval` of the members, a block of rows at a time."""
     for start in range(0, len(members), space.block):
         yield interval(mechanism, space, members[start : start + space.block])
 
@@ -48,7 +48,7 @@ def blocks(
 def whole(
     mechanism: ChannelMechanism, space: EmbeddingSpace, members: Ids
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """:func:`interval` of all members at once."""
+    """Computes :func:`interval` of all members at once."""
     highs, lows = zip(*blocks(mechanism, space, members), strict=True)
     return torch.cat(highs), torch.cat(lows)
 
@@ -56,7 +56,7 @@ def whole(
 def pairwise(
     rows: torch.Tensor, others: torch.Tensor, reduce: Callable[[torch.Tensor], torch.Tensor]
 ) -> torch.Tensor:
-    """``reduce`` of row - other over the last axis, for all pairs, float64 (n, n)."""
+    """Reduces row - other over the last axis, for all pairs, float64 (n, n)."""
     cells = 1 << (17 if rows.device.type == "cpu" else 24)  # of one block; a core's cache
     side = max(1, math.isqrt(cells // rows.shape[1]))
     result = torch.empty(len(rows), len(others), dtype=rows.dtype, device=rows.device)

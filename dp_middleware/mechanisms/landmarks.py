@@ -164,7 +164,7 @@ def opened(mechanism: Mechanism, space: EmbeddingSpace) -> LandmarkRows | None:
 
 
 def survey(mechanism: Mechanism, space: EmbeddingSpace) -> Survey | None:
-    """Prepares landmarks to make along with something else; ``None``: some are there, or none can."""
+    """Prepares landmarks to be made beside something else; ``None``: some exist, or none can."""
     if not isinstance(mechanism, Landmarked) or not _can_be(mechanism, space):
         return None
     if any(marks.load(_path(kind, mechanism, space)) is not None for kind in _KINDS):

@@ -92,7 +92,7 @@ class Certificate:
 
     @cached_property
     def unit(self) -> Unit:
-        """What :attr:`epsilon` is paid for: a token occurrence, a sentence, a text, or a value."""
+        """Names what :attr:`epsilon` is paid for: an occurrence, a sentence, a text or a value."""
         if self.adjacency.kinds and not self.adjacency.tokens:
             return "value"
         if self.adjacency.by_sentence:
@@ -101,15 +101,15 @@ class Certificate:
 
     @property
     def finite(self) -> bool:
-        """Whether anything at all is guaranteed."""
+        """Tells whether anything at all is guaranteed."""
         return math.isfinite(self.epsilon)
 
     def assuming(self, more: tuple[str, ...]) -> Certificate:
-        """The same, relying on more."""
+        """Makes the same certificate, relying on more."""
         return replace(self, assumptions=(*self.assumptions, *more))
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-ready; infinite numbers as the string ``"inf"``; classes as a fingerprint."""
+        """Returns JSON-ready data; infinite numbers as ``"inf"``; classes as a fingerprint."""
         data = _finite({name: getattr(self, name) for name in self.__dataclass_fields__})
         kind = type(self.guarantee).__name__
         data["guarantee"] = {"kind": kind, **_finite(asdict(self.guarantee))}
@@ -121,7 +121,7 @@ class Certificate:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any], adjacency: Adjacency) -> Certificate:
-        """Inverse of :meth:`to_dict` for a caller who holds the adjacency.
+        """Makes the certificate of :meth:`to_dict` for a caller who holds the adjacency.
 
         Raises:
             ValueError: The stored certificate is of another form or for another adjacency.

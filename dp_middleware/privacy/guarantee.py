@@ -96,17 +96,17 @@ class Adjacency:
 
     @classmethod
     def substitution(cls) -> Adjacency:
-        """One token replaced by any other of the vocabulary, the unknown symbol included."""
+        """Compares one token with any other of the vocabulary, the unknown symbol included."""
         return cls()
 
     @classmethod
     def texts(cls) -> Adjacency:
-        """Any text replaced by any other, whatever their lengths."""
+        """Compares any text with any other, whatever their lengths."""
         return cls(whole=True)
 
     @classmethod
     def sentences(cls) -> Adjacency:
-        """One sentence replaced by any other, whatever their lengths; how many are there is public.
+        """Compares one sentence with any other, whatever their lengths; their number is public.
 
         A text of n sentences in which all are replaced costs n times as much, and so does a fact
         that n sentences tell.
@@ -115,12 +115,12 @@ class Adjacency:
 
     @classmethod
     def within(cls, classes: Iterable[Hashable]) -> Adjacency:
-        """One token replaced by another of its public class.
+        """Compares one token with another of its public class.
 
         Args:
-            classes: A label per vocabulary token, length V; the unknown symbol is then alone:
-                that a position is out of vocabulary is revealed. Or length V + 1, the unknown
-                symbol's label last.
+            classes: A label per vocabulary token, length V; the unknown symbol is then alone: that
+                a position is out of vocabulary is revealed. Or length V + 1, the unknown symbol's
+                label last.
 
         Raises:
             ParameterError: A label cannot be hashed or is not equal to itself.
@@ -136,12 +136,12 @@ class Adjacency:
 
     @classmethod
     def entities(cls, kinds: Iterable[str], beside: Adjacency | None = None) -> Adjacency:
-        """One value, at all its mentions, replaced by another of its public kind and shape.
+        """Compares one value, at all its mentions, with another of its public kind and shape.
 
         Args:
             kinds: Their names.
-            beside: Which tokens outside the entities are neighbours, too, of two texts in which
-                the same entities are found; default none, as all of that text is public.
+            beside: Which tokens outside the entities are neighbours, too, of two texts in which the
+                same entities are found; default none, as all of that text is public.
         """
         tokens = beside is not None
         classes = None if beside is None else beside.classes

@@ -19,10 +19,10 @@ Bill = tuple[Certificate, int]
 
 
 class Ledger(Protocol):
-    """What a sanitizer needs of a privacy ledger."""
+    """Says what a sanitizer needs of a privacy ledger."""
 
     def charge(self, subject: str, certificate: Certificate, n: int) -> object:
-        """Durably add a release of ``n`` tokens, texts or values, or raise ``BudgetExhausted``."""
+        """Adds a release of ``n`` tokens, texts or values durably; or raises BudgetExhausted."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +49,7 @@ class Release:
 
     @property
     def spent(self) -> float:
-        """Nats on this text: what its protected tokens or sentences cost together.
+        """Counts nats on this text: what its protected tokens or sentences cost together.
 
         By basic composition. Of two texts of one length that differ in every token, no release is
         more than e^spent times as likely for the one as for the other.
@@ -58,7 +58,7 @@ class Release:
 
     @property
     def charged(self) -> float:
-        """Nats of the subject: what a ledger adds for this release, per token or sentence."""
+        """Counts nats of the subject: what a ledger adds for it, per token or sentence."""
         return self.for_values + (self._epsilon if self._drawn else 0.0)
 
     @property
@@ -73,11 +73,7 @@ class Release:
 
 
 def check_payer(ledger: Ledger | None, subject: str | None) -> None:
-    """Refuse a ledger without a subject, or what is none.
-
-    Raises:
-        ParameterError: See above.
-    """
+    """Refuses a ledger without a subject, or what is none, with ParameterError."""
     if ledger is not None and not subject:
         raise ParameterError("expected subject= with a ledger: whose budget is charged?")
     if ledger is not None and not callable(getattr(ledger, "charge", None)):
@@ -88,7 +84,7 @@ def check_payer(ledger: Ledger | None, subject: str | None) -> None:
 
 
 class Payer(ABC):
-    """What releases in the name of a subject.
+    """Releases in the name of a subject.
 
     Attributes:
         ledger: Charged before any draw; ``None``: nothing is.
@@ -101,14 +97,10 @@ class Payer(ABC):
     @property
     @abstractmethod
     def certificate(self) -> Certificate:
-        """The guarantee of every release."""
+        """States the guarantee of every release."""
 
     def for_subject(self, subject: str) -> Self:
-        """The same, charging another subject's budget.
-
-        Raises:
-            ParameterError: No name.
-        """
+        """Makes the same releaser, charging another subject's budget; ParameterError: no name."""
         name: object = subject
         if not isinstance(name, str) or not name.strip():
             raise ParameterError("expected subject= of type str, not empty: whose budget?")
@@ -117,10 +109,9 @@ class Payer(ABC):
         return twin
 
     def pay(self, bills: Iterable[Bill]) -> None:
-        """Charge one release after the other.
+        """Charges one release after the other.
 
-        Raises:
-            BudgetExhausted: From the ledger; what was charged before stays spent.
+        BudgetExhausted: from the ledger; what was charged before stays spent.
         """
         for certificate, n in bills:
             if self.ledger is not None and self.subject is not None and n:
@@ -131,7 +122,7 @@ class Payer(ABC):
 
 @dataclass(kw_only=True)
 class Receipt:
-    """What happened in a block of :func:`receipts`.
+    """Holds what happened in a block of :func:`receipts`.
 
     Attributes:
         releases: What went out for private texts since the last answer in the transcript.
@@ -146,11 +137,11 @@ class Receipt:
 
     @property
     def nats(self) -> float:
-        """What was charged, in all."""
+        """Adds up what was charged."""
         return math.fsum(certificate.epsilon for certificate in self.charged)
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-ready: the released texts, their certificate, and what they spend and cost.
+        """Returns JSON-ready data: the released texts, their certificate, what they spend and cost.
 
         ``"spent"``: nats on these texts together, :attr:`Release.spent` of each; ``"charged"``:
         nats that this call was charged, 0 where all came from a memo. An infinite number is the
@@ -173,14 +164,14 @@ _open: ContextVar[tuple[Receipt, ...]] = ContextVar("dp_middleware_receipts", de
 
 @contextmanager
 def receipts() -> Iterator[Receipt]:
-    """In this block, and in threads that are started with its context, all is written down."""
+    """Writes all down that happens in this block, and in threads started with its context."""
     with _opened(()) as receipt:
         yield receipt
 
 
 @contextmanager
 def shared_receipts() -> Iterator[Receipt]:
-    """As :func:`receipts`; in blocks around it all is written down too."""
+    """Does as :func:`receipts`; in blocks around it all is written down too."""
     with _opened(_open.get()) as receipt:
         yield receipt
 

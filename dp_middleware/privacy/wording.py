@@ -20,12 +20,12 @@ _KNOWN = {"exact": "exact", "proof": "by proof", "none": "not proved"}
 
 
 def nats(epsilon: float) -> str:
-    """Four decimals, rounded up: a loss is never understated."""
+    """Writes four decimals, rounded up: a loss is never understated."""
     return "infinite" if math.isinf(epsilon) else f"{_up(epsilon):.10g}"
 
 
 def sentence(certificate: Certificate) -> str:
-    """The guarantee of a release in one sentence, for people who know no formulas."""
+    """Says the guarantee of a release in one sentence, for people who know no formulas."""
     guarantee, unit = certificate.guarantee, UNITS[certificate.unit]
     if isinstance(guarantee, NoGuarantee):
         return f"Nothing is guaranteed: {guarantee.reason}."
@@ -49,7 +49,7 @@ def sentence(certificate: Certificate) -> str:
 
 
 def recovery(certificate: Certificate) -> str:
-    """What the best attacker recovers of tokens, in a sentence; empty if it was not enumerated."""
+    """Says what the best attacker recovers of tokens; empty if it was not enumerated."""
     recovered, retained, of = shares(certificate)
     if recovered is None or retained is None:
         return ""
@@ -60,18 +60,18 @@ def recovery(certificate: Certificate) -> str:
 
 
 def shares(certificate: Certificate) -> tuple[float | None, float | None, str]:
-    """Recovery and retention, and of what: English words where these are known."""
+    """Gives recovery and retention, and of what: English words where these are known."""
     if certificate.recovery_in_english is None:
         return certificate.recovery, certificate.retention, "tokens"
     return certificate.recovery_in_english, certificate.retention_in_english, "English words"
 
 
 def guess(certificate: Certificate) -> str:
-    """How often one of two neighbours is told from the other, in a sentence.
+    """Says how often one of two neighbours is told from the other, in a sentence.
 
-    Of two equally likely ones no attacker takes the right one more often than
-    e^epsilon / (1 + e^epsilon): the larger of their posterior probabilities, by Bayes' theorem.
-    Empty where nothing finite and pure is guaranteed.
+    Of two equally likely ones no attacker takes the right one more often than e^epsilon / (1 +
+    e^epsilon): the larger of their posterior probabilities, by Bayes' theorem. Empty where nothing
+    finite and pure is guaranteed.
     """
     if not certificate.finite or isinstance(certificate.guarantee, ApproxDP | NoGuarantee):
         return ""

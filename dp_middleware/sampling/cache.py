@@ -33,13 +33,9 @@ _HUGE = 1 << 22  # bytes from which NumPy asks for huge pages
 
 
 class RowCache:
-    """Channels that share memory; one that needs room takes that of all others.
+    """Holds channels that share ``capacity`` bytes; one that needs room takes that of all others.
 
-    Args:
-        capacity: Bytes of all rows together.
-
-    Attributes:
-        lock: Held while rows are read or written.
+    ``lock`` is held while rows are read or written.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -51,13 +47,13 @@ class RowCache:
         _forks.renewed[id(self)] = self
 
     def after_fork(self) -> None:
-        """Drop all rows: the parent may have been writing one."""
+        """Drops all rows: the parent may have been writing one."""
         self.lock = Lock()
         for rows in list(self._channels.values()):
             rows.clear()
 
     def channel(self, key: Hashable) -> CachedRows:
-        """The rows of a channel; callers with the same key share them."""
+        """Returns the rows of a channel; callers with the same key share them."""
         with self.lock:
             rows = self._channels.get(key)
             if rows is None:
@@ -66,12 +62,12 @@ class RowCache:
 
     @property
     def held(self) -> int:
-        """Bytes that the rows of all channels take."""
+        """Counts the bytes that the rows of all channels take."""
         with self.lock:
             return sum(rows.bytes for rows in list(self._channels.values()))
 
     def make_room(self, rows: CachedRows, size: int) -> int:
-        """Bytes that a channel may take: ``size`` or more, which is not beyond the capacity."""
+        """Finds bytes that a channel may take: ``size`` or more, which is within the capacity."""
         others = [other for other in list(self._channels.values()) if other is not rows]
         room = self.capacity - sum(other.bytes for other in others)
         if room >= size:
@@ -88,14 +84,11 @@ class _Row(NamedTuple):
 
 
 class CachedRows:
-    """The cached rows of one channel, by id, in arrays that grow and are freed with it.
+    """Keeps the rows of one channel, by id, in arrays that grow and are freed with it.
 
     Rows may have fewer outputs or more bits than others: at the first such row the channel drops
     its rows and begins anew, as it does when it has no room left. Beside the rows it takes 8 bytes
     for each id of the vocabulary.
-
-    Args:
-        cache: Where all channels that share memory are.
     """
 
     def __init__(self, cache: RowCache) -> None:
@@ -104,7 +97,7 @@ class CachedRows:
         self.clear()
 
     def clear(self) -> None:
-        """Give back all memory."""
+        """Gives back all memory."""
         self._guide: Places = np.empty(0, np.int32)
         self._lasts: Words = np.empty(0, np.uint64)
         self._outputs: Places = np.empty(0, np.int32)
@@ -118,7 +111,7 @@ class CachedRows:
 
     @property
     def bytes(self) -> int:
-        """Of its arrays."""
+        """Counts those of its arrays."""
         return len(self._guide) * self._unit_bytes
 
     @property
@@ -126,15 +119,13 @@ class CachedRows:
         return 4 + _UNIT * (8 + 4 * self._sparse + 8 * self._wide)
 
     def has_room(self, outputs: int) -> bool:
-        """Whether a row of so many outputs can be cached at all."""
+        """Tells whether a row of so many outputs can be cached at all."""
         return _units_of(outputs) <= self._cache.capacity // self._unit_bytes
 
     def locate(self, ids: Ids, uniform: Words) -> tuple[NDArray[np.bool_], Ids, dict[int, Table]]:
-        """Which places the cached rows decide, the outputs there, and tables for other places.
+        """Tells which places cached rows decide, the outputs there, and tables for other places.
 
-        Args:
-            ids: int64 (n,).
-            uniform: uint64 (n,): the upper 64 bits of a uniform integer each.
+        ``uniform`` uint64 (n,) are the upper 64 bits of a uniform integer for each id, int64 (n,).
         """
         with self._cache.lock:
             known, outputs = self._look_up(ids, uniform)
@@ -144,7 +135,7 @@ class CachedRows:
             return known, outputs, {n: self._table(self._rows[n]) for n in rest if n in self._rows}
 
     def store(self, ids: Ids, tables: list[Table]) -> None:
-        """Cache these rows, except those that are there already or do not fit."""
+        """Caches these rows, except those that are there already or do not fit."""
         for number, table in zip(ids.tolist(), tables, strict=True):
             with self._cache.lock:  # others draw in between
                 try:
@@ -242,9 +233,7 @@ def _buckets(outputs: int) -> int:
 def _write_guide(guide: Places, lasts: Words) -> None:
     """A shift; for each bucket the first output that may own an integer in it; the last output.
 
-    Args:
-        guide: int32 (units,), written to.
-        lasts: uint64 (m,), of the row.
+    Written to ``guide`` int32 (units,), for ``lasts`` uint64 (m,) of a row.
     """
     buckets = _buckets(len(lasts))
     shift = 33 - buckets.bit_length()
@@ -255,13 +244,9 @@ def _write_guide(guide: Places, lasts: Words) -> None:
 
 
 def _search(guide: Places, lasts: Words, units: Ids, uniform: Words) -> Ids:
-    """The first cell of each row that is no less than the integer.
+    """The first cell of each row, by its first unit (n,), that is no less than the integer.
 
-    Args:
-        guide: int32 (U,).
-        lasts: uint64 (U * _UNIT,).
-        units: int64 (n,), the first of each row.
-        uniform: uint64 (n,): the upper 64 bits of a uniform integer each.
+    ``guide`` is int32 (U,), ``lasts`` uint64 (U * _UNIT,), ``uniform`` as above.
     """
     shifts = guide[units].astype(np.uint32)
     buckets = ((uniform >> _UPPER).astype(np.uint32) >> shifts) + (units + 1)

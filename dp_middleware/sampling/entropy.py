@@ -16,12 +16,12 @@ os_entropy: Entropy = os.urandom
 
 
 def random_words(count: int, entropy: Entropy) -> Words:
-    """Uniform integers below 2^64."""
+    """Draws uniform integers below 2^64."""
     return np.frombuffer(entropy(8 * count), dtype=np.uint64)
 
 
 def below(total: int, entropy: Entropy) -> int:
-    """A uniform integer in 0 .. total - 1: bits are drawn until they are below it."""
+    """Draws a uniform integer in 0 .. total - 1: bits are drawn until they are below it."""
     bits = total.bit_length()
     size = (bits + 7) // 8
     while (number := int.from_bytes(entropy(size), "little") >> (8 * size - bits)) >= total:

@@ -30,13 +30,10 @@ WIDE_BELOW = -30.0
 
 @dataclass(frozen=True)
 class IntegerRows:
-    """Probabilities as integers held in float64, which is exact up to the largest of a row.
+    """Holds probabilities as integers in float64, which is exact up to the largest of a row.
 
-    Attributes:
-        weights: float64 (n, V), integers in units of 2^-bits, 0 off the support. The largest of
-            a row is the total less the others, rounded to float64.
-        bits: int64 (n,), 64 or 128.
-        largest: float64 (n,), the largest integer of each row.
+    ``weights`` float64 (n, V) are in units of 2^-``bits``, int64 (n,), 64 or 128, and 0 off the
+    support; the ``largest`` of a row, (n,), is the total less the others, rounded to float64.
     """
 
     weights: torch.Tensor
@@ -45,21 +42,15 @@ class IntegerRows:
 
     @property
     def units(self) -> torch.Tensor:
-        """What an integer of each row stands for, 2^-bits, float64 (n, 1)."""
+        """Computes what an integer of each row stands for, 2^-bits, float64 (n, 1)."""
         return (-self.bits).double().exp2()[:, None]
 
 
 def integer_rows(log_probs: Rows) -> IntegerRows:
-    """Round rows to integers: at least 1 on the support, the largest takes what is left.
+    """Rounds rows to integers: at least 1 on the support, the largest takes what is left.
 
-    Args:
-        log_probs: float64 (n, V), normalised, -inf off the support.
-
-    Returns:
-        On the device of the rows.
-
-    Raises:
-        ParameterError: A row holds NaN or its probabilities do not sum to one.
+    ``log_probs`` are float64 (n, V), normalised, -inf off the support; the result is on their
+    device. ParameterError: a row holds NaN or its probabilities do not sum to one.
     """
     rows = torch.as_tensor(log_probs)
     weights = torch.empty_like(rows)
@@ -76,13 +67,10 @@ def integer_rows(log_probs: Rows) -> IntegerRows:
 
 
 class Others(NamedTuple):
-    """Integers of all outputs of a few rows but the largest of each row, which is 0 here.
+    """Holds integers of all outputs of a few rows but the largest of each row, which is 0 here.
 
-    Attributes:
-        weights: float64 (n, V).
-        bits: int64 (n,), 64 or 128.
-        top: int64 (n, 1): which is the largest.
-        full: Whether every output is possible in every row.
+    ``weights`` float64 (n, V), ``bits`` int64 (n,), 64 or 128, ``top`` int64 (n, 1) names the
+    largest, ``full`` says whether every output is possible in every row.
     """
 
     weights: torch.Tensor
@@ -92,16 +80,12 @@ class Others(NamedTuple):
 
     @property
     def narrow(self) -> bool:
-        """Whether every row has 64 bits."""
+        """Tells whether every row has 64 bits."""
         return bool((self.bits == 64).all())
 
 
 def round_rows(rows: torch.Tensor, out: torch.Tensor | None = None) -> Others:
-    """The integers of a few rows of log-probabilities, in memory of their shape if given.
-
-    Raises:
-        ParameterError: As :func:`integer_rows`.
-    """
+    """Rounds a few rows of log-probabilities, in memory of their shape if given; or refuses."""
     smallest, impossible, finite = rows.amin(dim=1), None, rows
     if bool((smallest == -torch.inf).any()):
         impossible = rows == -torch.inf
@@ -130,20 +114,20 @@ def _first_largest(rows: torch.Tensor) -> torch.Tensor:
 
 
 def words(weights: torch.Tensor) -> torch.Tensor:
-    """Integers below 2^64 held in float64, as int64 of the same bits: sums are modulo 2^64."""
+    """Turns integers below 2^64 in float64 into int64 of the same bits: sums are modulo 2^64."""
     if weights.device.type == "cpu":
         return torch.from_numpy(weights.numpy().astype(np.uint64).view(np.int64))
     return weights.to(torch.uint64).view(torch.int64)
 
 
 def halves(weights: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Lower and upper words of integers below 2^128 held in float64."""
+    """Splits integers below 2^128 held in float64 into lower and upper words."""
     upper = torch.mul(weights, 1 / _TWO_64).floor_()
     return words(torch.add(weights, upper, alpha=-_TWO_64)), words(upper)
 
 
 def left_over(others: Others, lower: torch.Tensor, upper: torch.Tensor | None = None) -> list[int]:
-    """The largest integer of each row, exactly, from the words of the others."""
+    """Computes the largest integer of each row, exactly, from the words of the others."""
     if upper is None:  # the others of 64 bits add up to less than 2^64
         return [(1 << 64) - total % (1 << 64) for total in lower.sum(dim=1).tolist()]
     totals = [k + (u << 64) for k, u in zip(_sums(lower), _sums(upper), strict=True)]

@@ -37,7 +37,7 @@ _DIGEST = 32  # bytes
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Landmarks:
-    """Of V rows with V outputs each. Public, read-only.
+    """Holds those of V rows with V outputs each. Public, read-only.
 
     Attributes:
         rows: Records (V,). ``starts`` uint32 (m,): the upper 32 bits of the first integer of every
@@ -54,13 +54,11 @@ class Landmarks:
     slack: float
 
     def locate(self, ids: Ids, uniform: Words, scores: Scores) -> tuple[NDArray[np.bool_], Ids]:
-        """Which places are decided, and the outputs there.
+        """Tells which places are decided, and the outputs there.
 
-        Args:
-            ids: int64 (n,), at least 0.
-            uniform: uint64 (n,): the upper 64 bits of a uniform integer each.
-            scores: From ids (n,), first outputs (n,) and a number of outputs to scores, float64
-                (n, number); -inf behind the last output.
+        ``ids`` int64 (n,) are at least 0; ``uniform`` uint64 (n,) are the upper 64 bits of a
+        uniform integer each; ``scores`` computes, from ids (n,), first outputs (n,) and a number of
+        outputs, float64 (n, number), -inf behind the last output.
         """
         decided, outputs = np.empty(len(ids), dtype=np.bool_), np.empty(len(ids), dtype=np.int64)
         for start in range(0, len(ids), _TOGETHER):
@@ -89,7 +87,7 @@ class Landmarks:
         return decided, outputs + (sums < wanted[:, None]).sum(axis=1)
 
     def on_curves(self, ids: Ids, places: Floats) -> Floats:
-        """Scores of outputs, float64 (n, c), by where they are on the grid: linear in between."""
+        """Computes scores of outputs, float64 (n, c), by their places on the grid; linear."""
         cells = np.searchsorted(self.grid, places, side="right") - 1
         cells = np.clip(cells, 0, len(self.grid) - 2)
         curves = self.rows["curve"]
@@ -100,11 +98,9 @@ class Landmarks:
 
 
 class Surveyor:
-    """Takes in rows, and makes landmarks of all of them.
+    """Takes in V rows, and makes landmarks of all of them, in at most so many bytes.
 
-    Args:
-        size: V.
-        most: Bytes that all may take; there are fewer landmarks then, but one a row at least.
+    With little room there are fewer landmarks, but one a row at least.
     """
 
     def __init__(self, size: int, most: float) -> None:
@@ -114,12 +110,10 @@ class Surveyor:
         self._starts = np.empty((size, -(-size // self.block)), dtype=np.uint32)
 
     def take(self, ids: Ids, integers: Floats, units: Floats) -> None:
-        """Note where the outputs of some rows begin.
+        """Notes where the outputs of some rows, int64 (n,), begin.
 
-        Args:
-            ids: int64 (n,).
-            integers: float64 (n, V), see :class:`~dp_middleware.sampling.integers.IntegerRows`.
-            units: float64 (n, 1): what an integer of each row stands for.
+        ``integers`` are float64 (n, V), ``units`` (n, 1), as in
+        :class:`~dp_middleware.sampling.integers.IntegerRows`.
         """
         firsts = np.arange(0, integers.shape[1], self.block)
         sums = np.add.reduceat(integers, firsts, axis=1).cumsum(axis=1) * (units * _END)
@@ -127,7 +121,7 @@ class Surveyor:
         self._starts[ids, 1:] = np.minimum(sums[:, :-1], _END - 1)
 
     def landmarks(self, grid: Floats, curves: NDArray[np.float32]) -> Landmarks:
-        """Of the rows, all of which were taken in; their offsets are 0."""
+        """Makes landmarks of the rows, all of which were taken in; their offsets are 0."""
         starts, block = self._starts, self.block
         while starts.shape[1] > 1 and 4 * starts.size + curves.nbytes > self._most:
             starts, block = starts[:, ::2], 2 * block
@@ -139,11 +133,7 @@ class Surveyor:
 
 
 def store(landmarks: Landmarks, path: Path) -> None:
-    """Write a file, whole or not at all.
-
-    Raises:
-        OSError: No room, or the folder cannot be written to.
-    """
+    """Writes a file, whole or not at all; OSError: no room, or the folder cannot be written to."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with _files.unfinished(path) as file:
         file.write(bytes(_DIGEST))
@@ -157,7 +147,7 @@ def store(landmarks: Landmarks, path: Path) -> None:
 
 
 def load(path: Path) -> Landmarks | None:
-    """What was stored, mapped into memory; ``None`` if it is absent or a byte is not as written."""
+    """Maps a stored file into memory; ``None`` if it is absent or a byte is not as written."""
     try:
         with path.open("rb") as file:
             if file.read(_DIGEST) != _digest(file):

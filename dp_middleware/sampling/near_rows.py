@@ -17,11 +17,11 @@ _ONE = np.uint64(1)
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class NearRows:
-    """Rows of integers with a total of 2^64 (``integers.py``), alike off a token's short list.
+    """Holds rows of integers with a total of 2^64, alike off a token's short list.
 
-    The output that owns a uniform integer is the one that the token's table (``tables.py``) has:
-    of the integers before it, those on the list are counted from the list, all others from the
-    sums of the common ones. Public, read-only.
+    The output that owns a uniform integer is the one that the token's table (``tables.py``) has: of
+    the integers before it, those on the list are counted from the list, all others from the sums of
+    the common ones. Public, read-only.
 
     Attributes:
         outputs: int64 (m,), ids of the possible outputs, ascending.
@@ -44,20 +44,15 @@ class NearRows:
 
     @property
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """All of it, by name."""
+        """Gives all of it, by name."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def draw(self, ids: Ids, entropy: Entropy) -> Ids:
-        """One independent output id for each input id, int64 (n,).
-
-        Args:
-            ids: int64 (n,), -1 for the unknown symbol. Private.
-            entropy: Source of random bytes.
-        """
+        """Draws an independent output for each input, int64 (n,), -1 for the unknown symbol."""
         return self.locate(ids, random_words(len(ids), entropy))
 
     def locate(self, ids: Ids, uniform: Words) -> Ids:
-        """The outputs that own uniform integers, int64 (n,)."""
+        """Finds the outputs that own uniform integers, int64 (n,)."""
         places = self._places(ids, uniform)
         unknown = (ids < 0).nonzero()[0]
         if len(unknown):

@@ -34,32 +34,30 @@ class Response:
 
     @classmethod
     def of(cls, epsilon: Fraction, size: int) -> Response:
-        """The largest weight whose loss is at most epsilon nats."""
+        """Finds the largest weight whose loss is at most epsilon nats."""
         return cls(size=size, best=max(OTHER, math.floor(exp_below(epsilon) * OTHER)))
 
     @property
     def total(self) -> int:
-        """Of all weights."""
+        """Adds up all weights."""
         return self.best + (self.size - 1) * OTHER
 
     @property
     def hit(self) -> float:
-        """Probability of the best answer."""
+        """Computes the probability of the best answer."""
         return self.best / self.total
 
     @property
     def loss(self) -> float:
-        """ln(best / OTHER), nats, rounded up; 0 if there is no other answer."""
+        """Computes ln(best / OTHER), nats, rounded up; 0 if there is no other answer."""
         if self.size == 1 or self.best == OTHER:
             return 0.0
         return log_above(Fraction(self.best, OTHER))
 
     def draw(self, best: int, entropy: Entropy) -> int:
-        """An answer in 0 .. M - 1, by one uniform integer below the total of the weights.
+        """Draws an answer in 0 .. M - 1, by one uniform integer below the total of the weights.
 
-        Args:
-            best: Which answer is the best one. Private.
-            entropy: Source of random bytes.
+        Which answer is the best one is private.
         """
         assert 0 <= best < self.size  # else another answer would be impossible
         place = below(self.total, entropy) - self.best
@@ -75,12 +73,8 @@ class Coin:
 
     Guarantee:
         Else an answer comes from public masses. If a text's own has a mass of at least ``least``,
-        no answer is likelier for one text than for another by more than the factor
-        1 + k / ((2^64 - k) least).
-
-    Attributes:
-        heads: The integer k, below 2^64.
-        least: Smallest mass of a text's own answer, in (0, 1].
+        in (0, 1], no answer is likelier for one text than for another by more than the factor 1 + k
+        / ((2^64 - k) least).
     """
 
     heads: int
@@ -88,32 +82,32 @@ class Coin:
 
     @classmethod
     def of(cls, epsilon: Fraction, least: Fraction) -> Coin:
-        """The one with the most heads whose loss is at most epsilon nats."""
+        """Finds the one with the most heads whose loss is at most epsilon nats."""
         odds = (exp_below(epsilon) - 1) * least
         return cls(heads=math.floor(OTHER * odds / (1 + odds)), least=least)
 
     @property
     def share(self) -> Fraction:
-        """Probability of heads."""
+        """Computes the probability of heads."""
         return Fraction(self.heads, OTHER)
 
     @property
     def ratio(self) -> Fraction:
-        """The factor of the guarantee, exactly."""
+        """Computes the factor of the guarantee, exactly."""
         return 1 + self.heads / ((OTHER - self.heads) * self.least)
 
     @property
     def loss(self) -> float:
-        """ln of the factor, nats, rounded up."""
+        """Computes ln of the factor, nats, rounded up."""
         return log_above(self.ratio)
 
     def toss(self, entropy: Entropy) -> bool:
-        """Whether it is heads."""
+        """Tells whether it is heads."""
         return int.from_bytes(entropy(8), "little") < self.heads
 
 
 def exp_below(exponent: Fraction) -> Fraction:
-    """e^exponent, for a positive one, rounded down in its fortieth digit behind the point."""
+    """Computes e^exponent, for a positive one, rounded down in its fortieth digit."""
     context = Context(prec=60 + int(exponent), rounding=ROUND_FLOOR)
     power = context.exp(context.divide(Decimal(exponent.numerator), Decimal(exponent.denominator)))
     # exp is rounded to nearest: one unit less is below the true value at this precision
@@ -121,7 +115,7 @@ def exp_below(exponent: Fraction) -> Fraction:
 
 
 def log_above(ratio: Fraction) -> float:
-    """ln of a number of at least 1, rounded up to a float; 0 for 1."""
+    """Computes ln of a number of at least 1, rounded up to a float; 0 for 1."""
     if ratio == 1:
         return 0.0
     digits = 30 + len(str(ratio.numerator))  # what the ratio was rounded off is seen in them

@@ -46,16 +46,11 @@ CACHE_BYTES = 5 << 28
 
 
 def shared_cache(key: Hashable) -> CachedRows:
-    """The cached tables of one channel in this process, for all samplers that have the same key.
+    """Returns the cached tables of a channel in this process, for all samplers of the same key.
 
     All channels together take no more memory than ``$DP_MIDDLEWARE_ROW_CACHE_MB`` megabytes, read
-    once, when the first table is cached; a channel that needs room takes that of all others.
-
-    Args:
-        key: Of all that decides a row of the channel.
-
-    Raises:
-        ParameterError: The variable is no number of megabytes.
+    once, when the first table is cached; a channel that needs room takes that of all others. The
+    key is of all that decides a row. ParameterError: the variable is no number of megabytes.
     """
     if not _caches:
         _caches.setdefault("process", RowCache(_limit()))  # atomic: threads get the same one
@@ -74,10 +69,10 @@ def _limit() -> int:
 
 
 def bulk_entropy(count: int) -> bytes:
-    """Bytes for noise, which takes many: OpenSSL's generator, seeded by the operating system.
+    """Draws bytes for noise, which takes many: OpenSSL's generator, seeded by the operating system.
 
-    AES in counter mode, seeded anew from time to time and in a forked child. Ten times as fast
-    as the operating system's own, which is used where Python was built without OpenSSL.
+    AES in counter mode, seeded anew from time to time and in a forked child. Ten times as fast as
+    the operating system's own, which is used where Python was built without OpenSSL.
     """
     try:
         from ssl import RAND_bytes
@@ -87,13 +82,13 @@ def bulk_entropy(count: int) -> bytes:
 
 
 def insecure_entropy(seed: int) -> Entropy:
-    """A reproducible source for tests. Releases drawn with it have no privacy whatsoever."""
+    """Makes a reproducible source for tests. Releases drawn with it have no privacy whatsoever."""
     generator = np.random.default_rng(seed)
     return generator.bytes
 
 
 def log_softmax(scores: ArrayLike) -> Floats:
-    """Rows of log-probabilities proportional to exp(scores), float64 (n, V).
+    """Computes rows of log-probabilities proportional to exp(scores), float64 (n, V).
 
     A float64 ``scores`` array is overwritten. A score of -inf is outside the support.
     """
@@ -102,13 +97,13 @@ def log_softmax(scores: ArrayLike) -> Floats:
 
 
 class Shortcut(Protocol):
-    """Draws that need no table; see ``landmarks.py``."""
+    """Draws without a table; see ``landmarks.py``."""
 
     def __len__(self) -> int:
         """Number V of tokens."""
 
     def locate(self, ids: Ids, uniform: Words) -> tuple[NDArray[np.bool_], Ids]:
-        """Which places are decided, and the outputs there, which are those of the tables."""
+        """Tells which places are decided, and the outputs there, which are those of the tables."""
 
 
 class Sampler:
@@ -139,7 +134,7 @@ class Sampler:
         self._cache = cache if cache is not None else RowCache(capacity).channel("own")
 
     def draw(self, ids: Ids, entropy: Entropy = os_entropy) -> Ids:
-        """One independent output id for each input id, int64 (n,).
+        """Draws an independent output id for each input id, int64 (n,).
 
         The uniform integers are drawn first, in the order of the ids: what is cached decides
         nothing. (Only the lower halves of integers of 128 bits come later, where they count.)
@@ -184,7 +179,7 @@ class Sampler:
             yield from zip(batch.tolist(), self.tables(batch), strict=True)
 
     def tables(self, ids: Ids) -> list[Table]:
-        """Tables of distinct ids, computed; they are cached from now on."""
+        """Computes tables of distinct ids; they are cached from now on."""
         fresh = tables(self._rows(ids))
         self._cache.store(ids, fresh)
         return fresh

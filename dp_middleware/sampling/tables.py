@@ -17,12 +17,11 @@ _SIGN = -1 << 63  # int64: turns the order of unsigned words into that of signed
 
 @dataclass(frozen=True)
 class Table:
-    """A row ready to draw from: an output owns the integers behind the last of the one before.
+    """Makes a row ready to draw from: an output owns the integers behind the last one before it.
 
-    Attributes:
-        lasts: uint64 (m,), ascending: the upper 64 bits of each output's last integer.
-        low: uint64 (m,): the lower 64 bits, for a row of 128 bits.
-        support: int64 (m,): ids of the outputs; ``None`` if all V are possible.
+    ``lasts`` uint64 (m,), ascending, are the upper 64 bits of each output's last integer, ``low``
+    the lower ones, for a row of 128 bits, ``support`` int64 (m,) ids of the outputs; ``None`` if
+    all V are possible.
     """
 
     lasts: Words
@@ -30,11 +29,11 @@ class Table:
     support: Ids | None
 
     def draw(self, count: int, entropy: Entropy) -> Ids:
-        """Independent draws, int64 (count,): a uniform integer each, then a binary search."""
+        """Draws independently, int64 (count,): a uniform integer each, then a binary search."""
         return self.locate(random_words(count, entropy), entropy)
 
     def locate(self, uniform: Words, entropy: Entropy) -> Ids:
-        """The outputs that own uniform integers, of which these are the upper 64 bits."""
+        """Finds the outputs that own uniform integers, of which these are the upper 64 bits."""
         places = np.searchsorted(self.lasts, uniform).astype(np.int64)
         if self.low is not None:
             for k in np.flatnonzero(self.lasts[places] == uniform):  # the lower half decides
@@ -45,7 +44,7 @@ class Table:
         return places if self.support is None else self.support[places]
 
     def integers(self, size: int) -> list[int]:
-        """The integer of each of V outputs, exact; for tests and audits."""
+        """Gives the integer of each of V outputs, exact; for tests and audits."""
         wide = self.low is not None
         low = self.low if self.low is not None else np.zeros_like(self.lasts)
         pairs = zip(self.lasts, low, strict=True)
@@ -59,11 +58,7 @@ class Table:
 
 
 def tables(log_probs: Rows) -> list[Table]:
-    """A table per row; the integers are those of :func:`integer_rows`.
-
-    Args:
-        log_probs: float64 (n, V), normalised, -inf off the support.
-    """
+    """Makes a table per row, float64 (n, V) normalised, of the integers of :func:`integer_rows`."""
     made: list[Table] = []
     for (part,) in parts(torch.as_tensor(log_probs)):
         others = round_rows(part)

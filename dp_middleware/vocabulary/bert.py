@@ -28,13 +28,7 @@ _IDEOGRAPHS = (
 
 
 class Encoding(NamedTuple):
-    """The tokens of a text.
-
-    Attributes:
-        ids: Their numbers.
-        tokens: Their strings.
-        offsets: Where each begins and ends in the text.
-    """
+    """Holds the tokens of a text: their numbers, strings, and where each begins and ends."""
 
     ids: list[int]
     tokens: list[str]
@@ -42,10 +36,9 @@ class Encoding(NamedTuple):
 
 
 class Bert:
-    """The tokenizer of uncased BERT models, without special tokens.
+    """Cuts texts as uncased BERT models do, without special tokens.
 
-    Args:
-        tokens: By number; ``"[UNK]"`` is among them.
+    ``tokens`` are by number; ``"[UNK]"`` is among them.
 
     Reference:
         Devlin et al. (2019), NAACL; the rules are those of its tokenization.py.

@@ -79,7 +79,7 @@ def _kind(token: str, *, listed: bool = False) -> str:
 
 
 def listed(label: str) -> frozenset[str]:
-    """The words of a shipped list, such as ``"name"``; folded."""
+    """Lists the words of a shipped list, such as ``"name"``; folded."""
     return frozenset(word for word, own in _words().items() if own == label)
 
 

@@ -24,7 +24,7 @@ _MOST = 0.5  # share of the words of English text from which on a vocabulary is 
 
 
 def english(vocabulary: Vocabulary) -> NDArray[np.float64]:
-    """Occurrences of each token per word of English text, float64 (V,).
+    """Counts occurrences of each token per word of English text, float64 (V,).
 
     The 30,000 most frequent words in lower case, 94 % of a text; no digits, no punctuation. A word
     of several tokens counts for each of them.
@@ -43,7 +43,7 @@ def english(vocabulary: Vocabulary) -> NDArray[np.float64]:
 
 @lru_cache(8)
 def is_english(vocabulary: Vocabulary) -> bool:
-    """Whether at least half of the words of an English text are tokens of their own."""
+    """Tells whether at least half of the words of an English text are tokens of their own."""
     tokens = {token.removeprefix(" ") for token in vocabulary.tokens}
     listed, shares = _words()
     return float(shares[[word in tokens for word in listed]].sum()) >= _MOST
@@ -56,14 +56,14 @@ def word_set() -> frozenset[str]:
 
 
 def in_texts(vocabulary: Vocabulary, texts: Sequence[str]) -> NDArray[np.float64]:
-    """Share of each token among those of the texts, float64 (V,); all 0 without any."""
+    """Computes each token's share among those of the texts, float64 (V,); 0 without any."""
     counts = counts_in(vocabulary, texts)
     counts /= max(1.0, counts.sum())
     return counts
 
 
 def counts_in(vocabulary: Vocabulary, texts: Sequence[str]) -> NDArray[np.float64]:
-    """Occurrences of each token in the texts, float64 (V,)."""
+    """Counts occurrences of each token in the texts, float64 (V,)."""
     counts = np.zeros(len(vocabulary))
     for text in texts:
         ids = vocabulary.encode(text)
@@ -73,7 +73,7 @@ def counts_in(vocabulary: Vocabulary, texts: Sequence[str]) -> NDArray[np.float6
 
 @cache
 def fingerprint() -> str:
-    """SHA-256 of the words and of the rule by which they count, hexadecimal."""
+    """Digests the words and the rule by which they count, SHA-256, hexadecimal."""
     return sha256(_WORDS.read_bytes() + _RULE).hexdigest()
 
 
@@ -98,25 +98,25 @@ def _numbered(text: str) -> tuple[tuple[str, ...], list[int]]:
 
 @cache
 def keywords() -> dict[str, int]:
-    """Counts of 160,000 English words in lower case, the rarest last: no stop words or slurs."""
+    """Reads counts of 160,000 English words in lower case, rarest last: no stop words or slurs."""
     text = gzip.decompress(_KEYWORDS.read_bytes()).decode("ascii")
     return dict(zip(*_numbered(text), strict=True))
 
 
 @cache
 def keywords_fingerprint() -> str:
-    """SHA-256 of the file of :func:`keywords`, hexadecimal."""
+    """Digests the file of :func:`keywords`, SHA-256, hexadecimal."""
     return sha256(_KEYWORDS.read_bytes()).hexdigest()
 
 
 def words() -> tuple[str, ...]:
-    """The 30,000 most frequent words of English in lower case."""
+    """Lists the 30,000 most frequent words of English in lower case."""
     return _words()[0]
 
 
 @lru_cache(8)
 def codewords(vocabulary: Vocabulary) -> NDArray[np.bool_]:
-    """Which tokens a codebook may hold that is chosen by default, bool (V,).
+    """Tells which tokens a codebook may hold that is chosen by default, bool (V,).
 
     Whole words; of an English vocabulary the ordinary ones: no names, slurs or obscenities.
     """
@@ -138,12 +138,10 @@ def stop_words() -> frozenset[str]:
 
 @cache
 def nltk_stop_words() -> frozenset[str]:
-    """English stop words of NLTK, from its data or from the copy in llama-index-core.
+    """Reads English stop words of NLTK, from its data or from the copy in llama-index-core.
 
     Other words than scikit-learn's: no "bill" or "fire", but "don" and "t", pieces of "don't".
-
-    Raises:
-        MissingExtra: Neither is there.
+    MissingExtra: neither is there.
     """
     place = ("_static", "nltk_cache", "corpora", "stopwords")
     folder = _files.package_folder("llama_index.core", *place)

@@ -15,11 +15,9 @@ _KINDS = ("ByteLevel", "Metaspace", "Sequence")  # decoders whose tokens keep th
 
 
 class ModelTokenizer(LibraryTokenizer):
-    """Byte-level or SentencePiece tokens of a model; token strings keep their leading blank.
+    """Reads byte-level or SentencePiece tokens of a model; strings keep their leading blank.
 
-    Args:
-        name: Of the model.
-        tokenizer: Of the ``tokenizers`` library; special tokens are read as text.
+    ``tokenizer`` is of the ``tokenizers`` library and reads special tokens as text.
     """
 
     def __init__(self, name: str, tokenizer: Any) -> None:
@@ -31,17 +29,11 @@ class ModelTokenizer(LibraryTokenizer):
 def vocabulary_of(
     name: str, tokenizer: Any, size: int | None = None
 ) -> tuple[Vocabulary, list[int]]:
-    """A model's tokens that are text, and the model's id of each.
+    """Makes a vocabulary of a model's tokens that are text, with the model's id of each.
 
-    Special and added tokens, blanks, and parts of characters are left out.
-
-    Args:
-        name: Of the model.
-        tokenizer: Of the ``transformers`` library, a fast one.
-        size: The first so many of them, in the model's order; ``None``: all.
-
-    Raises:
-        ParameterError: A slow tokenizer, one of another kind, or of fewer tokens.
+    Special and added tokens, blanks, and parts of characters are left out; ``size``: the first so
+    many, in the model's order. ParameterError: a slow tokenizer, one of another kind, or of fewer
+    tokens.
     """
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is None:

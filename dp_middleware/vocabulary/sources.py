@@ -18,10 +18,9 @@ T = TypeVar("T")
 
 
 def from_tiktoken(encoding: str, size: int | None) -> tuple[list[str], TiktokenTokenizer]:
-    """Tokens of an encoding that are ASCII letters with an optional leading blank.
+    """Lists tokens of an encoding that are ASCII letters with an optional leading blank.
 
-    Raises:
-        ParameterError: The encoding has fewer of them than ``size``.
+    ParameterError: the encoding has fewer of them than ``size``.
     """
     _files.use_bundled_tiktoken_files()
     with needs("models"):
@@ -33,10 +32,9 @@ def from_tiktoken(encoding: str, size: int | None) -> tuple[list[str], TiktokenT
 
 
 def from_encoder(name: str, size: int | None) -> tuple[list[str], WordPieceTokenizer]:
-    """An encoder's WordPieces in its order, special and unused tokens left out.
+    """Lists an encoder's WordPieces in its order, special and unused tokens left out.
 
-    Raises:
-        ParameterError: The encoder does not use WordPieces, or has fewer tokens than ``size``.
+    ParameterError: the encoder does not use WordPieces, or has fewer tokens than ``size``.
     """
     if name == _files.DEFAULT_ENCODER:
         source: Any = default_bert()
@@ -56,11 +54,7 @@ def default_bert() -> Bert:
 
 
 def first(tokens: list[T], size: int | None, source: str) -> list[T]:
-    """So many of them; all for ``None``.
-
-    Raises:
-        ParameterError: There are fewer.
-    """
+    """Takes so many of them, all for ``None``, or raises ParameterError if there are fewer."""
     if size is not None:
         _validate.at_least(1, size=size)
         if size > len(tokens):

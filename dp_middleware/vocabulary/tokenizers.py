@@ -31,7 +31,7 @@ _NO_BLANK_BEHIND = re.compile(r"([(\[{]) ")
 
 
 class TextPiece(NamedTuple):
-    """A token of a text: its string (``None`` if the tokenizer has none) and offsets."""
+    """Names a token of a text: its string (``None`` if the tokenizer has none) and offsets."""
 
     token: str | None
     start: int
@@ -39,29 +39,27 @@ class TextPiece(NamedTuple):
 
 
 class Tokenizer(Protocol):
-    """What a vocabulary needs of a tokenizer.
+    """Says what a vocabulary needs of a tokenizer.
 
-    Attributes:
-        name: Identifies the tokenizer in fingerprints and messages.
-        continuation: Prefix of a token that continues a word, "" if there is none.
+    ``name`` identifies it in fingerprints and messages; ``continuation`` is the prefix of a token
+    that continues a word, "" if there is none.
     """
 
     name: str
     continuation: str
 
     def pieces(self, text: str) -> list[TextPiece]:
-        """Token strings in reading order; deterministic; nothing truncated."""
+        """Cuts a text into token strings in reading order; deterministic; nothing truncated."""
 
     def join(self, tokens: Sequence[str]) -> str:
-        """The text that the tokens stand for; a function of the tokens alone."""
+        """Writes the text that the tokens stand for; a function of the tokens alone."""
 
 
 class NumberedTokenizer(ABC):
-    """A tokenizer that numbers its tokens, so that a text is read and written as one array.
+    """Numbers its tokens, so that a text is read and written as one array.
 
-    Attributes:
-        spellings: The string of each number: ``None`` if it has none of its own, ``""`` for
-            blanks, which are no token of a text.
+    ``spellings`` has the string of each number: ``None`` if it has none of its own, ``""`` for
+    blanks, which are no token of a text.
     """
 
     name: str
@@ -70,32 +68,32 @@ class NumberedTokenizer(ABC):
 
     @abstractmethod
     def numbers(self, text: str) -> NDArray[np.integer[Any]]:
-        """Those of a text in reading order, (n,), also of blanks; deterministic."""
+        """Lists those of a text in reading order, (n,), also of blanks; deterministic."""
 
     @abstractmethod
     def pieces(self, text: str) -> list[TextPiece]:
-        """Tokens of a text with their places; blanks are left out."""
+        """Cuts a text into tokens with their places; blanks are left out."""
 
     def written(self, token: str) -> str:
-        """What a token adds to a text, whatever stands before it."""
+        """Writes what a token adds to a text, whatever stands before it."""
         return token
 
     def finish(self, text: str) -> str:
-        """A text of what its tokens add to it."""
+        """Makes a text of what its tokens add to it."""
         return text.strip()
 
     def join(self, tokens: Sequence[str]) -> str:
-        """The text that the tokens stand for; a function of the tokens alone."""
+        """Writes the text that the tokens stand for; a function of the tokens alone."""
         return self.finish("".join(map(self.written, tokens)))
 
 
 def clean(text: str) -> str:
-    """Control characters and all blanks as one kind of blank, lone surrogates as a box."""
+    """Writes control characters and all blanks as one kind of blank, lone surrogates as a box."""
     return text.translate(_CLEAN)
 
 
 def sections(text: str) -> list[tuple[int, str]]:
-    """The text cut so that no run without blanks exceeds 100 characters: (offset, section)."""
+    """Cuts a text so that no run without blanks exceeds 100 characters: (offset, section)."""
     start = 0  # from blank to blank, as far as each step goes: a look at each run takes longer
     while len(text) - start > LONGEST_WORD:
         blank = text.rfind(" ", start, start + LONGEST_WORD + 1)
@@ -111,13 +109,13 @@ def sections(text: str) -> list[tuple[int, str]]:
 
 
 class BlankTokenizer:
-    """Words split at blanks; joined with one blank."""
+    """Splits words at blanks; joins with one blank."""
 
     name = "blanks"
     continuation = ""
 
     def pieces(self, text: str) -> list[TextPiece]:
-        """Tokens of a text with their places."""
+        """Cuts a text into tokens with their places."""
         return [
             TextPiece(word.group(), offset + word.start(), offset + word.end())
             for offset, section in sections(clean(text))
@@ -125,12 +123,12 @@ class BlankTokenizer:
         ]
 
     def join(self, tokens: Sequence[str]) -> str:
-        """A text of these tokens."""
+        """Writes a text of these tokens."""
         return " ".join(tokens)
 
 
 class LowerCaseTokenizer:
-    """Words, numbers and signs in lower case, as published word vectors have them.
+    """Reads words, numbers and signs in lower case, as published word vectors have them.
 
     Contractions and signs stand apart, in the manner of the Penn Treebank.
     """
@@ -139,7 +137,7 @@ class LowerCaseTokenizer:
     continuation = ""
 
     def pieces(self, text: str) -> list[TextPiece]:
-        """Tokens of a text with their places."""
+        """Cuts a text into tokens with their places."""
         return [
             TextPiece(
                 word.group().lower().replace("’", "'"), offset + word.start(), offset + word.end()
@@ -149,12 +147,12 @@ class LowerCaseTokenizer:
         ]
 
     def join(self, tokens: Sequence[str]) -> str:
-        """A text of these tokens."""
+        """Writes a text of these tokens."""
         return _NO_BLANK_BEHIND.sub(r"\1", _NO_BLANK_BEFORE.sub(r"\1", " ".join(tokens)))
 
 
 class TiktokenTokenizer(NumberedTokenizer):
-    """A byte-pair encoding of tiktoken; token strings keep their leading blank."""
+    """Reads a byte-pair encoding of tiktoken; token strings keep their leading blank."""
 
     def __init__(self, encoding: Any) -> None:
         self.name = f"tiktoken:{encoding.name}"
@@ -162,17 +160,17 @@ class TiktokenTokenizer(NumberedTokenizer):
 
     @property
     def spellings(self) -> list[str | None]:  # type: ignore[override]
-        """The string of each number; blanks carry no word and are never copied."""
+        """Gives the string of each number; blanks carry no word and are never copied."""
         return spellings(self._encoding)
 
     def numbers(self, text: str) -> NDArray[np.uint32]:
-        """Those of a text in reading order."""
+        """Lists those of a text in reading order."""
         encode = partial(self._encoding.encode_to_numpy, disallowed_special=())
         parts = [encode(part) for _, part in sections(clean(text))]
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def pieces(self, text: str) -> list[TextPiece]:
-        """Tokens of a text with their places; one may hold a part of a character's bytes."""
+        """Cuts a text into tokens with their places; one may hold a part of a character's bytes."""
         spelling_of, pieces = self.spellings, []
         for offset, section in sections(clean(text)):
             numbers = self._encoding.encode_ordinary(section)
@@ -189,7 +187,7 @@ class TiktokenTokenizer(NumberedTokenizer):
 
 @lru_cache(maxsize=4)
 def spellings(encoding: Any) -> list[str | None]:
-    """The string of each token of an encoding of tiktoken; ``None`` where it has none of its own.
+    """Spells each token of an encoding of tiktoken; ``None`` where it has no string of its own.
 
     Of all tokens at once: which ones were read tells what was typed.
     """
@@ -212,23 +210,23 @@ def _byte_offsets(text: str) -> NDArray[np.int64]:
 
 
 class LibraryTokenizer(NumberedTokenizer):
-    """A tokenizer of the ``tokenizers`` library that reads special tokens as text."""
+    """Wraps a tokenizer of the ``tokenizers`` library that reads special tokens as text."""
 
     _tokenizer: Any
 
     @property
     def texts(self) -> dict[int, str]:
-        """The tokens that are text, by number: no special, added or unused ones."""
+        """Lists the tokens that are text, by number: no special, added or unused ones."""
         return {number: token for number, token in enumerate(self.spellings) if token}
 
     def numbers(self, text: str) -> NDArray[np.int64]:
-        """Those of a text in reading order."""
+        """Lists those of a text in reading order."""
         parts = [part for _, part in sections(clean(text))]
         encodings = self._tokenizer.encode_batch_fast(parts, add_special_tokens=False)
         return np.concatenate([np.array(part.ids, dtype=np.int64) for part in encodings])
 
     def pieces(self, text: str) -> list[TextPiece]:
-        """Tokens of a text with their places; blanks carry no word and are left out."""
+        """Cuts a text into tokens with their places; blanks carry no word and are left out."""
         offsets, parts = zip(*sections(clean(text)), strict=True)
         encodings = self._tokenizer.encode_batch(parts, add_special_tokens=False)
         spellings = self.spellings

@@ -27,7 +27,7 @@ Unknown = Literal["uniform", "split", "drop", "raise"]
 
 
 class Occurrence(NamedTuple):
-    """A token of a text: its id (-1 if unknown) and character offsets. Private."""
+    """Names a token of a text: its id (-1 if unknown) and character offsets. Private."""
 
     id: int
     start: int
@@ -79,7 +79,7 @@ class Vocabulary:
     def from_tiktoken(
         cls, encoding: str, size: int | None = 11_000, *, unknown: Unknown = "uniform"
     ) -> Vocabulary:
-        """The first ``size`` tokens that are ASCII letters with an optional leading blank.
+        """Takes the first ``size`` tokens that are ASCII letters with an optional leading blank.
 
         Args:
             encoding: Name of a tiktoken encoding such as ``"cl100k_base"``.
@@ -100,13 +100,13 @@ class Vocabulary:
         *,
         unknown: Unknown = "uniform",
     ) -> Vocabulary:
-        """The encoder's own WordPieces, special and unused tokens left out, in its order.
+        """Takes the encoder's own WordPieces, special and unused tokens left out, in its order.
 
         Args:
             name: Name or folder of a WordPiece encoder.
             size: Number of tokens, from the first; ``None``: all. With ``unknown="split"`` the
-                rarer words are spelt by pieces, so that a third of the tokens still covers
-                nearly every text.
+                rarer words are spelt by pieces, so that a third of the tokens still covers nearly
+                every text.
             unknown: Out-of-vocabulary policy.
 
         Raises:
@@ -132,7 +132,7 @@ class Vocabulary:
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 over tokens, tokenizer and policy, hexadecimal."""
+        """Digests tokens, tokenizer and policy, SHA-256, hexadecimal."""
         digest = hashlib.sha256(f"{self.tokenizer.name}\0{self.unknown}".encode())
         for token in self.tokens:
             encoded = token.encode("utf-8", "surrogatepass")
@@ -141,7 +141,7 @@ class Vocabulary:
 
     @cached_property
     def whole_words(self) -> NDArray[np.bool_]:
-        """Which tokens are readable words of their own, bool (V,); all of them if none is.
+        """Tells which tokens are readable words of their own, bool (V,); all of them if none is.
 
         Three letters or more that continue no word: a vocabulary with leading blanks marks its
         words by them, one with a continuation prefix marks what is none.
@@ -159,18 +159,18 @@ class Vocabulary:
 
     @property
     def has_unknown_symbol(self) -> bool:
-        """Whether the unknown symbol is a possible input next to the V tokens."""
+        """Tells whether the unknown symbol is a possible input next to the V tokens."""
         return self.unknown != "raise"
 
     def id_of(self, token: str) -> int:
-        """Id of a token, -1 if it is not in the vocabulary."""
+        """Finds the id of a token, -1 if it is not in the vocabulary."""
         return self._ids.get(token, UNKNOWN)
 
     def encode(self, text: str) -> NDArray[np.int64]:
-        """Ids of the text's tokens, int64 (n,), -1 for an unknown one.
+        """Reads the ids of a text's tokens, int64 (n,), -1 for an unknown one.
 
-        Deterministic; no special tokens, truncation or padding; words of over 100 characters
-        are split; control characters count as blanks.
+        Deterministic; no special tokens, truncation or padding; words of over 100 characters are
+        split; control characters count as blanks.
 
         Raises:
             UnknownTokenError: An unknown token under ``unknown="raise"``.
@@ -181,7 +181,7 @@ class Vocabulary:
         return np.array([token.id for token in self.occurrences(text)], dtype=np.int64)
 
     def look_up(self, text: str) -> NDArray[np.int64]:
-        """As :meth:`encode`, before the unknown policy: an id for each token of the tokenizer."""
+        """Does :meth:`encode` before the unknown policy: an id for each token of the tokenizer."""
         _check_text(text)
         if not isinstance(self.tokenizer, NumberedTokenizer):
             pieces = self.tokenizer.pieces(text)
@@ -198,7 +198,7 @@ class Vocabulary:
         return np.array([ids.get(spelling, UNKNOWN) for spelling in spelt], dtype=np.int64)
 
     def occurrences(self, text: str) -> list[Occurrence]:
-        """The text's tokens with ids and character offsets, after the unknown policy."""
+        """Reads a text's tokens with ids and character offsets, after the unknown policy."""
         _check_text(text)
         pieces = self.tokenizer.pieces(text)
         number_of = self._ids.get
@@ -220,7 +220,7 @@ class Vocabulary:
         return known
 
     def decode(self, ids: ArrayLike) -> str:
-        """The text of ids; a function of the ids and public constants alone.
+        """Writes the text of ids; a function of the ids and public constants alone.
 
         Raises:
             ParameterError: An id outside 0 .. V - 1.
@@ -231,7 +231,7 @@ class Vocabulary:
         return self.join(numbers)
 
     def join(self, ids: NDArray[np.int64]) -> str:
-        """As :meth:`decode`, of ids that are in the vocabulary."""
+        """Does :meth:`decode` for ids that are in the vocabulary."""
         if not isinstance(self.tokenizer, NumberedTokenizer):
             return self.tokenizer.join(self.spell(ids))
         return self.tokenizer.finish("".join(self._written[ids].tolist()))
@@ -243,7 +243,7 @@ class Vocabulary:
         return np.array([*map(self.tokenizer.written, self.tokens)], dtype=object)
 
     def spell(self, ids: NDArray[np.int64]) -> list[str]:
-        """The tokens of ids that are in the vocabulary."""
+        """Lists the tokens of ids that are in the vocabulary."""
         words: list[str] = self._spellings[ids].tolist()
         return words
 
@@ -262,12 +262,8 @@ def _split(
 ) -> Iterator[Occurrence]:
     """Longest known token first, from the left; a character no token covers is unknown.
 
-    Args:
-        text: Private.
-        piece: A token of it that is not in the vocabulary.
-        ids: The id of each token of the vocabulary.
-        longest: Number of characters of its longest token.
-        continuation: Prefix of a token that continues a word.
+    ``piece`` is a token of the private text that is not in the vocabulary, ``longest`` the number
+    of characters of its longest token.
     """
     word = text[piece.start : piece.end] if piece.token is None else piece.token
     inside = piece.token is not None and word.startswith(continuation)

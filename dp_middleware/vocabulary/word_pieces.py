@@ -23,11 +23,9 @@ _AFTER_NO_BLANK = (*".?!,)]};:%", "n't", "'m", "'s", "'ve", "'re")  # how a toke
 
 
 class WordPieceTokenizer(LibraryTokenizer):
-    """The WordPieces of an encoder.
+    """Reads the WordPieces of an encoder.
 
-    Args:
-        name: Of the encoder.
-        tokenizer: Of the ``tokenizers`` library, special tokens read as text; or :class:`Bert`.
+    ``tokenizer`` is of the ``tokenizers`` library, special tokens read as text; or :class:`Bert`.
     """
 
     continuation = "##"
@@ -40,7 +38,7 @@ class WordPieceTokenizer(LibraryTokenizer):
 
     @cached_property
     def spellings(self) -> list[str | None]:  # type: ignore[override]
-        """The string of each number."""
+        """Gives the string of each number."""
         numbers = self._tokenizer.get_vocab()
         spelt: list[str | None] = [None] * (1 + max(numbers.values()))
         for token, number in numbers.items():
@@ -49,7 +47,7 @@ class WordPieceTokenizer(LibraryTokenizer):
 
     @property
     def texts(self) -> dict[int, str]:
-        """The tokens that are text, by number: no special, added or unused ones."""
+        """Lists the tokens that are text, by number: no special, added or unused ones."""
         special = set(SPECIAL)
         if not isinstance(self._tokenizer, Bert):
             special = {t.content for t in self._tokenizer.get_added_tokens_decoder().values()}
@@ -84,10 +82,10 @@ class WordPieceTokenizer(LibraryTokenizer):
         return isinstance(self._tokenizer, Bert) or bool(self._tokenizer.normalizer.lowercase)
 
     def numbers(self, text: str) -> NDArray[np.int64]:
-        """Those of a text in reading order.
+        """Lists those of a text in reading order.
 
-        Words that are a token are looked up, which takes a tenth of the library's time; it cuts
-        the others.
+        Words that are a token are looked up, which takes a tenth of the library's time; it cuts the
+        others.
         """
         text = " ".join([part for _, part in sections(clean(text))])
         if not self._plain:
@@ -109,13 +107,13 @@ class WordPieceTokenizer(LibraryTokenizer):
         return numbers
 
     def written(self, token: str) -> str:
-        """With a blank before it, unless it continues a word or is a sign that follows one."""
+        """Puts a blank before a token, unless it continues a word or is a sign that follows one."""
         if token.startswith(self.continuation):
             return token.removeprefix(self.continuation)
         return token if token.startswith(_AFTER_NO_BLANK) else f" {token}"
 
     def finish(self, text: str) -> str:
-        """Without the blank before the first token, and those around brackets and apostrophes."""
+        """Drops the blank before the first token, and those around brackets and apostrophes."""
         text = text.removeprefix(" ")
         for bracket in "([{":
             if bracket in text:  # one sign is looked for in a tenth of the time

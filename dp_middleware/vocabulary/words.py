@@ -13,23 +13,20 @@ _BLANKS = " \t\r\nĠ▁"  # the last two stand for a blank in some vocabularies
 
 
 def word_of(token: str, continuation: str = "") -> str:
-    """The word of a token: without case, surrounding blanks and the mark of a continued word.
+    """Finds the word of a token: no case, surrounding blanks or mark of a continued word.
 
-    A token that is nothing else is its own word.
-
-    Args:
-        token: As a vocabulary has it, such as ``" The"`` or ``"##ing"``.
-        continuation: The tokenizer's mark, ``""`` if there is none.
+    A token such as ``" The"`` or ``"##ing"`` that is nothing else than these is its own word.
+    ``continuation`` is the tokenizer's mark, ``""`` if there is none.
     """
     return token.strip(_BLANKS).removeprefix(continuation).strip(_BLANKS).casefold() or token
 
 
 @lru_cache(maxsize=16)
 def word_numbers(vocabulary: Vocabulary) -> NDArray[np.int64]:
-    """The number of each token's word, int64 (V,), read-only.
+    """Numbers each token's word, int64 (V,), read-only.
 
-    Words are numbered from 0 in the order of their first tokens, so two tokens have the same
-    number if and only if :func:`word_of` gives the same for both.
+    Words are numbered from 0 in the order of their first tokens, so two tokens have the same number
+    if and only if :func:`word_of` gives the same for both.
     """
     numbers: dict[str, int] = {}
     words = (word_of(token, vocabulary.tokenizer.continuation) for token in vocabulary.tokens)

@@ -84,7 +84,7 @@ def llm_inference(
 
 
 def prompt(tokens: Sequence[str], count: int) -> list[dict[str, str]]:
-    """The messages that ask for ``count`` candidates for each of the released tokens."""
+    """Asks, in messages, for ``count`` candidates for each of the released tokens."""
     listed = "\n".join(f"{number}. {token}" for number, token in enumerate(tokens, start=1))
     task = _TASK.format(count=count, tokens=listed)
     return [{"role": "system", "content": _SYSTEM}, {"role": "user", "content": task}]

@@ -26,7 +26,7 @@ class WordPair(StaysHere):
 
     @property
     def known(self) -> NDArray[np.bool_]:
-        """Positions whose raw token is in the vocabulary, bool (n,)."""
+        """Tells the positions whose raw token is in the vocabulary, bool (n,)."""
         return np.asarray(self.raw != UNKNOWN)
 
 

@@ -50,7 +50,7 @@ def summed(prior: Floats, units: Ids) -> Floats:
 
 
 def outputs_of(mechanism: ChannelMechanism, space: EmbeddingSpace) -> Ids:
-    """Tokens that can be released at all, ascending."""
+    """Lists tokens that can be released at all, ascending."""
     possible = mechanism.possible(space)
     return np.arange(len(space)) if possible is None else possible
 
@@ -96,7 +96,7 @@ class Leaders:
         self.ids = torch.full((count, columns), -1, dtype=torch.int64, device=device)
 
     def update(self, ids: torch.Tensor, block: torch.Tensor) -> None:
-        """Take in rows: only columns in which one of them leads are sorted again."""
+        """Takes in rows: only columns in which one of them leads are sorted again."""
         moved = torch.nonzero(block.amax(dim=0) > self.values[-1])[:, 0]
         if not len(moved):
             return

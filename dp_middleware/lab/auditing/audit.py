@@ -56,7 +56,7 @@ class LowerBound(float):
         witness: Witness | None,
         samples: int,
     ) -> LowerBound:
-        """The bound with its evidence."""
+        """Makes the bound with its evidence."""
         bound = cls(epsilon)
         bound.claim, bound.failure_probability = claim, failure_probability
         bound.witness, bound.samples = witness, samples
@@ -64,7 +64,7 @@ class LowerBound(float):
 
     @property
     def epsilon(self) -> float:
-        """The bound as a plain float, nats."""
+        """Returns the bound as a plain float, nats."""
         return float(self)
 
 

@@ -41,17 +41,17 @@ class Outcome:
 
     @property
     def rank(self) -> tuple[float, float]:
-        """By how much the claim is refuted, then the bound."""
+        """Ranks by how much the claim is refuted, then by the bound."""
         return rank(self.epsilon, self.claim)
 
 
 def rank(epsilon: float, claim: float) -> tuple[float, float]:
-    """Order of bounds on different claims: the most refuted one, or else the largest."""
+    """Orders bounds on different claims: the most refuted one, or else the largest."""
     return max(0.0, epsilon - claim), epsilon
 
 
 def clopper_pearson(hits: ArrayLike, samples: int, risk: float) -> tuple[Floats, Floats]:
-    """Lower and upper confidence bounds on rates, each failing with probability ``risk``."""
+    """Bounds rates from below and above, each failing with probability ``risk``."""
     from scipy.stats import beta
 
     count = np.asarray(hits)
@@ -135,7 +135,7 @@ class TextPair:
 
 @dataclass(frozen=True)
 class OutputEvent:
-    """Releases whose score, times the sign, reaches a threshold.
+    """Holds releases whose score, times the sign, reaches a threshold.
 
     A sign of -1 exchanges the two texts of the pair.
     """
@@ -147,7 +147,7 @@ class OutputEvent:
     rank: tuple[float, float]
 
     def holds(self, released: NDArray[Any]) -> NDArray[np.bool_]:
-        """Which of the releases are in it."""
+        """Tells which of the releases are in it."""
         return np.asarray(self.sign * self.score(released) >= self.threshold)
 
 
@@ -215,7 +215,7 @@ def _smoothed(count: ArrayLike, other: ArrayLike) -> Floats:
 def best_events(
     number: int, claim: float, score: Score, choosing: Sequence[NDArray[Any]]
 ) -> list[OutputEvent]:
-    """The best threshold of a score in each of the two directions."""
+    """Finds the best threshold of a score in each of the two directions."""
     scored, events = [score(part) for part in choosing], []
     for sign in (1, -1):
         likely, unlikely = (sign * values for values in scored[::sign])

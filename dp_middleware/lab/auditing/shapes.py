@@ -32,7 +32,7 @@ _ROWS = 48  # compared with each other
 
 @dataclass(frozen=True)
 class Sampling:
-    """Draws of each input of a test, probability that it is wrong, and where bytes come from."""
+    """Counts draws of each input of a test, with its risk and where bytes come from."""
 
     samples: int
     risk: float
@@ -40,26 +40,26 @@ class Sampling:
 
     @property
     def halved(self) -> Sampling:
-        """For each of two tests."""
+        """Halves the risk, for each of two tests."""
         return replace(self, risk=self.risk / 2)
 
 
 @dataclass(frozen=True)
 class Doubt:
-    """The claim for each pair of tokens, nats."""
+    """Holds the claim for each pair of tokens, nats."""
 
     mechanism: Mechanism
     space: EmbeddingSpace
     claim: float | None
 
     def between(self, token: int, other: int) -> float:
-        """For two tokens; the unknown symbol is one diameter away."""
+        """Gives it for two tokens; the unknown symbol is one diameter away."""
         if UNKNOWN in (token, other):
             return self.anywhere()
         return self._at(lambda: float(self.space.distances([token])[0, other]))
 
     def anywhere(self) -> float:
-        """For any two tokens."""
+        """Gives it for any two tokens."""
         return self._at(lambda: self.space.diameter)
 
     def _at(self, distance: Callable[[], float]) -> float:
@@ -84,7 +84,7 @@ class Rows:
 
 
 def coded_rows(mechanism: Mechanism, space: EmbeddingSpace, logits: ArrayLike | None) -> Rows:
-    """The rows of a channel, or of a contextual mechanism under each row of logits."""
+    """Makes the rows of a channel, or of a contextual mechanism under each row of logits."""
     if isinstance(mechanism, ContextualMechanism):
         if logits is None:
             raise ParameterError(
@@ -116,14 +116,14 @@ def _checked_logits(logits: ArrayLike, size: int) -> Floats:
 
 
 def refuse_logits(mechanism: Mechanism, logits: ArrayLike | None) -> None:
-    """Raise if there are any."""
+    """Raises if there are any."""
     if logits is not None:
         name = getattr(mechanism, "name", type(mechanism).__name__)
         raise ParameterError(f"expected no logits=: {name} has no use for them")
 
 
 def by_rows(rows: Rows, space: EmbeddingSpace, doubt: Doubt, sampling: Sampling) -> list[Outcome]:
-    """A pair of rows, and retention under all alternatives in turn."""
+    """Tests a pair of rows, and retention under all alternatives in turn."""
     size, sampler = len(space), Sampler(rows.of)
     spread = np.linspace(0, rows.alternatives - 1, _ROWS // 2).astype(np.int64)
     alternatives = np.unique(spread)
@@ -152,7 +152,7 @@ def by_rows(rows: Rows, space: EmbeddingSpace, doubt: Doubt, sampling: Sampling)
 def by_noise(
     mechanism: NoiseMechanism, space: EmbeddingSpace, doubt: Doubt, sampling: Sampling
 ) -> list[Outcome]:
-    """A few pairs of tokens, and retention, all as texts of one token."""
+    """Tests a few pairs of tokens, and retention, all as texts of one token."""
     if len(space) < 2:
         return [Outcome(epsilon=0.0, claim=doubt.anywhere(), draws=0)]
     one = drawer(mechanism, space)
@@ -193,7 +193,7 @@ def by_texts(
     doubt: Doubt,
     sampling: Sampling,
 ) -> Outcome:
-    """Two texts, by what the mechanism's own way of drawing releases for them."""
+    """Tests two texts, by what the mechanism's own way of drawing releases for them."""
     first, second, position = _adjacent(texts, space)
     source = drawer(mechanism, space, context)
     tokens = int(first[position]), int(second[position])
@@ -214,7 +214,7 @@ def by_whole_texts(
     doubt: Doubt,
     sampling: Sampling,
 ) -> Outcome:
-    """Any two texts, by whole releases of the mechanism's own program."""
+    """Tests any two texts, by whole releases of the mechanism's own program."""
     given = texts if isinstance(texts, tuple) else ()
     if len(given) != 2 or not all(isinstance(text, str) for text in given):
         raise ParameterError(f"expected texts= as two strings for {mechanism.name}")

@@ -35,7 +35,7 @@ class Encoded:
         self._service = service
 
     def encode(self, texts: Sequence[str]) -> Vector:
-        """Vectors of whole texts, float32 (n, d)."""
+        """Returns vectors of whole texts, float32 (n, d)."""
         missing = [text for text in dict.fromkeys(texts) if text not in self.rows]
         if missing:
             self.rows.update(zip(missing, self._service.encode(missing), strict=True))
@@ -108,7 +108,7 @@ class Case(StaysHere):
 
     @property
     def perturbed(self) -> tuple[list[Ids], list[Ids]]:
-        """Raw and released ids of the tokens that were drawn for."""
+        """Gives raw and released ids of the tokens that were drawn for."""
         if self.fresh is None:
             return list(self.raw), list(self.released)
         raw, released = (
@@ -119,14 +119,14 @@ class Case(StaysHere):
 
     @cached_property
     def texts(self) -> list[str]:
-        """The released texts."""
+        """Lists the released texts."""
         if self.spelt is not None:
             return list(self.spelt)
         return [self.space.vocabulary.decode(ids) for ids in self.released]
 
     @cached_property
     def prior(self) -> Floats:
-        """How often each token of the vocabulary occurs in the raw texts, as shares."""
+        """Counts how often each token of the vocabulary occurs in the raw texts, as shares."""
         ids = np.concatenate([np.empty(0, dtype=np.int64), *self.raw])
         counts = np.bincount(ids[ids != UNKNOWN], minlength=len(self.space)).astype(np.float64)
         if not counts.any():
@@ -135,7 +135,7 @@ class Case(StaysHere):
 
     @cached_property
     def answers(self) -> list[str]:
-        """How the chat model goes on from each released text."""
+        """Asks the chat model to go on from each released text."""
         chat = self.models.need("chat")
         if not self.generated and self.models.extractor is None:
             return [chat([{"role": "user", "content": _ASK + text}]) for text in self.texts]
@@ -144,7 +144,7 @@ class Case(StaysHere):
 
     @cached_property
     def continuations(self) -> list[str]:
-        """What a user gets: the answers, or what the extractor made of them, as InferDPT does."""
+        """Gives what a user gets: the answers, or what the extractor made of them."""
         written, extractor = self.answers, self.models.extractor
         if extractor is not None:
             pairs = zip(self.data.texts, written, strict=True)
@@ -168,7 +168,7 @@ class Case(StaysHere):
 
     @cached_property
     def sampled(self) -> Case:
-        """The same with evenly spaced texts only, as many as ``sample``; a public choice."""
+        """Keeps evenly spaced texts only, as many as ``sample``; a public choice."""
         if len(self.data) <= self.sample:
             return self
         places = np.linspace(0, len(self.data) - 1, self.sample).astype(int).tolist()

@@ -35,13 +35,13 @@ class Cut:
 
     @property
     def longest(self) -> int:
-        """Tokens that are drawn for, of the text with most of them."""
+        """Counts tokens that are drawn for, of the text with most of them."""
         own = [draft.fresh for draft in self.drafts] or self.ids
         return max(map(len, own), default=0)
 
     @property
     def unknown_share(self) -> float:
-        """Share of the tokens that are outside the vocabulary; 0 without any."""
+        """Computes the share of the tokens that are outside the vocabulary; 0 without any."""
         unknown = sum(int((ids == UNKNOWN).sum()) for ids in self.ids)
         return unknown / max(1, sum(map(len, self.ids)))
 
@@ -73,12 +73,12 @@ def cut(data: Texts, space: EmbeddingSpace, tokens: int, policy: KeepPolicy, gen
 
 
 def passage(text: str, tokens: Sequence[Occurrence]) -> str:
-    """The part of a text in which these tokens stand."""
+    """Cuts out the part of a text in which these tokens stand."""
     return text[tokens[0].start : tokens[-1].end].strip() if tokens else ""
 
 
 def drawn(drafts: Iterable[Draft], drawer: Drawer, space: EmbeddingSpace) -> list[Draft]:
-    """The drafts with a release of each token that is not kept, by the system's entropy."""
+    """Draws a release of each token that is not kept, by the system's entropy."""
     own = list(drafts)
     fresh, around = [d.fresh for d in own], [d.releases(space.vocabulary) for d in own]
     outputs = drawer.draw(fresh, sampler.os_entropy, around)
@@ -94,7 +94,7 @@ class Aligned(NamedTuple):
 
 
 def aligned(draft: Draft) -> Aligned:
-    """Token by token; a kept word that is not in the vocabulary has no id, and is left out."""
+    """Aligns token by token; a kept word that is not in the vocabulary is left out."""
     fresh = draft.perturbed
     raw = np.where(fresh, draft.ids, UNKNOWN)
     released = np.where(fresh, draft.outputs, draft.ids)

@@ -47,7 +47,7 @@ class Setup:
 
 
 class EvaluationPart:
-    """A mechanism at an epsilon, set up when its first data set needs it."""
+    """Sets a mechanism at an epsilon up when its first data set needs it."""
 
     def __init__(self, setup: Setup, chosen: Named, epsilon: float) -> None:
         self.chosen, self.epsilon = chosen, epsilon
@@ -158,7 +158,7 @@ _RESULT = ("by_id", "low", "high", "trials", "confidence")
 
 
 def measure(name: str, case: Case) -> Row:
-    """One result, or the reason why there is none."""
+    """Computes one result, or the reason why there is none."""
     own, started = MEASURES[name], time.perf_counter()
     chosen = case.sampled if own.slow else case
     try:
@@ -186,11 +186,11 @@ def measure(name: str, case: Case) -> Row:
 
 
 def skip(name: str, reason: str) -> Row:
-    """A row without a result."""
+    """Makes a row without a result."""
     return {"kind": MEASURES[name].kind, "name": name, "reason": reason}
 
 
 def row(about: Row, result: Row) -> Row:
-    """A row with every column, in order."""
+    """Fills a row with every column, in order."""
     values = about | result
     return {column: values.get(column) for column in COLUMNS}

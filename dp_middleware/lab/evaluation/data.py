@@ -78,7 +78,7 @@ class Texts(StaysHere):
         return digest.hexdigest()
 
     def head(self, limit: int) -> Texts:
-        """The first so many texts; as many more, if they have labels, to train on."""
+        """Takes the first so many texts; as many more, if they have labels, to train on."""
         _validate.at_least(1, limit=limit)
         first = self.pick(range(len(self))[:limit])
         if not self.labels or self.training:
@@ -88,7 +88,7 @@ class Texts(StaysHere):
         return replace(first, training=training)
 
     def pick(self, places: Sequence[int]) -> Texts:
-        """The texts at these places, with their labels, questions and references."""
+        """Takes the texts at these places, with their labels, questions and references."""
         return replace(
             self,
             texts=tuple(self.texts[k] for k in places),
@@ -99,12 +99,12 @@ class Texts(StaysHere):
 
 
 def load(source: str | Path, column: str | None = None, limit: int | None = None) -> Texts:
-    """Texts from a file, a folder or a data set of the ``datasets`` library.
+    """Reads texts from a file, a folder or a data set of the ``datasets`` library.
 
     Args:
-        source: A ``.jsonl``, ``.json`` (a list of objects), ``.csv`` or ``.tsv`` file with a
-            column of texts; any other file has a text on each line. A folder with a
-            ``dev.jsonl`` (or validation, test, train), or a single such file. Else a name for
+        source: A ``.jsonl``, ``.json`` (a list of objects), ``.csv`` or ``.tsv`` file with a column
+            of texts; any other file has a text on each line. A folder with a ``dev.jsonl`` (or
+            validation, test, train), or a single such file. Else a name for
             ``datasets.load_dataset``, ``NAME`` or ``NAME:CONFIGURATION``.
         column: Of the texts; default the first of text, sentence, question, answer, content,
             review, document, prompt. A column ``label`` is taken along, ``question``, and
@@ -112,8 +112,8 @@ def load(source: str | Path, column: str | None = None, limit: int | None = None
         limit: How many texts, from the first; default all. Blank ones are left out.
 
     Raises:
-        ParameterError: Nothing is there, no such column, or the file cannot be read. Quotes
-            no text.
+        ParameterError: Nothing is there, no such column, or the file cannot be read. Quotes no
+            text.
         MissingExtra: It is no file and ``datasets`` is not installed.
     """
     if limit is not None:

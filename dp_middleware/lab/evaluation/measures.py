@@ -215,7 +215,7 @@ MEASURES: dict[str, Measure] = {
 
 
 def named(kind: Kind, *, default: bool = False) -> tuple[str, ...]:
-    """Names of one kind; of the default ones only."""
+    """Lists names of one kind; of the default ones only."""
     return tuple(
         name
         for name, measure in MEASURES.items()

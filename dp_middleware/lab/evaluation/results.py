@@ -55,16 +55,16 @@ class Results:
 
     @property
     def data(self) -> list[str]:
-        """Names of the data sets."""
+        """Lists names of the data sets."""
         return list(dict.fromkeys(row["data"] for row in self.rows))
 
     def unknown_share(self, data: str) -> float:
-        """Share of the tokens of a data set that are outside the vocabulary."""
+        """Gives the share of the tokens of a data set that are outside the vocabulary."""
         share: float = next(row["unknown_share"] for row in self.rows if row["data"] == data)
         return share
 
     def values(self, name: str, data: str) -> list[Row]:
-        """Rows of one measure on one data set that have a value."""
+        """Lists rows of one measure on one data set that have a value."""
         return [
             row
             for row in self.rows
@@ -72,7 +72,7 @@ class Results:
         ]
 
     def equal(self, name: str, data: str) -> dict[str, dict[float, Row | None]]:
-        """One measure at equal exact epsilon or budget: rows by mechanism and by epsilon.
+        """Compares one measure at equal exact epsilon or budget: rows by mechanism and by epsilon.
 
         ``None`` where a mechanism cannot be calibrated to it, or cannot be run. Empty if nothing
         was calibrated.
@@ -87,7 +87,7 @@ class Results:
         return reached
 
     def to_csv(self) -> str:
-        """The rows, one a line; details as JSON."""
+        """Writes the rows, one a line; details as JSON."""
         text = io.StringIO()
         writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
         writer.writeheader()
@@ -95,16 +95,12 @@ class Results:
         return text.getvalue()
 
     def to_json(self) -> str:
-        """The rows as a list."""
+        """Writes the rows as a list."""
         rows = [{**row, "details": _details(row)} for row in self.rows]
         return json.dumps([{k: json_number(v) for k, v in row.items()} for row in rows], indent=1)
 
     def to_pandas(self) -> Any:
-        """The rows as a ``pandas.DataFrame``; details as JSON.
-
-        Raises:
-            MissingExtra: pandas is not installed.
-        """
+        """Makes a ``pandas.DataFrame`` of the rows; details as JSON. MissingExtra: no pandas."""
         pandas = library("pandas", "eval")
         return pandas.DataFrame(_flat(self.rows), columns=list(COLUMNS))
 

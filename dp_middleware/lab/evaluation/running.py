@@ -174,7 +174,7 @@ def _table(
 
 
 def of_tokens() -> tuple[str, ...]:
-    """Names of ``MECHANISMS`` but for those of whole texts."""
+    """Names ``MECHANISMS`` but for those of whole texts."""
     return tuple(n for n, kind in MECHANISMS.items() if not issubclass(kind, TextMechanism))
 
 

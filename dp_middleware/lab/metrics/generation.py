@@ -93,10 +93,10 @@ def mauve(
 
 
 def mauve_of(p: Floats, q: Floats) -> float:
-    """MAUVE of two histograms: the area under their divergence curve.
+    """Computes MAUVE of two histograms: the area under their divergence curve.
 
-    The points are those of ``mauve-text``, in the order of their weights. The library sorts them
-    by one coordinate, which for equal histograms leaves ties in an order that gives 0.75; it is 1.
+    The points are those of ``mauve-text``, in the order of their weights. The library sorts them by
+    one coordinate, which for equal histograms leaves ties in an order that gives 0.75; it is 1.
     """
     from scipy.special import rel_entr
 

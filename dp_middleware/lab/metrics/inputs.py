@@ -17,15 +17,15 @@ Chat = Callable[[list[dict[str, str]]], str]
 
 
 class SentenceEncoder(Protocol):
-    """What the metrics need of an :class:`EmbeddingService`."""
+    """Says what the metrics need of an :class:`EmbeddingService`."""
 
     def encode(self, texts: Sequence[str], /) -> NDArray[np.float32]:
-        """Vectors of whole texts, float32 (n, d), rows of unit length."""
+        """Returns vectors of whole texts, float32 (n, d), rows of unit length."""
 
 
 @lru_cache(maxsize=1)
 def default_encoder() -> EmbeddingService:
-    """The bundled encoder, loaded once per process."""
+    """Returns the bundled encoder, loaded once per process."""
     return EmbeddingService()
 
 
@@ -54,18 +54,18 @@ _PIECE = re.compile(rf"[{_UNSPACED}]|[^\s{_UNSPACED}]+")
 
 
 def words(text: str) -> list[str]:
-    """Runs of letters and digits in lower case; beyond ASCII also each symbol."""
+    """Finds runs of letters and digits in lower case; beyond ASCII also each symbol."""
     return _WORD.findall(text.lower())
 
 
 class RougeTokenizer:
-    """The interface that ``rouge-score`` asks of a tokenizer."""
+    """Has the interface that ``rouge-score`` asks of a tokenizer."""
 
     def tokenize(self, text: str) -> list[str]:
-        """As :func:`words`."""
+        """Does as :func:`words`."""
         return words(text)
 
 
 def pieces(text: str) -> list[str]:
-    """What stands between blanks."""
+    """Finds what stands between blanks."""
     return _PIECE.findall(text)

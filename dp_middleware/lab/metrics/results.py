@@ -35,7 +35,7 @@ _TAILS = ((1 - CONFIDENCE) / 2, 1 - (1 - CONFIDENCE) / 2)
 
 
 class Spread(TypedDict):
-    """How far the number of a result is from the true one; fields of :class:`Result`."""
+    """Says how far the number of a result is from the true one; fields of :class:`Result`."""
 
     low: float
     high: float
@@ -45,7 +45,7 @@ class Spread(TypedDict):
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """What the results of attacks and metrics have in common. Holds numbers only, never text.
+    """Holds what the results of attacks and metrics have in common: numbers only, never text.
 
     Attributes:
         low: Lower end of the interval; equal to the number where that is exact.
@@ -94,12 +94,12 @@ class AttackResult(Result):
 
 
 def exactly(number: float) -> Spread:
-    """The spread of a number without sampling error."""
+    """Makes the spread of a number without sampling error."""
     return Spread(low=number, high=number, confidence=1.0, trials=0)
 
 
 def over_texts(interval: Ends, texts: int) -> Spread:
-    """A 95 % interval over so many texts."""
+    """Makes a 95 % interval over so many texts."""
     return Spread(low=interval[0], high=interval[1], confidence=CONFIDENCE, trials=texts)
 
 
@@ -149,7 +149,7 @@ def rate_interval(hits: ArrayLike, trials: ArrayLike) -> Ends:
 
 
 def exact_interval(hits: int, trials: int) -> Ends:
-    """Clopper and Pearson's interval for the rate of independent trials."""
+    """Computes Clopper and Pearson's interval for the rate of independent trials."""
     from scipy.stats import binomtest
 
     interval = binomtest(hits, trials).proportion_ci(CONFIDENCE)
@@ -159,7 +159,7 @@ def exact_interval(hits: int, trials: int) -> Ends:
 def of_mean(
     metric: str, values: ArrayLike, scale: Ends, assumption: str, details: dict[str, float]
 ) -> MetricResult:
-    """The mean of one number per text; ``scale`` holds the values it can take."""
+    """Averages one number per text; ``scale`` holds the values it can take."""
     numbers = np.asarray(values, dtype=np.float64)
     several = len(numbers) > 1
     interval = ratio_interval(numbers, np.ones_like(numbers)) if several else scale
@@ -175,7 +175,7 @@ def of_mean(
 def of_rate(
     metric: str, right: NDArray[np.bool_], assumption: str, details: dict[str, float]
 ) -> MetricResult:
-    """The share of texts for which something holds, with the exact binomial interval."""
+    """Computes the share of texts for which something holds, with the exact binomial interval."""
     return MetricResult(
         metric=metric,
         value=float(right.mean()),

@@ -1,14 +1,10 @@
-"""The table: complete, honest about what is missing, true about epsilon, and resumable."""
+"""The table: complete, honest about what is missing, and true about epsilon."""
 
 from __future__ import annotations
 
 import csv
 import json
 import math
-import signal
-import subprocess
-import sys
-import time
 
 import numpy as np
 import pytest
@@ -180,53 +176,6 @@ def test_files_hold_the_same_rows_and_no_text(run, tmp_path, reviews):
     assert not any(text.encode() in everything for text in reviews.texts)
 
 
-@pytest.mark.slow
-def test_names_are_deterministic_and_a_finished_run_is_only_read(run, tmp_path, letters):
-    first = run(("token-exponential", "custext"), (1.0, 2.0), out=tmp_path)
-    names = {file.name: file.stat().st_mtime_ns for file in (tmp_path / "cells").iterdir()}
-    assert len(names) == 4
-    letters.asked.clear()
-    again = run(("token-exponential", "custext"), (1.0, 2.0), out=tmp_path)
-    assert {f.name: f.stat().st_mtime_ns for f in (tmp_path / "cells").iterdir()} == names
-    assert again == first
-    assert letters.asked == []
-    run(("token-exponential", "custext"), (1.0, 2.0), tokens=5, out=tmp_path)
-    assert len(list((tmp_path / "cells").iterdir())) == 8  # other settings, other cells
-
-
-PROGRAM = """
-import sys
-import numpy as np
-import dp_middleware as dp
-from dp_middleware.lab.evaluation import Texts
-words = [f"w{i}" for i in range(40)]
-space = dp.EmbeddingSpace(dp.Vocabulary(words), np.random.default_rng(0).normal(size=(40, 4)))
-data = Texts(name="words", texts=tuple(" ".join(words[i : i + 9]) for i in range(30)))
-dp.evaluate(("token-exponential", "custext", "custext-strict"), range(1, int(sys.argv[2])), data,
-            space=space, metrics=("retention",), attacks=("bayes",), out=sys.argv[1])
-"""
-
-
-@pytest.mark.slow
-def test_a_killed_run_goes_on_where_it_was(tmp_path):
-    command = [sys.executable, "-c", PROGRAM, str(tmp_path)]
-    started = subprocess.Popen([*command, "4000"])
-    cells, deadline = tmp_path / "cells", time.monotonic() + 100
-    while not (cells.is_dir() and len(list(cells.glob("*.json"))) >= 5):
-        assert started.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    started.send_signal(signal.SIGKILL)
-    assert started.wait() == -signal.SIGKILL
-    kept = {file.name: file.read_bytes() for file in cells.glob("*.json")}
-    assert all(json.loads(content)["rows"] for content in kept.values())  # whole ones only
-    assert not (tmp_path / "table.csv").exists()
-    subprocess.run([*command, "4"], check=True)
-    after = {file.name: file.read_bytes() for file in cells.glob("*.json")}
-    assert {name: after[name] for name in kept} == kept
-    assert (tmp_path / "table.csv").exists()
-
-
 # language models ----------------------------------------------------------------------------------
 
 
@@ -325,17 +274,6 @@ def test_two_of_one_name_are_refused(run, reviews, health):
     with pytest.raises(dp.ParameterError, match="data sets of different names"):
         run(data=[reviews, other])
     assert len(run(data=[reviews, reviews])) == len(run())
-
-
-def test_a_model_without_a_name_is_never_resumed(run, tmp_path, reviews):
-    values = []
-    for answer in ("positive", "negative"):
-        options = {"attacks": (), "metrics": ("classification-accuracy",), "limit": 10}
-        table = run(chat=lambda _, said=answer: said, out=tmp_path, **options)
-        values.append(table.rows[0]["value"])
-    assert sum(values) == pytest.approx(1.0)
-    assert values[0] != values[1] or values == [0.5, 0.5]
-    assert not list((tmp_path / "cells").iterdir())
 
 
 @pytest.mark.parametrize("name", ["masked-token", "bayes-on-text", "bayes-language-model"])

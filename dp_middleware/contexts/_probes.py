@@ -66,7 +66,7 @@ def _logits(network: Any, ids: Ids) -> Any:
 
 
 def differ(first: Any, second: Any) -> bool:
-    """Also where either is not finite."""
+    """Tells whether logits differ, also where either is not finite."""
     largest = float(first.abs().max())
     return not float((first - second).abs().max()) <= _TOLERANCE * largest
 
@@ -97,7 +97,7 @@ def _is_all(network: Any, body: Any, head: Any, text: Ids) -> bool:
 
 
 def outputs_of(head: Any, tokens: Ids) -> tuple[Any, Any]:
-    """Weight (V, d) and bias (V,) or ``None`` of some of the layer's outputs, copied."""
+    """Copies weight (V, d) and bias (V,) or ``None`` of some of the layer's outputs."""
     places = torch.from_numpy(tokens).to(head.weight.device)
     with torch.no_grad():
         return head.weight[places], None if head.bias is None else head.bias[places]

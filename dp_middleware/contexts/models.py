@@ -43,7 +43,7 @@ class Loaded:
 
     @property
     def lock(self) -> RLock:
-        """Is held while the network or its tokenizer works; one for all contexts on the network."""
+        """Returns what is held while the network or its tokenizer works; one for each network."""
         with _LOCKS_LOCK:
             return _LOCKS.setdefault(self.network, RLock())
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dp_middleware import _files
+from dp_middleware.embedding import arrays
 from dp_middleware.embedding.grid import unit_rows
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError, needs
@@ -28,44 +28,23 @@ def named_space(
 ) -> EmbeddingSpace:
     """Makes the vocabulary's space with a named model's vectors, on disk from the first time on.
 
-    Another file for other weights; one that is damaged or of another length is made again. A folder
-    that cannot be written costs time only.
+    Another file for other weights; one that is damaged is made again. A folder that cannot be
+    written costs time only.
     """
     key = f"{model}/{_revision(model)}/{vocabulary.fingerprint}/{kind}"
-    path = _files.cache_path("vectors", key, suffix=".safetensors")
-    table = _load(path, len(vocabulary))
-    if table is None:
+    path = _files.cache_path("vectors", key, suffix=".npz")
+    if (stored := arrays.load(path)) is not None:
+        table = stored["vectors"]
+    else:
         made_by_encoder = kind == "encoded"
         table = (
             encode_tokens(vocabulary, encode)
             if made_by_encoder
             else _input(model, vocabulary, kind)
         )
-        _store(path, table)
+        with suppress(OSError):
+            arrays.store({"vectors": table}, path)
     return EmbeddingSpace(vocabulary, table if kind == "raw" else unit_rows(table))
-
-
-def _load(path: Path, size: int) -> Table | None:
-    """What was stored; ``None`` if it is absent, damaged or of another length."""
-    with needs("models"):
-        from safetensors import SafetensorError
-        from safetensors.numpy import load_file
-
-    with suppress(OSError, KeyError, SafetensorError):
-        table: Table = load_file(path)["vectors"]
-        if len(table) == size:
-            return table
-    return None
-
-
-def _store(path: Path, table: Table) -> None:
-    with needs("models"):
-        from safetensors.numpy import save
-
-    with suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with _files.unfinished(path) as file:
-            file.write(save({"vectors": np.ascontiguousarray(table, dtype=np.float32)}))
 
 
 def encode_tokens(vocabulary: Vocabulary, encode: Callable[[list[str]], Table]) -> Table:

@@ -1,13 +1,16 @@
-"""What arrays are called in the whole library, vectors read later, and tensors a part at a time."""
+"""What arrays are called in the whole library; vectors read later, parts of tensors, files."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import NamedTuple
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_middleware import _files
 from dp_middleware._torch import torch
 
 Ids = NDArray[np.int64]
@@ -37,3 +40,33 @@ def parts(rows: torch.Tensor, *others: torch.Tensor) -> Iterator[tuple[torch.Ten
     if rows.device.type == "cpu":
         step = max(1, _NUMBERS // max(1, rows.shape[1]))
     return zip(*(torch.split(tensor, step) for tensor in (rows, *others)), strict=True)
+
+
+def store(arrays: Mapping[str, NDArray[Any]], path: Path) -> None:
+    """Writes arrays with their digest, whole or not at all.
+
+    Raises:
+        OSError: The folder cannot be written to, or has no room.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with _files.unfinished(path) as file:
+        np.savez(file, digest=_digest(arrays), **arrays)  # type: ignore[arg-type]
+
+
+def load(path: Path) -> dict[str, NDArray[Any]] | None:
+    """Reads what was stored; ``None`` if it is absent or damaged."""
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
+            arrays = dict(stored)
+        digest = arrays.pop("digest")
+    except Exception:  # whatever a damaged file is taken for
+        return None
+    return arrays if np.array_equal(digest, _digest(arrays)) else None
+
+
+def _digest(arrays: Mapping[str, NDArray[Any]]) -> NDArray[np.uint8]:
+    digest = hashlib.sha256()
+    for name, array in arrays.items():
+        digest.update(f"{name} {array.dtype} {array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).data)
+    return np.frombuffer(digest.digest(), dtype=np.uint8)

@@ -1,13 +1,14 @@
-"""How privacy degrades: delta at every epsilon, the range of the loss, and zero-concentration.
+"""How privacy degrades: delta at every epsilon, from the integers that are drawn from.
 
-All from the integers that are drawn from. Where another machine takes exponentials and logarithms,
-integers may differ by one unit and ln P by about 1e-11 (see enumeration.py): every probability is
-taken at the worse end of that interval, high for x and low for x', so that none is understated.
+Where another machine takes exponentials and logarithms, integers may differ by one unit and ln P by
+about 1e-11 (see enumeration.py): every probability is taken at the worse end of that interval, high
+for x and low for x', so that none is understated.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -16,15 +17,19 @@ from numpy.typing import ArrayLike
 
 from dp_middleware import _validate
 from dp_middleware._torch import torch
-from dp_middleware.certification.certificates import certify, check
-from dp_middleware.certification.enumeration import classes_of
+from dp_middleware.certification.certificates import check
+from dp_middleware.certification.enumeration import (
+    BORDER,
+    RECOMPUTED,
+    classes_of,
+    left_over_drift,
+)
 from dp_middleware.embedding.arrays import Ids
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
-from dp_middleware.lab._bounds import blocks, pairwise, whole
-from dp_middleware.mechanisms.base import ChannelMechanism
+from dp_middleware.mechanisms.base import ChannelMechanism, rows_of
 from dp_middleware.privacy import Adjacency
-from dp_middleware.privacy.conversions import zcdp_of_bounded_range, zcdp_of_pure
+from dp_middleware.sampling import sampler
 from dp_middleware.vocabulary.vocabulary import UNKNOWN
 
 Way = Literal["auto", "exact", "bound"]
@@ -35,6 +40,7 @@ EXACT_UP_TO = 1 << 31
 About two seconds for each epsilon on one core.
 """
 
+_ARITHMETIC = 1e-14  # relative error of the float64 arithmetic on one probability
 _LARGEST_EPSILON = 700.0  # a probability is at least 2^-128: nothing changes above 89
 
 
@@ -109,44 +115,6 @@ def delta_curve(
     )
 
 
-def bounded_range(
-    mechanism: ChannelMechanism, space: EmbeddingSpace, *, adjacency: Adjacency | None = None
-) -> float:
-    """Bounds max over adjacent x, x' of max_y l - min_y l, l(y) = ln P(y|x) - ln P(y|x').
-
-    Exact up to :data:`EXACT_UP_TO`. Above it the smaller of two bounds, O(V^2): twice the largest
-    loss, and the sum of the two largest row ranges max_y ln P(y|x) - min_y ln P(y|x) of a class,
-    because l is a difference of two rows. The second gives epsilon at most for weights
-    exp(epsilon u / 2) with u in [0, 1] over one output set (each row range is at most
-    epsilon / 2), and so for mixtures of them: P(y|x) = E[weight / normaliser] lies between
-    E[1 / normaliser] and e^(epsilon / 2) times it. For two levels 1 and e^epsilon the range is
-    2 epsilon as soon as two rows differ.
-
-    Returns:
-        Nats; ``inf`` where supports differ, or a dropped unknown token reveals itself.
-    """
-    classes = _neighbours(mechanism, space, adjacency)
-    loss = certify(mechanism, space, adjacency=adjacency).epsilon
-    return _range(mechanism, space, classes, loss)
-
-
-def zcdp(
-    mechanism: ChannelMechanism, space: EmbeddingSpace, *, adjacency: Adjacency | None = None
-) -> float:
-    """Returns a rho for one token occurrence: from the exact loss or from the range.
-
-    Releases of m occurrences are (m rho)-zCDP, which for many of them is far less than the sum
-    of the losses; see :func:`dp_middleware.privacy.conversions.approx_of_zcdp`.
-
-    Returns:
-        The smaller of the two; ``inf`` where the loss is infinite.
-    """
-    classes = _neighbours(mechanism, space, adjacency)
-    loss = certify(mechanism, space, adjacency=adjacency).epsilon
-    widest = _range(mechanism, space, classes, loss)
-    return min(zcdp_of_pure(loss), zcdp_of_bounded_range(widest))
-
-
 def _neighbours(
     mechanism: ChannelMechanism, space: EmbeddingSpace, adjacency: Adjacency | None
 ) -> list[Ids]:
@@ -190,29 +158,50 @@ def _bounded_deltas(
     return [min(pair) for pair in zip(sums, pure, strict=True)]
 
 
-def _range(
-    mechanism: ChannelMechanism, space: EmbeddingSpace, classes: list[Ids], loss: float
-) -> float:
-    if math.isinf(loss):
-        return math.inf
-    if _is_small(classes, space):
-        ranges = (_exact_range(mechanism, space, members) for members in classes)
-        return max(ranges, default=0.0)
-    return min(2 * loss, max(_two_widest_rows(mechanism, space, members) for members in classes))
+def interval(
+    mechanism: ChannelMechanism, space: EmbeddingSpace, ids: Ids
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Computes the largest and smallest probability of each output on any device, (n, V)."""
+    rounded = sampler.integer_rows(rows_of(mechanism, ids, space))
+    units = rounded.units
+    exact = rounded.weights.mul_(units)
+    possible = exact > 0
+    smallest = torch.where(possible, exact, 1.0).amin(dim=1, keepdim=True)
+    units = torch.where(smallest > BORDER, 2.0**-64, units)
+    steepest = -smallest.log()
+    drift = RECOMPUTED * (0.1 * steepest).clamp_(min=1.0) + _ARITHMETIC
+    largest = rounded.largest[:, None] * rounded.units
+    drift += left_over_drift(steepest.clamp(min=1.0), len(space), largest)
+    high = torch.where(possible, (exact + units) * drift.exp(), 0.0)
+    low = torch.where(possible, torch.maximum(exact - units, units) * (-drift).exp(), 0.0)
+    return high, low
 
 
-def _exact_range(mechanism: ChannelMechanism, space: EmbeddingSpace, members: Ids) -> float:
-    """Finite losses only: an output is possible for all members or for none."""
-    high, low = whole(mechanism, space, members)
-    possible = high[0] > 0
-    logs = high[:, possible].log_(), low[:, possible].log_()
-    largest = pairwise(*logs, lambda block: block.amax(dim=-1))  # of l(y), (x, x')
-    return float((largest + largest.T).max())  # min l is minus the largest of (x', x)
+def blocks(
+    mechanism: ChannelMechanism, space: EmbeddingSpace, members: Ids
+) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """Yields :func:`interval` of the members, a block of rows at a time."""
+    for start in range(0, len(members), space.block):
+        yield interval(mechanism, space, members[start : start + space.block])
 
 
-def _two_widest_rows(mechanism: ChannelMechanism, space: EmbeddingSpace, members: Ids) -> float:
-    widths: list[float] = []
-    for high, low in blocks(mechanism, space, members):
-        least = low.masked_fill(low == 0, math.inf).amin(dim=1)
-        widths += (high.amax(dim=1) / least).log().tolist()
-    return sum(sorted(widths)[-2:])
+def whole(
+    mechanism: ChannelMechanism, space: EmbeddingSpace, members: Ids
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Computes :func:`interval` of all members at once."""
+    highs, lows = zip(*blocks(mechanism, space, members), strict=True)
+    return torch.cat(highs), torch.cat(lows)
+
+
+def pairwise(
+    rows: torch.Tensor, others: torch.Tensor, reduce: Callable[[torch.Tensor], torch.Tensor]
+) -> torch.Tensor:
+    """Reduces row - other over the last axis, for all pairs, float64 (n, n)."""
+    cells = 1 << (17 if rows.device.type == "cpu" else 24)  # of one block; a core's cache
+    side = max(1, math.isqrt(cells // rows.shape[1]))
+    result = torch.empty(len(rows), len(others), dtype=rows.dtype, device=rows.device)
+    for i in range(0, len(rows), side):
+        for j in range(0, len(others), side):
+            block = rows[i : i + side, None] - others[None, j : j + side]
+            result[i : i + side, j : j + side] = reduce(block)
+    return result

@@ -79,7 +79,7 @@ class Mechanism(ABC):
 
     @property
     def nominal(self) -> float:
-        """Is the epsilon that the paper would name: the parameter that :attr:`scale` names.
+        """Returns the epsilon that the paper would name: the parameter that :attr:`scale` names.
 
         ParameterError: there is none.
         """
@@ -115,11 +115,11 @@ class Mechanism(ABC):
 
     @property
     def claimed_epsilon(self) -> float:
-        """Is the epsilon that the paper claims, nats per token; per unit of distance if metric."""
+        """Returns the epsilon that the paper claims, nats per token, or per unit of distance."""
         return self.nominal
 
     def claimed_on(self, space: EmbeddingSpace) -> float:
-        """Is the claim where it depends on the space, else :attr:`claimed_epsilon`."""
+        """Returns the claim where it depends on the space, else :attr:`claimed_epsilon`."""
         return self.claimed_epsilon
 
     def assumptions(self, space: EmbeddingSpace) -> tuple[str, ...]:

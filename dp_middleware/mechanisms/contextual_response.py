@@ -71,7 +71,7 @@ class ContextualResponse(ContextualMechanism):
 
     @property
     def context(self) -> Reads:
-        """Is always what was released: with raw text a token would be paid for again and again."""
+        """Names what was released: with raw text a token would be paid for again and again."""
         return "released"
 
     def outputs(self, space: EmbeddingSpace, logits: ArrayLike) -> Ids:
@@ -93,7 +93,7 @@ class ContextualResponse(ContextualMechanism):
         return rows
 
     def position_loss(self, size: int) -> float:
-        """Is epsilon: the weights of a codeword for any two tokens differ by no more.
+        """Returns epsilon: the weights of a codeword for any two tokens differ by no more.
 
         The unknown symbol's law, uniform over the M codewords, is covered: 1/M is a mean of the
         weights over their sum, so it lies between the least of them and the largest.

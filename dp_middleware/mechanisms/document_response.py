@@ -102,7 +102,7 @@ class DocumentResponse(TextMechanism):
 
     @property
     def loss(self) -> float:
-        """Is from the integers drawn from; attained by two texts with other best units."""
+        """Returns the loss of the integers drawn from; attained where best units differ."""
         return min(self.epsilon, self.response.loss)
 
     def respond(self, texts: Sequence[str], encoder: Encoder, entropy: Entropy) -> list[str]:

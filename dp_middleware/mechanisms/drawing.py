@@ -27,10 +27,12 @@ from dp_middleware.mechanisms.text_mechanisms import (
     TextMechanism,
 )
 from dp_middleware.sampling import sampler
+from dp_middleware.sampling.entropy import Entropy
 from dp_middleware.sampling.near_rows import NearRows
 from dp_middleware.vocabulary.vocabulary import UNKNOWN
 
 T = TypeVar("T")
+Public = Sequence[Ids] | None
 
 FRESH = -1
 """In a text's releases: what is to be drawn here is not yet known."""
@@ -48,12 +50,7 @@ class Drawer(ABC):
     entropy = staticmethod(sampler.os_entropy)
 
     @abstractmethod
-    def draw(
-        self,
-        texts: Sequence[Any],
-        entropy: sampler.Entropy,
-        releases: Sequence[Ids] | None = None,
-    ) -> list[Any]:
+    def draw(self, texts: Sequence[Any], entropy: Entropy, releases: Public = None) -> list[Any]:
         """Draws what is released for each text: ids for ids, strings for strings.
 
         Args:
@@ -132,12 +129,7 @@ class _FromTables(Drawer):
             landmarks=landmarks.opened(mechanism, space),
         )
 
-    def draw(
-        self,
-        texts: Sequence[Ids],
-        entropy: sampler.Entropy,
-        releases: Sequence[Ids] | None = None,
-    ) -> list[Ids]:
+    def draw(self, texts: Sequence[Ids], entropy: Entropy, releases: Public = None) -> list[Ids]:
         drawn = self._sampler.draw(np.concatenate([np.empty(0, dtype=np.int64), *texts]), entropy)
         ends = accumulate(map(len, texts), initial=0)
         return [drawn[start:end] for start, end in pairwise(ends)]
@@ -156,12 +148,7 @@ class _FromNoise(Drawer):
         self._mechanism, self._space = mechanism, space
         self._uniform = sampler.tables(np.full((1, len(space)), -np.log(len(space))))[0]
 
-    def draw(
-        self,
-        texts: Sequence[Ids],
-        entropy: sampler.Entropy,
-        releases: Sequence[Ids] | None = None,
-    ) -> list[Ids]:
+    def draw(self, texts: Sequence[Ids], entropy: Entropy, releases: Public = None) -> list[Ids]:
         released = []
         for ids, public in zip(texts, _or_fresh(texts, releases), strict=True):
             known, unknown, fresh = ids.copy(), ids == UNKNOWN, public == FRESH
@@ -183,17 +170,12 @@ class _FromContext(Drawer):
     ) -> None:
         self._mechanism, self._space, self._context = mechanism, space, context
 
-    def draw(
-        self,
-        texts: Sequence[Ids],
-        entropy: sampler.Entropy,
-        releases: Sequence[Ids] | None = None,
-    ) -> list[Ids]:
+    def draw(self, texts: Sequence[Ids], entropy: Entropy, releases: Public = None) -> list[Ids]:
         draw = self._from_raw if self._mechanism.context == "raw" else self._from_released
         pairs = zip(texts, _or_fresh(texts, releases), strict=True)
         return [draw(ids, public, entropy) for ids, public in pairs]
 
-    def _from_released(self, ids: Ids, public: Ids, entropy: sampler.Entropy) -> Ids:
+    def _from_released(self, ids: Ids, public: Ids, entropy: Entropy) -> Ids:
         """Position by position, each after what was released before it."""
         stream = asked(partial(self._context.start_among, self._space, public))
         private, drawn = iter(ids), []
@@ -205,7 +187,7 @@ class _FromContext(Drawer):
             asked(partial(stream.append, number))
         return np.array(drawn, dtype=np.int64)
 
-    def _from_raw(self, ids: Ids, public: Ids, entropy: sampler.Entropy) -> Ids:
+    def _from_raw(self, ids: Ids, public: Ids, entropy: Entropy) -> Ids:
         released = np.empty(len(ids), dtype=np.int64)
         start = 0
         for logits in self._logits(_whole(ids, public), np.flatnonzero(public == FRESH)):
@@ -225,7 +207,7 @@ class _FromContext(Drawer):
             for start in range(0, len(rows), BLOCK):
                 yield rows[start : start + BLOCK]
 
-    def _draw_rows(self, entropy: sampler.Entropy, ids: Ids, logits: Floats) -> Ids:
+    def _draw_rows(self, entropy: Entropy, ids: Ids, logits: Floats) -> Ids:
         known, size = ids != UNKNOWN, len(self._space)
         rows = np.full((len(ids), size), -np.inf)
         if known.any():
@@ -244,7 +226,7 @@ def asked(question: Callable[[], T], whom: str = "context") -> T:
         return question()
 
 
-def _or_fresh(texts: Sequence[Ids], releases: Sequence[Ids] | None) -> list[Ids]:
+def _or_fresh(texts: Sequence[Ids], releases: Public) -> list[Ids]:
     """The releases; where none are given, nothing is public beside the texts."""
     return [np.full(len(ids), FRESH) for ids in texts] if releases is None else list(releases)
 
@@ -263,10 +245,7 @@ class _FromTexts(Drawer):
         self._mechanism, self._encoder = mechanism, encoder
 
     def draw(
-        self,
-        texts: Sequence[Sequence[str]],
-        entropy: sampler.Entropy,
-        releases: Sequence[Ids] | None = None,
+        self, texts: Sequence[Sequence[str]], entropy: Entropy, releases: Public = None
     ) -> list[list[str]]:
         flat = [text for own in texts for text in own]
         respond = partial(self._mechanism.respond, flat, self._encoder, entropy)

@@ -86,7 +86,7 @@ class DynText(ChannelMechanism):
 
     @property
     def nominal(self) -> float:
-        """Is the paper's sum of both steps, nats per token."""
+        """Returns the paper's sum of both steps, nats per token."""
         return self.epsilon + (self.epsilon_density if self.pays_density else 0.0)
 
     def at(self, nominal: float) -> Self:

@@ -100,7 +100,7 @@ class KeywordCode(PublicCode):
 
     @property
     def needs_encoder(self) -> bool:
-        """Is false: rare words do without."""
+        """Returns ``False``: rare words do without."""
         return False
 
     @property

@@ -47,7 +47,7 @@ class MetricNoise(NoiseMechanism):
         return release(space.points[space.checked(ids)], space, self.eta, entropy)
 
     def lipschitz(self, length: int | None) -> float:
-        """Is eta nats per unit of distance for every length."""
+        """Returns eta nats per unit of distance for every length."""
         return self.eta
 
     def float_distance(self, space: EmbeddingSpace, length: int | None) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import zipfile
 from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
@@ -13,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_middleware import _files
+from dp_middleware.embedding import arrays
 from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.embedding.space import EmbeddingSpace, on_host
 from dp_middleware.errors import ParameterError
@@ -66,8 +66,8 @@ def book_key(mechanism: NearestResponse, space: EmbeddingSpace) -> tuple[str, ..
 def shipped(mechanism: NearestResponse, space: EmbeddingSpace) -> NearRows | None:
     """Reads the rows that come with the package; ``None`` where these do not."""
     kinds = {f"rows-{field.name}": field.name for field in fields(NearRows)}
-    arrays = ready.parts(kinds, mechanism.fingerprint, space.fingerprint)
-    return NearRows(**{kinds[kind]: array for kind, array in arrays.items()}) if arrays else None
+    parts = ready.parts(kinds, mechanism.fingerprint, space.fingerprint)
+    return NearRows(**{kinds[kind]: array for kind, array in parts.items()}) if parts else None
 
 
 def keep(mechanism: Mechanism, space: EmbeddingSpace) -> Path | None:
@@ -83,7 +83,7 @@ def keep(mechanism: Mechanism, space: EmbeddingSpace) -> Path | None:
     path = _path(mechanism, space)
     if _load(path) is None:
         try:
-            _store(rows, path)
+            arrays.store(rows.arrays, path)
         except OSError:
             raise ParameterError(
                 f"expected a folder for lists, cannot write to {path.parent}; set "
@@ -110,7 +110,7 @@ def _kept(mechanism: NearestResponse, space: EmbeddingSpace) -> NearRows | None:
         return stored
     if (rows := made(mechanism, space)) is not None:
         with suppress(OSError):
-            _store(rows, path)
+            arrays.store(rows.arrays, path)
     return rows
 
 
@@ -175,30 +175,11 @@ def _integers(logs: Floats) -> Words:
     return np.array([np.diff(row.lasts, prepend=np.uint64(2**64 - 1)) for row in made])
 
 
-def _store(rows: NearRows, path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with _files.unfinished(path) as file:
-        np.savez_compressed(file, digest=_digest(rows), **rows.arrays)  # type: ignore[arg-type]
-
-
 def _load(path: Path) -> NearRows | None:
-    """What was stored; ``None`` if it is absent or damaged."""
-    try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
-            arrays = dict(stored)
-        digest = arrays.pop("digest")
-        rows = NearRows(**arrays)
-    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile):
-        return None
-    return rows if np.array_equal(digest, _digest(rows)) else None
-
-
-def _digest(rows: NearRows) -> NDArray[np.uint8]:
-    digest = hashlib.sha256()
-    for name, array in rows.arrays.items():
-        digest.update(f"{name} {array.dtype} {array.shape}".encode())
-        digest.update(np.ascontiguousarray(array).data)
-    return np.frombuffer(digest.digest(), dtype=np.uint8)
+    """What was stored; ``None`` if it is absent, damaged or of another form."""
+    with suppress(TypeError):
+        return None if (stored := arrays.load(path)) is None else NearRows(**stored)
+    return None
 
 
 def _path(mechanism: Mechanism, space: EmbeddingSpace) -> Path:

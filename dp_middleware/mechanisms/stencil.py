@@ -16,17 +16,33 @@ from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms.base import LATER
 from dp_middleware.mechanisms.kernels import noise
 from dp_middleware.mechanisms.kernels.nearest import Nearness, nearest, release
-from dp_middleware.mechanisms.kernels.window import (
-    checked_window,
-    largest_influence,
-    window_means,
-)
+from dp_middleware.mechanisms.kernels.window import largest_influence, window_means
 from dp_middleware.mechanisms.text_mechanisms import NoiseMechanism
 from dp_middleware.sampling.sampler import Entropy
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stencil(NoiseMechanism):
+class _Windowed(NoiseMechanism):
+    """Shared by the two: means over a window of length L, and width sigma of its weights."""
+
+    window: int = 5
+    sigma: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _validate.at_least(1, window=self.window)
+        _validate.positive(sigma=self.sigma)
+        object.__setattr__(self, "window", int(self.window))
+        object.__setattr__(self, "sigma", float(self.sigma))
+
+    def perturb(self, ids: ArrayLike, space: EmbeddingSpace, entropy: Entropy) -> Ids:
+        """Draws released ids, int64 (n,); each depends on the ids of its window."""
+        numbers = space.checked(ids)
+        return self.perturb_among(numbers, np.ones(len(numbers), dtype=bool), space, entropy)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stencil(_Windowed):
     """Releases the token nearest to the weighted mean of the vectors around, never x itself.
 
     Weights exp(-(o - c)^2 / (2 sigma^2)) by the offset o, over the offsets that the text has.
@@ -52,19 +68,7 @@ class Stencil(NoiseMechanism):
     scale: ClassVar[str | None] = None
     references: ClassVar[tuple[str, ...]] = ("stencil",)
 
-    window: int = 5
     sigma: float = 1.25
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        window, sigma = checked_window(self.window, self.sigma)
-        object.__setattr__(self, "window", window)
-        object.__setattr__(self, "sigma", sigma)
-
-    def perturb(self, ids: ArrayLike, space: EmbeddingSpace, entropy: Entropy) -> Ids:
-        """Gives released ids, int64 (n,); takes no entropy. A space of one token is refused."""
-        numbers = space.checked(ids)
-        return self.perturb_among(numbers, np.ones(len(numbers), dtype=bool), space, entropy)
 
     def perturb_among(
         self, ids: Ids, fresh: NDArray[np.bool_], space: EmbeddingSpace, entropy: Entropy
@@ -76,17 +80,17 @@ class Stencil(NoiseMechanism):
         return nearest(space, means[fresh], ids[fresh])
 
     def lipschitz(self, length: int | None) -> float:
-        """Is infinite."""
+        """Returns infinity."""
         return math.inf
 
     @property
     def claimed_epsilon(self) -> float:
-        """Is infinite: no noise is added."""
+        """Returns infinity: no noise is added."""
         return math.inf
 
 
 @dataclass(frozen=True, kw_only=True)
-class DChiStencil(NoiseMechanism):
+class DChiStencil(_Windowed):
     """Releases the token nearest to the window's mean plus noise of density exp(-eta ||z||).
 
     The mean of :class:`Stencil`. Here x itself may be released: left out, it would be an output
@@ -116,7 +120,6 @@ class DChiStencil(NoiseMechanism):
     references: ClassVar[tuple[str, ...]] = ("stencil", "chatzikokolakis2013")
 
     eta: float
-    window: int = 5
     sigma: float = 0.75
     nearness: Nearness = field(default="distance", metadata=LATER)
 
@@ -124,14 +127,6 @@ class DChiStencil(NoiseMechanism):
         super().__post_init__()
         noise.require_eta(self.eta)
         _validate.one_of(("distance", "cosine"), nearness=self.nearness)
-        window, sigma = checked_window(self.window, self.sigma)
-        object.__setattr__(self, "window", window)
-        object.__setattr__(self, "sigma", sigma)
-
-    def perturb(self, ids: ArrayLike, space: EmbeddingSpace, entropy: Entropy) -> Ids:
-        """Draws released ids, int64 (n,); each depends on the ids of its window."""
-        numbers = space.checked(ids)
-        return self.perturb_among(numbers, np.ones(len(numbers), dtype=bool), space, entropy)
 
     def perturb_among(
         self, ids: Ids, fresh: NDArray[np.bool_], space: EmbeddingSpace, entropy: Entropy
@@ -152,7 +147,7 @@ class DChiStencil(NoiseMechanism):
 
     @property
     def claimed_epsilon(self) -> float:
-        """Is twice eta, per unit of distance."""
+        """Returns twice eta, per unit of distance."""
         return 2 * self.eta
 
     def float_distance(self, space: EmbeddingSpace, length: int | None) -> float:

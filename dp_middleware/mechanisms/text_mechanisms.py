@@ -145,7 +145,7 @@ class TextMechanism(Mechanism):
     @property
     @abstractmethod
     def loss(self) -> float:
-        """Is the largest ln P(y | x) - ln P(y | x') over all texts x, x' and releases y; nats."""
+        """Returns the largest ln P(y | x) - ln P(y | x') over texts x, x' and releases y; nats."""
 
     @abstractmethod
     def respond(self, texts: Sequence[str], encoder: Any, entropy: Entropy) -> list[str]:

@@ -71,7 +71,7 @@ class WeightedResponse(TextMechanism):
 
     @cached_property
     def fitted(self) -> PublicCode:
-        """Is the code as it serves for this epsilon."""
+        """Returns the code as it serves for this epsilon."""
         chosen = self.code if self.code is not None else default_code(self.epsilon)
         return chosen.fitted(self.epsilon)
 
@@ -82,7 +82,7 @@ class WeightedResponse(TextMechanism):
 
     @property
     def loss(self) -> float:
-        """Is from the integers drawn from; attained where an answer has the least mass."""
+        """Returns the loss of the integers drawn from; attained for an answer of least mass."""
         return min(self.epsilon, self.coin.loss)
 
     @property

@@ -75,7 +75,7 @@ class WithinClasses(ChannelMechanism):
 
     @property
     def adjacency(self) -> Adjacency:
-        """Is the relation under which the loss is finite: one token replaced within its class."""
+        """Returns the relation of finite loss: a token replaced within its class."""
         return Adjacency.within(self.classes)
 
     @property
@@ -92,11 +92,11 @@ class WithinClasses(ChannelMechanism):
 
     @property
     def claimed_epsilon(self) -> float:
-        """Is twice the inner one's."""
+        """Returns twice the inner one's."""
         return 2 * self.mechanism.claimed_epsilon
 
     def claimed_on(self, space: EmbeddingSpace) -> float:
-        """Is twice the inner one's."""
+        """Returns twice the inner one's."""
         return 2 * self.mechanism.claimed_on(space)
 
     def at(self, nominal: float) -> Self:

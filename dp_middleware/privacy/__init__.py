@@ -1,11 +1,6 @@
 """Guarantees, certificates and their adjacency."""
 
 from dp_middleware.privacy.certificate import Certificate, Method, Unit, Witness
-from dp_middleware.privacy.conversions import (
-    approx_of_zcdp,
-    zcdp_of_bounded_range,
-    zcdp_of_pure,
-)
 from dp_middleware.privacy.guarantee import (
     Adjacency,
     ApproxDP,
@@ -26,7 +21,4 @@ __all__ = [
     "PureDP",
     "Unit",
     "Witness",
-    "approx_of_zcdp",
-    "zcdp_of_bounded_range",
-    "zcdp_of_pure",
 ]

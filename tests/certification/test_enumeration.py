@@ -55,8 +55,8 @@ def test_a_device_calibrates_and_bounds_ranges_as_the_host_does(device):
     labels = dp.Adjacency.within((np.arange(len(here)) % 2).tolist())
     noise = [dp.certify(dp.MetricNoise(eta=3.0), s, adjacency=labels) for s in (here, there)]
     assert noise[0].epsilon == pytest.approx(noise[1].epsilon, abs=1e-9)
-    ranges = [dp.bounded_range(ours, space) for space in (here, there)]
-    assert ranges[0] == pytest.approx(ranges[1], abs=1e-9)
+    deltas = [dp.delta_curve(ours, space, [0.5]).deltas[0] for space in (here, there)]
+    assert deltas[0] == pytest.approx(deltas[1], abs=1e-9)
 
 
 class _Largest(TorchFunctionMode):

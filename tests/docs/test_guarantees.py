@@ -16,7 +16,6 @@ from support.spaces import crowded_space, host_rows, random_space, space_of
 import dp_middleware as dp
 from dp_middleware.mechanisms import rantext
 from dp_middleware.mechanisms.kernels import density, noise as _noise, window as _window
-from dp_middleware.privacy import zcdp_of_bounded_range, zcdp_of_pure
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "guarantees.md").read_text(encoding="utf-8")
@@ -193,14 +192,6 @@ def cosine_claim():
     return [[f"{loss:.3f}" for loss in (*losses, 2 * eta * (1 - math.cos(angle)))]]
 
 
-def zcdp_constants():
-    def line(epsilon):
-        pure, ranged = zcdp_of_pure(epsilon), zcdp_of_bounded_range(epsilon)
-        return [f"{rho:.4f}" for rho in (pure, epsilon**2 / 2, ranged, epsilon**2 / 8)]
-
-    return [[str(epsilon), *line(epsilon)] for epsilon in (1, 3, 10)]
-
-
 RECOMPUTED = {
     "retention-bound": retention_bound,
     "exact-epsilon": exact_epsilon,
@@ -212,7 +203,6 @@ RECOMPUTED = {
     "float-distance": float_distance,
     "stencil-constants": stencil_constants,
     "cosine-claim": cosine_claim,
-    "zcdp-constants": zcdp_constants,
 }
 
 

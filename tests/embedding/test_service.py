@@ -47,7 +47,7 @@ def test_encoded_vectors_are_unit_rows_and_kept_on_disk(cache, monkeypatch, caps
     monkeypatch.setattr(dp.EmbeddingService, "encode", None)  # would fail if called
     again = dp.EmbeddingService(device="cpu").space(vocabulary, "encoded")
     assert again == space
-    assert len(list((cache / "vectors").glob("*.safetensors"))) == 1
+    assert len(list((cache / "vectors").glob("*.npz"))) == 1
 
 
 def test_a_damaged_table_is_computed_again(cache):

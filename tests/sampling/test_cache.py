@@ -183,11 +183,11 @@ def test_the_version_of_rows_changes_with_the_code_that_decides_them(monkeypatch
     package = Path(dp.__file__).parent
     shutil.copytree(package, tmp_path / "copy", ignore=shutil.ignore_patterns("__pycache__"))
     monkeypatch.setattr(_files, "__file__", str(tmp_path / "copy" / "_files.py"))
-    monkeypatch.setattr(_files, "folders_fingerprint", _files.folders_fingerprint.__wrapped__)
-    before = _files.code_fingerprint()
+    code_fingerprint = _files.code_fingerprint.__wrapped__
+    before = code_fingerprint()
     with (tmp_path / "copy" / name).open("a") as file:
         file.write("# other")
-    assert _files.code_fingerprint() != before
+    assert code_fingerprint() != before
 
 
 def test_of_a_mechanism_without_lists_and_landmarks_the_certificate_is_prepared(computed):

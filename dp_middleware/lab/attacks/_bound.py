@@ -68,7 +68,7 @@ def recovery_bound(
 
 
 def bound_of(prior: Floats, epsilon: float, top: int) -> float:
-    """As :func:`recovery_bound`, for any secrets of which no two lose more than epsilon."""
+    """Bounds as :func:`recovery_bound`, for any secrets of which no two lose more than epsilon."""
     likeliest = min(1.0, float(np.sort(prior)[::-1][:top].sum()))
     return 1.0 / (1.0 + math.exp(-epsilon) * (1.0 - likeliest) / likeliest)
 

@@ -139,10 +139,10 @@ def probe_accuracy(
 
 
 def parsed_label(answer: str, labels: Sequence[str]) -> str | None:
-    """The one label that an answer names; ``None`` if it names none or several, or denies one.
+    """Finds the one label that an answer names; ``None``: none or several, or it denies one.
 
-    Case, hyphens and underscores do not count, nor does what a model notes between
-    ``<think>`` tags.
+    Case, hyphens and underscores do not count, nor does what a model notes between ``<think>``
+    tags.
     """
     rest = _plain(_THOUGHT.sub(" ", answer))
     named = set()

@@ -5,14 +5,15 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Collection
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from dp_middleware import _files, _validate
 from dp_middleware._waits import told
+from dp_middleware.embedding import arrays
 from dp_middleware.embedding.arrays import Ids
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
@@ -55,7 +56,8 @@ class Chosen:
         space, epsilon, allowed = self._space, self._epsilon, self._candidates
         with told(f"choosing a codebook for epsilon {epsilon:g} among {len(allowed):,} tokens"):
             book, near = codebook.best_codebook(space, epsilon, self._weights(), allowed)
-        _files.store({"near": near, "codebook": book.tolist()}, "codebooks", *self._key_of_search())
+        with suppress(OSError):
+            arrays.store({"codebook": np.append(near, book)}, self._path)
         return book, near
 
     def _ready(self, epsilon: float | None = None) -> tuple[Ids, int] | None:
@@ -65,25 +67,21 @@ class Chosen:
             nats, origin = epsilon, self._default_origin(epsilon)
         key = self._space.fingerprint, repr(float(nats)), origin, _digest(self._allowed)
         made = ready.part("codebook", *key)
-        return None if made is None else (made[1:].astype(np.int64), int(made[0]))
+        return None if made is None else (made[1:].astype(np.int64), int(made[0]))  # with k before
 
     def _kept(self) -> tuple[Ids, int] | None:
         """The one from disk; ``None`` if it is absent or damaged."""
-        data: dict[str, Any] | None = _files.load("codebooks", *self._key_of_search())
-        if data is None:
-            return None
-        listed, near = data.get("codebook"), data.get("near")
-        if not isinstance(near, int) or near < 1 or not isinstance(listed, list) or not listed:
-            return None
-        if not all(isinstance(k, int) for k in listed):
-            return None
-        return (np.array(listed), near) if np.isin(listed, self._candidates).all() else None
+        stored = arrays.load(self._path)
+        return None if stored is None else (stored["codebook"][1:], int(stored["codebook"][0]))
 
-    def _key_of_search(self) -> list[str]:
+    @property
+    def _path(self) -> Path:
+        """By all that decides the search, its code included."""
         parts = [Path(str(module.__file__)).read_bytes() for module in (codebook, facility)]
         search = [hashlib.sha256(part).hexdigest() for part in parts]
+        key = (self._space.fingerprint, repr(float(self._epsilon)), self._origin)
         among = _digest(self._candidates)
-        return [self._space.fingerprint, repr(float(self._epsilon)), self._origin, among, *search]
+        return _files.cache_path("codebooks", *key, among, *search, suffix=".npz")
 
     @cached_property
     def _candidates(self) -> Ids:

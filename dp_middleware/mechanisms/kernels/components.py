@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from dp_middleware import _files
 from dp_middleware._files import DEFAULT_ENCODER
+from dp_middleware.embedding import arrays
 from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.embedding.grid import unit_rows
 from dp_middleware.embedding.service import EmbeddingService, default_space
@@ -146,31 +147,13 @@ def default_components() -> Components:
     Half a minute the first time on one core.
     """
     key = (DEFAULT_ENCODER, default_space().fingerprint, _RECIPE)
-    stored = _files.load("components", *key)
-    if stored is not None:
-        with suppress(KeyError, TypeError, ValueError):
-            return _checked(*(np.array(stored[name], np.float64) for name in _FIELDS))
+    path = _files.cache_path("components", *key, suffix=".npz")
+    if (stored := arrays.load(path)) is not None:
+        return Components(**stored)
     made = Components.of(EmbeddingService(DEFAULT_ENCODER).encode(_random_texts()))
-    _files.store({name: getattr(made, name).tolist() for name in _FIELDS}, "components", *key)
+    with suppress(OSError):
+        arrays.store(vars(made), path)
     return made
-
-
-_FIELDS = ("mean", "directions", "lengths", "variances")
-
-
-def _checked(mean: Floats, directions: Floats, lengths: Floats, variances: Floats) -> Components:
-    """Of a file.
-
-    Raises:
-        ValueError: It is damaged.
-    """
-    count = len(lengths)
-    shapes = (directions.shape, variances.shape) == ((count, len(mean)), (count,))
-    if not shapes or not 2 <= count <= cap.LARGEST:
-        raise ValueError("stored components are of another shape")
-    if not np.allclose(directions @ directions.T, np.eye(count), atol=1e-9):
-        raise ValueError("stored components are not orthonormal")
-    return Components(mean, directions, lengths, variances)
 
 
 def _random_texts() -> list[str]:

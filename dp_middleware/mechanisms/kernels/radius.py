@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from dp_middleware import _files
 from dp_middleware._torch import torch
+from dp_middleware.embedding import arrays
 from dp_middleware.embedding.arrays import Floats
 
 TAIL = 37.0
@@ -98,19 +99,17 @@ def radius_law(scales: Floats, reach: float) -> RadiusLaw:
 
 
 def _log_h(scales: Floats, grid: Floats) -> Floats:
-    """h_d on the grid; kept on disk, with a digest, where there are many components."""
+    """h_d on the grid; kept on disk where there are many components."""
     if len(scales) <= FEW:
         return _add_components(scales, grid)
     digest = hashlib.sha256(scales.tobytes() + grid.tobytes()).hexdigest()
     key = (digest, _files.code_fingerprint(), f"numpy {np.__version__}, torch {torch.__version__}")
-    stored = _files.load("radius-laws", *key) or {}
-    with suppress(KeyError, TypeError, ValueError):  # absent or damaged
-        found = np.array(stored["log_h"], dtype=np.float64)
-        if stored["digest"] == hashlib.sha256(found.tobytes()).hexdigest():
-            return found
+    path = _files.cache_path("radius-laws", *key, suffix=".npz")
+    if (stored := arrays.load(path)) is not None:
+        return stored["log_h"]
     made = _add_components(scales, grid)
-    digest = hashlib.sha256(made.tobytes()).hexdigest()
-    _files.store({"digest": digest, "log_h": made.tolist()}, "radius-laws", *key)
+    with suppress(OSError):
+        arrays.store({"log_h": made}, path)
     return made
 
 

@@ -6,15 +6,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from dp_middleware import _validate
 from dp_middleware.embedding.arrays import Floats, Ids
-
-
-def checked_window(window: int, sigma: float) -> tuple[int, float]:
-    """Returns both parameters in their own types, or raises ParameterError."""
-    _validate.at_least(1, window=window)
-    _validate.positive(sigma=sigma)
-    return int(window), float(sigma)
 
 
 def weights(window: int, sigma: float) -> tuple[Ids, Floats]:

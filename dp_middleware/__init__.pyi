@@ -48,38 +48,35 @@ from .lab.curves import (
     delta_curve as delta_curve,
 )
 from .lab.evaluation import evaluate as evaluate
-from .mechanisms import (
-    MECHANISMS as MECHANISMS,
-    Cape as Cape,
-    CapeStrict as CapeStrict,
-    ContextualResponse as ContextualResponse,
+from .mechanisms import MECHANISMS as MECHANISMS
+from .mechanisms.bibliography import citations as citations
+from .mechanisms.cape import Cape as Cape, CapeStrict as CapeStrict
+from .mechanisms.codes import (
+    MixtureCode as MixtureCode,
+    PublicCode as PublicCode,
+    UnitCode as UnitCode,
+)
+from .mechanisms.contextual_response import ContextualResponse as ContextualResponse
+from .mechanisms.custext import (
     CusText as CusText,
     CusTextAggressive as CusTextAggressive,
     CusTextPlus as CusTextPlus,
     CusTextStrict as CusTextStrict,
-    DChiStencil as DChiStencil,
-    DocumentResponse as DocumentResponse,
-    DynText as DynText,
-    DynTextStrict as DynTextStrict,
-    KeywordCode as KeywordCode,
-    LanguageModelCode as LanguageModelCode,
-    MetricNoise as MetricNoise,
-    MixtureCode as MixtureCode,
-    NearestResponse as NearestResponse,
-    PublicCode as PublicCode,
-    RanText as RanText,
-    RanTextStrict as RanTextStrict,
-    SanText as SanText,
-    SanTextPlus as SanTextPlus,
-    Stencil as Stencil,
-    TokenExponential as TokenExponential,
-    TruncatedExponential as TruncatedExponential,
-    UnitCode as UnitCode,
-    VectorResponse as VectorResponse,
-    WeightedResponse as WeightedResponse,
-    WithinClasses as WithinClasses,
-    citations as citations,
 )
+from .mechanisms.document_response import DocumentResponse as DocumentResponse
+from .mechanisms.dyntext import DynText as DynText, DynTextStrict as DynTextStrict
+from .mechanisms.keyword_code import KeywordCode as KeywordCode
+from .mechanisms.language_model_code import LanguageModelCode as LanguageModelCode
+from .mechanisms.metric_noise import MetricNoise as MetricNoise
+from .mechanisms.nearest_response import NearestResponse as NearestResponse
+from .mechanisms.rantext import RanText as RanText, RanTextStrict as RanTextStrict
+from .mechanisms.santext import SanText as SanText, SanTextPlus as SanTextPlus
+from .mechanisms.stencil import DChiStencil as DChiStencil, Stencil as Stencil
+from .mechanisms.token_exponential import TokenExponential as TokenExponential
+from .mechanisms.truncated_exponential import TruncatedExponential as TruncatedExponential
+from .mechanisms.vector_response import VectorResponse as VectorResponse
+from .mechanisms.weighted_response import WeightedResponse as WeightedResponse
+from .mechanisms.within_classes import WithinClasses as WithinClasses
 from .models.chat import (
     ChatModel as ChatModel,
     chat_model as chat_model,

@@ -1,20 +1,12 @@
 """Published mechanisms, one per file, and the table of their names."""
 
 from dp_middleware.mechanisms.base import ChannelMechanism, Mechanism
-from dp_middleware.mechanisms.bibliography import citations
 from dp_middleware.mechanisms.cape import Cape, CapeStrict
-from dp_middleware.mechanisms.codes import MixtureCode, PublicCode, UnitCode
+from dp_middleware.mechanisms.codes import PublicCode
 from dp_middleware.mechanisms.contextual_response import ContextualResponse
-from dp_middleware.mechanisms.custext import (
-    CusText,
-    CusTextAggressive,
-    CusTextPlus,
-    CusTextStrict,
-)
+from dp_middleware.mechanisms.custext import CusText, CusTextAggressive, CusTextPlus, CusTextStrict
 from dp_middleware.mechanisms.document_response import DocumentResponse
 from dp_middleware.mechanisms.dyntext import DynText, DynTextStrict
-from dp_middleware.mechanisms.keyword_code import KeywordCode
-from dp_middleware.mechanisms.language_model_code import LanguageModelCode
 from dp_middleware.mechanisms.metric_noise import MetricNoise
 from dp_middleware.mechanisms.nearest_response import NearestResponse
 from dp_middleware.mechanisms.rantext import RanText, RanTextStrict
@@ -57,37 +49,14 @@ MECHANISMS: dict[str, type[Mechanism]] = {
 
 __all__ = [
     "MECHANISMS",
-    "Cape",
-    "CapeStrict",
     "ChannelMechanism",
     "ContextualMechanism",
-    "ContextualResponse",
-    "CusText",
-    "CusTextAggressive",
-    "CusTextPlus",
-    "CusTextStrict",
-    "DChiStencil",
-    "DocumentResponse",
-    "DynText",
-    "DynTextStrict",
-    "KeywordCode",
-    "LanguageModelCode",
     "Mechanism",
-    "MetricNoise",
-    "MixtureCode",
     "NearestResponse",
     "NoiseMechanism",
     "PublicCode",
-    "RanText",
-    "RanTextStrict",
-    "SanText",
-    "SanTextPlus",
-    "Stencil",
     "TokenExponential",
-    "TruncatedExponential",
-    "UnitCode",
     "VectorResponse",
     "WeightedResponse",
     "WithinClasses",
-    "citations",
 ]

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.metadata import version
-from typing import Any, Literal
+from typing import Literal
 
 from dp_middleware import _validate
 from dp_middleware.embedding import EmbeddingSpace
@@ -123,15 +123,14 @@ class EvaluationPart:
             raw, released, fresh = zip(*map(aligned, drafts), strict=True)
         else:
             released = tuple(drawer.draw(whole.ids, sampler.os_entropy))
-        return self._case(law, whole, started, raw=raw, released=released, spelt=spelt, fresh=fresh)
-
-    def _case(self, law: Law, whole: Cut, started: float, **released: Any) -> Case:
-        """What the measures need; ``started`` is when the release began."""
         return Case(
             law=law,
-            space=self._setup.space,
+            space=space,
             data=whole.data,
-            **released,
+            raw=raw,
+            released=released,
+            spelt=spelt,
+            fresh=fresh,
             models=self._setup.models,
             encoder=Encoded(self._setup.service, whole.known),
             sample=self._setup.sample,

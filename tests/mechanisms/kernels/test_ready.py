@@ -72,8 +72,8 @@ def among_ready(space, epsilon, monkeypatch):
         patch.setattr(
             codebook, "best_codebook", lambda *given: asked.append(given[3]) or (words, 1)
         )
-        patch.setattr("dp_middleware._files.load", lambda *_: None)
-        patch.setattr("dp_middleware._files.store", lambda *_: None)
+        patch.setattr("dp_middleware.embedding.arrays.load", lambda *_: None)
+        patch.setattr("dp_middleware.embedding.arrays.store", lambda *_: None)
         dp.NearestResponse.tuned(space, epsilon=epsilon)
     weights = space.vocabulary.whole_words / space.vocabulary.whole_words.sum()
     best = codebook.best_codebook(space, epsilon, weights, words)
@@ -113,7 +113,7 @@ def test_a_search_finds_a_codebook_of_that_value(monkeypatch):
     space = dp.default_space()
     kept = dp.NearestResponse.tuned(space, epsilon=6.0)
     monkeypatch.setattr(ready, "part", lambda *_: None)
-    monkeypatch.setattr("dp_middleware._files.load", lambda *_: None)
+    monkeypatch.setattr("dp_middleware.embedding.arrays.load", lambda *_: None)
     again = dp.NearestResponse.tuned(space, epsilon=6.0)
     unit, hit = space.centred_unit, []
     for tuned in (kept, again):

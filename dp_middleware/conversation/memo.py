@@ -6,7 +6,7 @@ import hmac
 import math
 import sqlite3
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from threading import Lock
@@ -166,14 +166,6 @@ class ReleaseMemo:
         """Keeps what a releaser remembers, while nobody else releases."""
         with self.exclusive() as entries, releaser.kept_in(entries, self._clock()):
             yield
-
-    def adopt(self, rows: Iterable[tuple[Row, bytes | None]]) -> None:
-        """Stores entries, and marks of private events, that another memo had and this one lacks."""
-        with self.exclusive() as entries:
-            for row, private in rows:
-                if entries.get(row[0]) is None:
-                    marks = [] if private is None else [(private, b"", None)]
-                    self._store(entries, row, *marks)
 
     def answers(self, notes: Sequence[bytes | None]) -> list[str | None]:
         """Returns the remote answer of each note; ``None`` where there is none."""

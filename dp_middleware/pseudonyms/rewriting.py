@@ -28,6 +28,7 @@ from dp_middleware.pseudonyms.matching import (
     within_word,
 )
 from dp_middleware.pseudonyms.structured import Value, View
+from dp_middleware.sanitizers.draft import Draft
 from dp_middleware.sanitizers.spans import PART
 from dp_middleware.vocabulary import frequencies
 
@@ -65,6 +66,7 @@ class PseudonymDraft(StaysHere):
         edited: Whether the text replaces an earlier version, of which something was released.
         kept: What stays where a further mention is found there, by its offsets.
         used: The pseudonyms that were written, once they are.
+        drawn: What was drawn for the rest, where a sanitizer perturbs it.
     """
 
     view: View = field(repr=False)
@@ -72,6 +74,7 @@ class PseudonymDraft(StaysHere):
     edited: bool = False
     kept: tuple[tuple[int, int], ...] = field(default=(), repr=False)
     used: tuple[str, ...] = ()
+    drawn: Draft | None = field(default=None, repr=False)
 
     @property
     def text(self) -> str:

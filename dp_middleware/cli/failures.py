@@ -84,7 +84,6 @@ def expected(what: str, typed: str, names: Iterable[str]) -> str:
 
 
 def _fail(error: Exception, *, as_json: bool) -> int:
-    """Report an error; the exit code that it stands for."""
     if isinstance(error, OSError) and error.errno == errno.EPIPE:
         sys.stdout = None  # the reader has left: nothing is flushed at exit
         return UNEXPECTED
@@ -137,7 +136,6 @@ def _no_such_option(error: Any) -> str:
 
 
 def _commands_with(option: str, group: Any) -> Iterator[str]:
-    """Names of the commands that have an option."""
     for name, command in getattr(group, "commands", {}).items():
         if any(option in parameter.opts for parameter in command.params):
             yield name

@@ -166,7 +166,6 @@ def _fields(value: Any, names: Collection[str], where: str) -> dict[str, Any]:
 
 
 def _call(call: Mapping[str, Any], where: str) -> ToolCall:
-    """Reads a call of a tool in OpenAI's form."""
     function = _fields(call.get("function"), _FUNCTION, where)
     return ToolCall(call.get("id") or "", function["name"] or "", function["arguments"] or "")
 

@@ -179,7 +179,6 @@ class MemoRows(Entries):
         return [(int(number), bytes(data)) for number, data in rows]
 
     def _kept(self, conversation: bytes) -> int:
-        """How many rows were sealed for a conversation."""
         query = "SELECT kept, mark FROM conversations WHERE conversation = ?"
         row = self._connection.execute(query, (conversation,)).fetchone()
         if row is None:

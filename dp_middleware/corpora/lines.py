@@ -145,7 +145,6 @@ def _values(text: str) -> dict[str, tuple[Any, tuple[int, int]]]:
 
 
 def _blank(text: str, place: int) -> int:
-    """The first place from here that is no blank."""
     while text[place : place + 1] in _BLANKS and place < len(text):
         place += 1
     return place
@@ -160,7 +159,6 @@ def _skip(text: str, place: int, sign: str) -> int:
 
 
 def _ended(text: str, place: int, values: T) -> T:
-    """The values, if nothing follows the last brace."""
     if text[place + 1 :].strip(_BLANKS):
         raise ValueError
     return values

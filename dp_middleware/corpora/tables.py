@@ -146,7 +146,6 @@ class Csv(Format):
     _end, _header = "\n", pa.table({})
 
     def _row(self, rows: pa.Table) -> bytes:
-        """Some rows as they are written."""
         if not len(rows):
             return b""
         cells = [_quoted(column.combine_chunks(), self.separator) for column in rows.columns]
@@ -214,7 +213,6 @@ def _parts(table: pa.Table, size: int) -> Iterator[pa.Table]:
 
 
 def _strings(cells: pa.Table) -> pa.Table | None:
-    """Bytes as UTF-8; ``None`` if a cell is none."""
     with suppress(pa.ArrowInvalid):
         return cells.cast(pa.schema([(name, pa.large_string()) for name in cells.column_names]))
     return None

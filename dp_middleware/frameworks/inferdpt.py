@@ -207,7 +207,6 @@ class InferDPT:
             yield from self._extractor.stream(for_extractor(document, text, instruction))
 
     def _released(self, document: str) -> tuple[Release, Callable[[str], str]]:
-        """The release, and what restores an answer to it."""
         if isinstance(self._sanitizer, Session):
             exchange = self._sanitizer.exchange([Message(role="user", texts=(document,), id=ONCE)])
             return exchange.releases[0], exchange.restore

@@ -238,7 +238,6 @@ class PrivRewrite:
         return isinstance(self.sanitizer.mechanism, TextMechanism)
 
     def _compose(self, first: Certificate) -> Certificate:
-        """Of both phases, from that of the first."""
         settings: tuple[Any, ...] = (self.selection, self.k, self.prune_above)
         settings += (self.minimum, self.fallback, *self.prompts)
         return compose(first, self.selection.epsilon, repr(settings))

@@ -42,7 +42,6 @@ def shown_chat(
 
 
 def _said(answer: dict[str, Any]) -> list[Message]:
-    """The messages of an upstream's answer."""
     choices = answer["choices"]
     if not isinstance(choices, list) or not choices:
         raise garbage()
@@ -62,7 +61,6 @@ def _message(message: dict[str, Any]) -> Message:
 
 
 def _changed(message: dict[str, Any], visible: Message) -> dict[str, Any]:
-    """The fields of a message that are shown in another form."""
     shown: dict[str, Any] = {"content": visible.text, "refusal": visible.extra.get("refusal", "")}
     changed = {name: text for name, text in shown.items() if isinstance(message.get(name), str)}
     if message.get("tool_calls"):

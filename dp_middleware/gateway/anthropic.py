@@ -112,7 +112,6 @@ def _read(turn: Any, where: str, known: set[str]) -> Iterator[tuple[Any, Message
 
 
 def _blocks(given: Any, sent: Message) -> list[dict[str, Any]]:
-    """The blocks for the upstream, from what goes out for them."""
     if sent.role == "assistant":
         texts = [{"type": "text", "text": sent.text}] if sent.text else []
         calls = [
@@ -129,7 +128,6 @@ def _blocks(given: Any, sent: Message) -> list[dict[str, Any]]:
 
 @cache
 def _request(policy: Policy, models: tuple[str, ...], required: tuple[str, ...]) -> Check:
-    """The allow-list under a policy."""
     budget = whole(1, 10_000_000)
     thinking = {"type": one_of("enabled", "disabled", "adaptive"), "budget_tokens": budget}
     tools = fields.many(_TOOL, least=0, most=_MOST)

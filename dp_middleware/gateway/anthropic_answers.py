@@ -111,7 +111,6 @@ class MessageStream:
         return [event]
 
     def _piece(self, place: int, delta: dict[str, Any]) -> dict[str, Any]:
-        """A piece of a block, as it is shown."""
         block, name = self._blocks[place], _PIECES.get(delta["type"])
         if delta["type"] == "signature_delta":
             block["signature"] = delta["signature"]

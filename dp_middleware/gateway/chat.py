@@ -96,7 +96,6 @@ def transcript_of(messages: Any, *, public_system: bool) -> list[Message]:
 
 
 def _copy(message: Mapping[str, Any], sent: Message) -> dict[str, Any]:
-    """The message for the upstream, from what goes out for it."""
     if sent.role == "assistant":
         return _answer(sent)
     content: Any = sent.text
@@ -208,7 +207,6 @@ def _fed(reply: Reply, call: dict[str, Any]) -> dict[str, Any]:
 
 
 def _rest(reply: Reply) -> dict[str, Any]:
-    """A delta with what was held back."""
     rests = reply.close_all()
     delta: dict[str, Any] = {name: rest for name, rest in rests.items() if isinstance(name, str)}
     calls = [
@@ -221,7 +219,6 @@ def _rest(reply: Reply) -> dict[str, Any]:
 
 @cache
 def _request(policy: Policy, models: tuple[str, ...]) -> Check:
-    """The allow-list under a policy."""
     tokens = whole(1, 10_000_000)
     return record(
         {

@@ -83,7 +83,6 @@ class ResponseShower:
 
 
 def _said(response: dict[str, Any]) -> list[Message]:
-    """What it says that may come again."""
     said = [
         answer_of(item, item["type"])
         for item in response["output"]

@@ -114,7 +114,6 @@ def _known(call: Call, name: str) -> str:
 
 @cache
 def _request(policy: Policy, models: tuple[str, ...]) -> Check:
-    """The allow-list under a policy."""
     included = one_of("reasoning.encrypted_content", "message.output_text.logprobs")
     return record(
         {

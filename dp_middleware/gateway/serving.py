@@ -101,7 +101,6 @@ class Workers:
 
 
 def _serve(config: Config, listening: socket.socket) -> None:
-    """Serves in a process of its own."""
     config.configure_logging()
     Server(config).run(sockets=[listening])
 

@@ -191,7 +191,6 @@ class PseudonymDraft(StaysHere):
 
 
 def _number_at(view: View, start: int, end: int) -> Value | None:
-    """The number of JSON that overlaps a part of a view."""
     value = view.value_at(start, end) if view.values else None
     return value if value is not None and value.bare else None
 

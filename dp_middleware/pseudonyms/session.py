@@ -144,7 +144,6 @@ class PseudonymSession(MappedSession):
 
 
 def _restored(value: Any, names: Names[Pair]) -> Any:
-    """A copy of nested dicts, lists and tuples with all strings restored, also keys."""
     if isinstance(value, str):
         return restore(value, names)
     if isinstance(value, Dict):

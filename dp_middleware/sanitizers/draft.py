@@ -213,7 +213,6 @@ def _spellings(
 
 
 def _known(text: str, vocabulary: Vocabulary) -> Ids:
-    """Ids of the tokens of a public text that are in the vocabulary."""
     ids = tokenize_with(vocabulary.look_up, text)
     return np.compress(ids != UNKNOWN, ids)
 

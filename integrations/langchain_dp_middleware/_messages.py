@@ -132,7 +132,6 @@ def read_input(keys: Collection[str] | None, value: object, rules: MessageRules)
 
 
 def _read_value(value: object, rules: MessageRules, where: str) -> Input:
-    """Reads one transcript, or one text."""
     if not isinstance(value, str | list | StringPromptValue | ChatPromptValue):
         raise ParameterError(f"{where}: {_EXPECTED}, got {type(value).__name__}")
     readings = _read_all(messages_in(value), rules, where)

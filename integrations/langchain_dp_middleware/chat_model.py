@@ -211,7 +211,6 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
 
 
 def _answered(answers: LLMResult, exchanges: Sequence[Exchange]) -> LLMResult:
-    """What the caller is shown of the answers to transcripts, which are noted."""
     rows = []
     for row, exchange in zip(answers.generations, exchanges, strict=True):
         note_all(exchange, row)

@@ -198,7 +198,6 @@ class InferDPTChatModel(RefusedWrappers, BaseChatModel):
     # the boundary ----------------------------------------------------------------------------
 
     def _asked(self, value: Any, config: RunnableConfig | None, options: dict[str, Any]) -> Asked:
-        """Asks the remote model for a draft."""
         config = config or RunnableConfig()
         if self.traced == "refuse":
             refuse_outer_run(config, "InferDPTChatModel", REMEDY)
@@ -217,7 +216,6 @@ class InferDPTChatModel(RefusedWrappers, BaseChatModel):
         return asked
 
     def _question(self, messages: list[BaseMessage], draft: str) -> Any:
-        """Writes what the extractor is given."""
         history, text, instruction = turn_of(messages, self.instruction)
         return [*history, *inferdpt.for_extractor(text, draft, instruction)]
 

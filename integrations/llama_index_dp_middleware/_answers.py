@@ -70,7 +70,6 @@ class AnswerCall(Generic[T]):
                     yield rest
 
     def _signed(self, response: Response) -> Response:
-        """Puts what was released and charged into ``additional_kwargs["dp"]``."""
         if receipt := self._exchange.receipt.to_dict():
             response.additional_kwargs["dp"] = receipt
         return response
@@ -199,7 +198,6 @@ class AnswerCall(Generic[T]):
 
 
 def _with(piece: Any, words: str | None, thought: str) -> Any:
-    """Returns the piece with what is new in it, in words and in thoughts."""
     more = {name: value for name, value in piece.additional_kwargs.items() if name != _THOUGHTS}
     if thought:
         more[_THOUGHTS] = thought

@@ -142,7 +142,6 @@ class DPQueryEngine(BaseQueryEngine):
     def _exchange(
         self, query: QueryBundle, passages: list[NodeWithScore], answer: responses.RESPONSE_TYPE
     ) -> Exchange:
-        """Returns the way back of an answer to what was released for a query and its nodes."""
         quoted = [scored.node.get_content() for scored in answer.source_nodes]
         return self._transform.exchange(query, passages, quoted)
 
@@ -154,7 +153,6 @@ def _extraction(
     answer: Any,
     receipt: Receipt,
 ) -> tuple[inferdpt.Messages, dict[str, Any]]:
-    """Returns what the local model is asked, and what its response keeps of the remote one."""
     remote = str(answer)
     question = for_extractor(query.query_str, passages, exchange.restore(remote))
     metadata = {"remote_text": remote, "dp": receipt.to_dict()}

@@ -167,7 +167,6 @@ class Playground:
         return releaser
 
     async def _answer(self, drawn: Drawn) -> dict[str, Any]:
-        """The model's answer to the release, and the same with the originals in place."""
         try:
             answer = await self._ask(drawn.release.text)
         except Exception as error:  # the release is paid for: it is shown whatever happens here
@@ -183,7 +182,6 @@ def _perturbing(releaser: Releaser) -> Sanitizer | None:
 def _explained(
     releaser: Releaser, draft: Draft | TextDraft | None
 ) -> tuple[Explanation | None, str]:
-    """The dry run of a text, or why there is none."""
     sanitizer = _perturbing(releaser)
     if sanitizer is None or draft is None:
         return None, "Nothing is drawn for what is not found: it goes out as it is."
@@ -195,7 +193,6 @@ def _explained(
 
 
 def _texts(releaser: Releaser, drawn: Drawn, explanation: Explanation | None) -> dict[str, Any]:
-    """Both texts in pieces, and how many there are of which."""
     sanitizer, tokens = _perturbing(releaser), drawn.tokens
     text, released_text = drawn.text, drawn.release.text
     if sanitizer is not None and isinstance(tokens, Draft):
@@ -223,14 +220,12 @@ def _words(explanation: Explanation | None) -> list[dict[str, Any]]:
 
 
 def _attackers(releaser: Releaser, release: Release) -> list[str]:
-    """What the best ones reach, in sentences."""
     sanitizer = _perturbing(releaser)
     said = recovery(sanitizer.certificate) if sanitizer is not None else ""
     return [each for each in (said, guess(release.certificate)) if each]
 
 
 def _budget(releaser: Releaser, release: Release, *, is_ahead: bool = False) -> str:
-    """What a release costs, or would cost, and what is left, in sentences."""
     spends = f"{'A' if is_ahead else 'This'} release spends {nats(release.spent)} nats on this text"
     if not isinstance(releaser.ledger, PrivacyLedger) or releaser.subject is None:
         return f"{spends}. There is no ledger: nothing is charged."

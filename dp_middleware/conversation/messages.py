@@ -118,6 +118,17 @@ class ToolCall(NamedTuple):
     name: str
     arguments: str
 
+    @classmethod
+    def of_openai(cls, call: Mapping[str, Any]) -> ToolCall:
+        """Reads a call as OpenAI spells it."""
+        function = call["function"]
+        return cls(call["id"], function["name"], function["arguments"])
+
+    def to_openai(self) -> dict[str, Any]:
+        """Spells it as OpenAI does."""
+        function = {"name": self.name, "arguments": self.arguments}
+        return {"id": self.id, "type": "function", "function": function}
+
 
 @dataclass(frozen=True, kw_only=True)
 class Message(StaysHere):

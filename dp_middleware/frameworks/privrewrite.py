@@ -13,7 +13,7 @@ from dp_middleware._quiet import in_thread
 from dp_middleware.embedding import EmbeddingService, EmbeddingSpace
 from dp_middleware.embedding.arrays import Ids
 from dp_middleware.errors import ParameterError, RemoteError
-from dp_middleware.frameworks import _candidates, _prompts
+from dp_middleware.frameworks import _candidates
 from dp_middleware.frameworks._candidates import CandidateEncoder
 from dp_middleware.frameworks._selection import (
     Selection,
@@ -208,7 +208,7 @@ class PrivRewrite:
 
     async def _choose(self, private: Ids, sanitized: Release, gate: asyncio.Semaphore) -> Release:
         unit = sanitized.certificate.unit
-        questions = _prompts.questions(sanitized.text, unit, self.k, self.prompts)
+        questions = _candidates.questions(sanitized.text, unit, self.k, self.prompts)
         answers = await _candidates.answers(self.generator, questions, self.minimum, gate)
         candidates = await in_thread(self._prune, answers)
         if candidates:

@@ -50,10 +50,7 @@ def _said(answer: dict[str, Any]) -> list[Message]:
 
 def _message(message: dict[str, Any]) -> Message:
     texts = [message.get(name) or "" for name in ("content", "refusal")]
-    calls = tuple(
-        ToolCall(call["id"], call["function"]["name"], call["function"]["arguments"])
-        for call in message.get("tool_calls") or ()
-    )
+    calls = tuple(map(ToolCall.of_openai, message.get("tool_calls") or ()))
     if not all(isinstance(text, str) for text in [*texts, *(part for c in calls for part in c)]):
         raise garbage()
     extra = {"refusal": texts[1]} if texts[1] else {}

@@ -10,10 +10,9 @@ from starlette.responses import JSONResponse, Response
 
 from dp_middleware.conversation.exchange import Exchange, Reply
 from dp_middleware.conversation.messages import Message, Role, ToolCall
-from dp_middleware.errors import DPMiddlewareError
 from dp_middleware.gateway import declared, fields
 from dp_middleware.gateway.answers import extracted, shown_chat
-from dp_middleware.gateway.failures import LACKING, Failure, garbage
+from dp_middleware.gateway.failures import Failure, read
 from dp_middleware.gateway.fields import Check, flag, one_of, record, refuse, text, whole
 from dp_middleware.gateway.service import Call
 from dp_middleware.gateway.settings import Policy
@@ -108,14 +107,7 @@ def _copy(message: Mapping[str, Any], sent: Message) -> dict[str, Any]:
 def _answer(sent: Message) -> dict[str, Any]:
     if not sent.calls:
         return {"role": "assistant", "content": sent.text, **sent.extra}
-    calls = [
-        {
-            "id": call.id,
-            "type": "function",
-            "function": {"name": call.name, "arguments": call.arguments},
-        }
-        for call in sent.calls
-    ]
+    calls = [call.to_openai() for call in sent.calls]
     return {"role": "assistant", "content": sent.text or None, **sent.extra, "tool_calls": calls}
 
 
@@ -126,10 +118,7 @@ def _said(message: Any, where: str) -> Message:
     return Message(
         role="assistant",
         texts=fields.texts_in(checked.get("content", ())),
-        calls=tuple(
-            ToolCall(call["id"], call["function"]["name"], call["function"]["arguments"])
-            for call in checked.get("tool_calls", ())
-        ),
+        calls=tuple(map(ToolCall.of_openai, checked.get("tool_calls", ()))),
         extra={"refusal": refusal} if refusal else {},
     )
 
@@ -145,15 +134,13 @@ class ChatStream:
         self._open: set[int] = set()
 
     def feed(self, event: dict[str, Any]) -> list[dict[str, Any]]:
-        """Returns what is sent for one of the upstream's events; see :class:`Events`."""
+        """Returns what is sent for one of the upstream's events; see :class:`EventWriter`."""
+        return read(self._fed, event)
+
+    def _fed(self, event: dict[str, Any]) -> list[dict[str, Any]]:
         before, choices = list[dict[str, Any]](), []
-        try:
-            for choice in event.get("choices") or ():
-                choices.append(self._shown(choice, int(choice.get("index", 0)), before))
-        except DPMiddlewareError:
-            raise
-        except LACKING:
-            raise garbage() from None
+        for choice in event.get("choices") or ():
+            choices.append(self._shown(choice, int(choice.get("index", 0)), before))
         head = {name: value for name, value in event.items() if name != "usage"}
         return [*({**head, "choices": [own]} for own in before), {**event, "choices": choices}]
 
@@ -166,7 +153,7 @@ class ChatStream:
             if isinstance(piece := delta.get(name), str):
                 delta[name] = reply.text(piece, name)
         if calls := delta.get("tool_calls"):
-            delta["tool_calls"] = [_fed(reply, call) for call in calls]
+            delta["tool_calls"] = [_shown_call(reply, call) for call in calls]
         if place not in self._open and (rest := _rest(reply)):
             held = {"index": place, "delta": delta, "finish_reason": None}
             before += [held, {**held, "delta": rest}]
@@ -196,7 +183,7 @@ class ChatStream:
             reply.end(left=left)
 
 
-def _fed(reply: Reply, call: dict[str, Any]) -> dict[str, Any]:
+def _shown_call(reply: Reply, call: dict[str, Any]) -> dict[str, Any]:
     function, place = call.get("function") or {}, int(call.get("index", 0))
     if not reply.has_call(place):
         reply.call(place, str(call["id"]), str(function["name"]))

@@ -11,7 +11,7 @@ from dp_middleware import errors
 
 T = TypeVar("T")
 
-LACKING = (TypeError, KeyError, AttributeError, ValueError, OverflowError)
+_LACKING = (TypeError, KeyError, AttributeError, ValueError, OverflowError)
 """What reading an answer of another protocol raises."""
 
 
@@ -107,7 +107,7 @@ def read(work: Callable[..., T], *args: Any) -> T:
         return work(*args)
     except errors.DPMiddlewareError:
         raise
-    except LACKING:
+    except _LACKING:
         raise garbage() from None
 
 

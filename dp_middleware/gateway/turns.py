@@ -18,7 +18,7 @@ from starlette.types import Receive, Scope, Send
 from dp_middleware.conversation.exchange import Exchange
 from dp_middleware.conversation.messages import Message, is_structured
 from dp_middleware.conversation.notebook import Unknown
-from dp_middleware.errors import DPMiddlewareError, without_text
+from dp_middleware.errors import DPMiddlewareError, guarded
 from dp_middleware.gateway.failures import Failure, failure_of
 from dp_middleware.gateway.service import Call, Gateway
 from dp_middleware.gateway.upstream import sse
@@ -186,20 +186,8 @@ def _words_only(answer: str) -> bool:
 
 
 async def in_thread(work: Callable[[], T], threads: Executor | None = None) -> T:
-    """Runs a function that handles private text in a thread: its failures hold none of it.
-
-    Raises:
-        DPMiddlewareError: The library's as it is, of others the type only.
-    """
-
-    def textless() -> T:
-        try:
-            return work()
-        except Exception as error:
-            failure = without_text(error)
-        raise failure.with_traceback(None)
-
-    return await asyncio.get_running_loop().run_in_executor(threads, textless)
+    """Runs a function that handles private text in a thread: its failures hold none of it."""
+    return await asyncio.get_running_loop().run_in_executor(threads, guarded, work)
 
 
 class EventWriter(Protocol):

@@ -98,23 +98,6 @@ class PseudonymSession(MappedSession):
         with self._memo.kept(releaser):
             yield releaser.mapping
 
-    def returned(self, text: str, *, conversation: str = "") -> dict[str, int]:
-        """What became of the pseudonyms in a remote answer; public numbers.
-
-        Args:
-            text: The remote model's own words.
-            conversation: Its name.
-
-        Returns:
-            ``"restored"``: in how many places of the answer one is found; ``"absent"``: how many
-            of the conversation's are not there at all, unused or changed beyond recognition.
-        """
-        mapping = self._read(conversation)
-        with mapping.lock:
-            found = [match.value for match in mapping.pseudonyms.find(text)]
-            absent = len(mapping) - len({pair.key for pair in found})
-        return {"restored": len(found), "absent": absent}
-
     def restore_stream(self, pieces: Iterable[str], *, conversation: str = "") -> Iterator[str]:
         """As :meth:`restore`; what could still become a pseudonym is held back, nothing else."""
         mapping = self._read(conversation)

@@ -8,8 +8,8 @@ from typing import Any
 
 from dp_middleware.conversation.exchange import Exchange, Reply
 from dp_middleware.conversation.messages import Message
+from dp_middleware.conversation.response_items import answer_of
 from dp_middleware.gateway.failures import Failure, garbage, read
-from dp_middleware.gateway.response_items import answer_of
 
 _PIECES = {  # event -> which field of its end has the whole
     "response.output_text": "text",
@@ -17,7 +17,6 @@ _PIECES = {  # event -> which field of its end has the whole
     "response.function_call_arguments": "arguments",
 }
 _ARGUMENTS = "response.function_call_arguments"
-_NOTED = ("message", "function_call", "reasoning")
 _ENDS = ("response.completed", "response.incomplete", "response.failed")
 _WITHHELD = {"code": "server_error", "message": "the upstream's words are withheld"}
 
@@ -84,9 +83,9 @@ class ResponseShower:
 
 def _said(response: dict[str, Any]) -> list[Message]:
     said = [
-        answer_of(item, item["type"])
+        answer
         for item in response["output"]
-        if isinstance(item, dict) and item.get("type") in _NOTED
+        if isinstance(item, dict) and (answer := answer_of(item)) is not None
     ]
     for remote in said:
         remote.words()  # of what is no answer there are none

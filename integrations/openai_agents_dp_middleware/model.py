@@ -11,8 +11,9 @@ from pydantic import BaseModel
 
 from dp_middleware._quiet import aclosing
 from dp_middleware.conversation.exchange import RESTORATION, Exchange, Plain, Tools, WayBack
+from dp_middleware.conversation.response_items import answer_of
 from dp_middleware.errors import ParameterError, guarded
-from openai_agents_dp_middleware._items import ReleasedItems, answer_of
+from openai_agents_dp_middleware._items import ReleasedItems
 
 _ARGUMENTS = "response.function_call_arguments.delta"
 _ENDS = (".done", ".completed", ".incomplete")

@@ -53,7 +53,7 @@ class Commands(TyperGroup):
     """
 
     def main(self, *args: Any, **extra: Any) -> Any:
-        """Run; in standalone mode end the process with an exit code."""
+        """Runs; in standalone mode ends the process with an exit code."""
         if not extra.get("standalone_mode", True):
             return super().main(*args, **extra)
         code: object = UNEXPECTED
@@ -64,13 +64,13 @@ class Commands(TyperGroup):
         sys.exit(code if isinstance(code, int) else 0)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Fail without a command, as a command fails without what it needs."""
+        """Fails without a command, as a command fails without what it needs."""
         if not args and not self.invoke_without_command:
             ctx.fail(expected("a command", "", self.commands))
         return super().parse_args(ctx, args)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command named first; a text in its place is not repeated."""
+        """Finds the command named first; a text in its place is not repeated."""
         if args[0] not in self.commands:
             ctx.fail(expected("a command", args[0], self.commands))
         return super().resolve_command(ctx, args)

@@ -50,7 +50,7 @@ class Entries:
 
     @contextmanager
     def exclusive(self, wait: float = WAIT) -> Iterator[Entries]:
-        """The entries, at once: the session's lock keeps others out."""
+        """Gives the entries, at once: the session's lock keeps others out."""
         yield self
 
     def get(self, event: bytes) -> Entry | None:
@@ -109,7 +109,7 @@ class ReleaseMemo:
         _forks.renewed[id(self)] = self
 
     def after_fork(self) -> None:
-        """A forked child begins with locks that no thread holds."""
+        """Makes locks that no thread holds, for a forked child."""
         self._lock = Lock()
         self._events = [Lock() for _ in range(_LOCKS)]  # each for some of the events
 
@@ -218,7 +218,7 @@ class ReleaseMemo:
 
     @contextmanager
     def exclusive(self) -> Iterator[Entries]:
-        """The entries, with what was left noted; what goes wrong later does not undo that."""
+        """Gives the entries, with what was left noted; what goes wrong later does not undo that."""
         with self._lock:
             self._store_left(WAIT)
             with self._opened(WAIT) as entries:

@@ -87,7 +87,7 @@ class FileMemo:
 
     @contextmanager
     def exclusive(self, wait: float = WAIT) -> Iterator[MemoRows]:
-        """The entries; changes are durable when this ends, and undone if it fails.
+        """Gives the entries; changes are durable when this ends, and undone if it fails.
 
         Each use has a connection of its own: none is shared by threads or after a fork.
 

@@ -25,7 +25,7 @@ class CandidateEncoder(Protocol):
     """What pruning needs of an embedding service."""
 
     def encode(self, texts: Sequence[str], /) -> ArrayLike:
-        """Unit vectors of whole texts, float (n, d)."""
+        """Returns unit vectors of whole texts, float (n, d)."""
 
 
 _TASKS: dict[Unit, str] = {

@@ -118,7 +118,7 @@ class PrivRewrite:
     def with_total(
         cls, epsilon: float, space: EmbeddingSpace, *, share: float = 0.5, **options: Any
     ) -> Self:
-        """The paper's own: a nominal total, split evenly between both phases.
+        """Makes the paper's own: a nominal total, split evenly between both phases.
 
         Phase 1 is TokenExponential with the nominal epsilon ``(1 - share) * epsilon``, the choice
         has ``share * epsilon``. The certificate says how much less phase 1 really spends; to

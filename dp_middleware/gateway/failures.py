@@ -42,7 +42,7 @@ class Failure(errors.DPMiddlewareError):
         self.param, self.kind, self.headers = param, kind, dict(headers or {})
 
     def body(self) -> dict[str, Any]:
-        """As OpenAI spells it."""
+        """Spells it as OpenAI does."""
         return {
             "error": {
                 "message": self.message,

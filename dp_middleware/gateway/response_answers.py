@@ -172,7 +172,7 @@ class ResponseStream:
         return event
 
     def complete(self) -> bool:
-        """Whether the response has ended."""
+        """Tells whether the response has ended."""
         return self._whole is not None
 
     def broken(self, failure: Failure) -> dict[str, Any]:
@@ -183,7 +183,7 @@ class ResponseStream:
         return self._numbered(event)
 
     def note(self, *, left: bool = False) -> None:
-        """Tell the session what was said; of a response that was left, nothing is kept."""
+        """Tells the session what was said; of a response that was left, nothing is kept."""
         if self._whole is not None and not left:
             self.shower.note(self._whole)
 

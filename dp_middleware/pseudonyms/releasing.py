@@ -74,11 +74,11 @@ class PseudonymReleaser(Payer):
 
     @staticmethod
     def count(text: str) -> int:
-        """Number of words and signs of a public text."""
+        """Counts the words and signs of a public text."""
         return count(text)
 
     def read(self, text: str, scope: Scope | None = None) -> PseudonymDraft:
-        """Detect what is to be replaced in a text. Private; for sessions.
+        """Detects what is to be replaced in a text. Private; for sessions.
 
         Raises:
             ParameterError: Not a text, a scope, or a detector that failed.
@@ -191,7 +191,7 @@ class MappedSession(Session):
     _mappings_lock: Lock
 
     def alone(self) -> Self:
-        """As of :class:`~dp_middleware.Session`, in the same ledger's and subject's name."""
+        """Does as that of :class:`~dp_middleware.Session`, in the same ledger's and subject's name."""
         twin = self._with(self.sanitizer)
         twin._seal, twin._mappings, twin._mappings_lock = None, OrderedDict(), Lock()
         return twin

@@ -82,7 +82,7 @@ class PseudonymDraft(StaysHere):
         return self.view.text
 
     def complete(self, mapping: Mapping, public: bool = True) -> PseudonymDraft:
-        """With every further mention of these entities and of those of the conversation.
+        """Adds every further mention of these entities and of those of the conversation.
 
         A public word that is a pseudonym already becomes an entity of its own, or an answer
         could not tell which of the two it means. A private word, which a sanitizer perturbs,
@@ -146,7 +146,7 @@ class PseudonymDraft(StaysHere):
         return stripped
 
     def near(self, mapping: Mapping) -> int:
-        """Number of new values that keep something of themselves, at a loss for each."""
+        """Counts the new values that keep something of themselves, at a loss for each."""
         lossy = (place for place in self.places if place.kind.loss)
         keys = {place.kind.key(self.text[place.start : place.end], place.shape) for place in lossy}
         return sum(mapping.known(key) is None for key in keys)

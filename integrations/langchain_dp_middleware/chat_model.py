@@ -98,7 +98,7 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
         tool_choice: Any = None,
         **kwargs: Any,
     ) -> Runnable[Any, Any]:
-        """As the inner model binds them; tools are public."""
+        """Binds tools as the inner model does; they are public."""
         options = kwargs if tool_choice is None else {**kwargs, "tool_choice": tool_choice}
         bound = self.inner.bind_tools(tools, **options)
         if not isinstance(bound, RunnableBinding) or not isinstance(bound.bound, BaseChatModel):
@@ -110,7 +110,7 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
         return BoundModel(bound=model, kwargs=bound.kwargs)
 
     def with_structured_output(self, schema: Any, **kwargs: Any) -> Runnable[Any, Any]:
-        """The inner model's own, behind the same boundary: ``|`` keeps further steps there."""
+        """Returns the inner model's own, behind the same boundary, as are further steps."""
         model = self
         with contextlib.suppress(Exception):  # the inner model says what is wrong with a schema
             name = convert_to_openai_tool(schema)["function"]["name"]
@@ -145,7 +145,7 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
     def generate(
         self, messages: list[list[BaseMessage]], stop: Any = None, callbacks: Any = None, **kw: Any
     ) -> LLMResult:
-        """Release every transcript, all of which are looked at before one is charged."""
+        """Releases every transcript, all of which are looked at before one is charged."""
         released, exchanges = self._released(*messages)
         answers = self.inner.generate(released, stop, callbacks, **kw)
         return _answered(answers, exchanges)
@@ -153,7 +153,7 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
     async def agenerate(
         self, messages: list[list[BaseMessage]], stop: Any = None, callbacks: Any = None, **kw: Any
     ) -> LLMResult:
-        """As :meth:`generate`; the release runs in a thread."""
+        """Does as :meth:`generate`; the release runs in a thread."""
         released, exchanges = await asyncio.to_thread(self._released, *messages)
         answers = await self.inner.agenerate(released, stop, callbacks, **kw)
         return await asyncio.to_thread(_answered, answers, exchanges)

@@ -78,7 +78,7 @@ class _Chain:
         self.findings: list[Finding] = []
 
     def visit(self, x: Any, raw: bool, where: str) -> bool:
-        """Whether what comes out may be raw, if what goes in is ``raw``."""
+        """Tells whether what comes out may be raw, if what goes in is ``raw``."""
         if raw and not _is_ours(x):
             self._recorders(x, where)
         out = self._inside(x, raw, where)

@@ -90,12 +90,12 @@ class DPRetriever(ReleasedCalls, BaseRetriever):
         return public_keys(value)
 
     def invoke(self, input: str, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
-        """The released documents; ``kwargs`` go to the local retriever."""
+        """Returns the released documents; ``kwargs`` go to the local retriever."""
         entered = self._enter(input, config, **kwargs)
         return entered.rest.invoke(entered.input, entered.config)
 
     async def ainvoke(self, input: str, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
-        """As :meth:`invoke`; search and release run in a thread."""
+        """Does as :meth:`invoke`; search and release run in a thread."""
         entered = await asyncio.to_thread(self._enter, input, config, **kwargs)
         return await entered.rest.ainvoke(entered.input, entered.config)
 

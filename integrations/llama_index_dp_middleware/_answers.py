@@ -49,7 +49,7 @@ class AnswerCall(Generic[T]):
     def note_pieces(
         self, pieces: Generator[Response, None, None]
     ) -> Generator[Response, None, None]:
-        """As :meth:`note`, for an answer in pieces, the last of which has all of it.
+        """Does as :meth:`note`, for an answer in pieces, the last of which has all of it.
 
         One that is left is noted as far as it went, and its connection closed.
         """
@@ -61,7 +61,7 @@ class AnswerCall(Generic[T]):
     async def anote_pieces(
         self, pieces: AsyncGenerator[Response, None]
     ) -> AsyncGenerator[Response, None]:
-        """As :meth:`note_pieces`."""
+        """Does as :meth:`note_pieces`."""
         async with aclosing(pieces):
             with self._noting():
                 async for piece in pieces:

@@ -58,7 +58,7 @@ class DPModel(Model):
     async def get_response(
         self, system_instructions: str | None, input: Any, *args: Any, **options: Any
     ) -> ModelResponse:
-        """The inner model's answer to what was released."""
+        """Returns the inner model's answer to what was released."""
         exchange, rules, items = await self._sent(system_instructions, input, options)
         response = await self._inner.get_response(rules, items, *args, **options)
         response.output = [_answered(exchange, item) for item in response.output]
@@ -67,7 +67,7 @@ class DPModel(Model):
     async def stream_response(
         self, system_instructions: str | None, input: Any, *args: Any, **options: Any
     ) -> AsyncIterator[Any]:
-        """The events of the inner model; what could become a pseudonym is held back."""
+        """Yields events of the inner model; what could become a pseudonym is held back."""
         exchange, rules, items = await self._sent(system_instructions, input, options)
         events: AsyncIterator[Any] = self._inner.stream_response(rules, items, *args, **options)
         shown = _ShownEvents(exchange)
@@ -77,11 +77,11 @@ class DPModel(Model):
                     yield piece
 
     async def close(self) -> None:
-        """As the inner model."""
+        """Does as the inner model."""
         await self._inner.close()
 
     def get_retry_advice(self, request: Any) -> Any:
-        """As the inner model."""
+        """Does as the inner model."""
         return self._inner.get_retry_advice(request)
 
     async def _sent(

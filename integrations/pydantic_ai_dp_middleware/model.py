@@ -93,7 +93,7 @@ class DPModel(WrapperModel):
         model_request_parameters: Any,
         run_context: Any = None,  # the inner model is given none: it holds the raw prompt
     ) -> AsyncGenerator[StreamedResponse]:
-        """As :meth:`request`, in pieces; noted as far as it went."""
+        """Does as :meth:`request`, in pieces; noted as far as it went."""
         exchange, sent, parameters = await self._released(messages, model_request_parameters)
         async with self.wrapped.request_stream(sent, model_settings, parameters) as stream:
             shown = _ShownStream(exchange, stream)
@@ -110,7 +110,7 @@ class DPModel(WrapperModel):
         return await self.wrapped.count_tokens(sent, model_settings, parameters)
 
     async def compact_messages(self, *args: Any, **kwargs: Any) -> NoReturn:
-        """Refused: what a server made of a conversation cannot be released."""
+        """Refuses: what a server made of a conversation cannot be released."""
         raise ParameterError("expected messages that are sent as they are, not compacted")
 
     async def _released(
@@ -203,11 +203,11 @@ class _ShownStream(StreamedResponse):
             yield ai.PartDeltaEvent(index=event.index, delta=delta(**{f"{name}_delta": rest}))
 
     def get(self) -> ai.ModelResponse:
-        """The answer as far as it was shown."""
+        """Returns the answer as far as it was shown."""
         return replace(self._inner.get(), parts=self._parts_manager.get_parts())
 
     async def close_stream(self) -> None:
-        """Cancel the remote model's."""
+        """Cancels the remote model's."""
         await self._inner.cancel()
 
     usage, model_name, timestamp = _inners("usage"), _inners("model_name"), _inners("timestamp")

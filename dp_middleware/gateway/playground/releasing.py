@@ -80,7 +80,7 @@ class Playground:
         }
 
     async def preview(self, asked: dict[str, Any]) -> dict[str, Any]:
-        """What :meth:`release` would cost; nothing is charged, and what is drawn is dropped.
+        """Tells what :meth:`release` would cost; nothing is charged, what is drawn is dropped.
 
         Args:
             asked: As there.
@@ -99,7 +99,7 @@ class Playground:
         return {"budget": await to_thread(price)}
 
     async def release(self, asked: dict[str, Any]) -> dict[str, Any]:
-        """What the page shows for a request; JSON-ready, **private**.
+        """Returns what the page shows for a request; JSON-ready, **private**.
 
         Args:
             asked: ``text``, ``choice``, ``epsilon`` (nats, ``None`` where there are none to choose)

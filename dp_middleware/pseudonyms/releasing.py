@@ -191,7 +191,7 @@ class MappedSession(Session):
     _mappings_lock: Lock
 
     def alone(self) -> Self:
-        """Does as that of :class:`~dp_middleware.Session`, in the same ledger's and subject's name."""
+        """Does as that of a session, in the same ledger's and subject's name."""
         twin = self._with(self.sanitizer)
         twin._seal, twin._mappings, twin._mappings_lock = None, OrderedDict(), Lock()
         return twin

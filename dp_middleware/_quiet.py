@@ -12,7 +12,7 @@ import logging
 import sys
 import types
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterator
-from contextlib import ExitStack, asynccontextmanager, contextmanager, nullcontext
+from contextlib import ExitStack, asynccontextmanager, contextmanager, nullcontext, suppress
 from contextvars import Context, ContextVar
 from typing import Any, Generic, ParamSpec, TypeVar, cast
 
@@ -112,6 +112,16 @@ async def in_thread(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwar
     """
     outcome = await asyncio.to_thread(lambda: _Outcome(function, *args, **kwargs))
     return outcome.value()
+
+
+async def pieces_in_thread(pieces: Generator[T, None, None]) -> AsyncGenerator[T, None]:
+    """Yields a generator's items up to ``None``, each step in a thread."""
+    try:
+        while (piece := await in_thread(next, pieces, None)) is not None:
+            yield piece
+    finally:
+        with suppress(ValueError):  # a step that was given up still runs
+            await in_thread(pieces.close)
 
 
 @contextmanager

@@ -93,6 +93,11 @@ class Exchange(StaysHere):
         """
         return Plain() if self._restorers is None else self._restorers(json, shown)
 
+    def tool_restorer(self, tool: str) -> WayBack:
+        """Makes a restorer for the arguments of a call in pieces, as far as the tool gets any."""
+        gives = self.gives_originals(tool)
+        return self.restorer(json=True, shown=False) if gives else Plain()
+
     def restore(self, text: str, *, json: bool = False, shown: bool = True) -> str:
         """Returns a text of the answer with the originals. **Private**."""
         if not self.restores:
@@ -234,9 +239,7 @@ class Reply(StaysHere):
 
     def call(self, place: Hashable, call_id: str, tool: str) -> None:
         """Begins a call of a tool."""
-        gives = self._exchange.gives_originals(tool)
-        restorer = self._exchange.restorer(json=True, shown=False) if gives else Plain()
-        self._open[place] = growing = _Growing(restorer)
+        self._open[place] = growing = _Growing(self._exchange.tool_restorer(tool))
         self._calls[place] = call_id, tool, growing
 
     def has_call(self, place: Hashable) -> bool:

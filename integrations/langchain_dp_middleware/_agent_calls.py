@@ -35,7 +35,7 @@ _MARK = "dp_public"
 _PUBLIC = ("content", "tool_call_id", "name", "status", "id")  # an artifact stays here
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class PublicResults:
     """Tells what a public tool returned from what others wrote in its name.
 

@@ -12,8 +12,9 @@ from langchain_core.messages import AIMessage, BaseMessage
 import dp_middleware as dp
 from dp_middleware.conversation.events import checked_tools
 from dp_middleware.conversation.exchange import Tools
+from dp_middleware.conversation.public import public_texts
 from dp_middleware.conversation.session import session_of
-from dp_middleware.errors import ParameterError, needs, raise_alone, without_text
+from dp_middleware.errors import needs, raise_alone, without_text
 from dp_middleware.frameworks import inferdpt
 from dp_middleware.models.chat import local_model
 from langchain_dp_middleware._agent_calls import (
@@ -99,13 +100,11 @@ class DPAgentMiddleware(AgentMiddleware[Any, Any, Any]):
     ) -> None:
         super().__init__()
         one_of(("refuse", "allow"), "traced", traced)
-        if isinstance(public_tools, str):
-            raise ParameterError("expected public_tools to be a collection of names, got one str")
         require_epsilon(max_epsilon=max_epsilon)
         self._session = session_of(session)
         self._rules = MessageRules(system=system, ai=ai, on_other=on_other)
         self._tools = checked_tools(tools)
-        self._public = PublicResults(session=self._session, tools=frozenset(public_tools))
+        self._public = PublicResults(self._session, public_texts(public_tools, "public_tools"))
         self._traced, self._max_epsilon = traced, max_epsilon
         self._instruction = instruction
         self._extractor: Any = None if extractor is None else local_model(extractor, trusted_hosts)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator
+from contextlib import aclosing
 from dataclasses import replace
 from typing import Any, Literal, NoReturn, cast
 from uuid import uuid4
@@ -16,7 +16,7 @@ from langchain_core.runnables.config import set_config_context
 from langchain_core.runnables.utils import ConfigurableFieldSpec
 from pydantic import Field
 
-from dp_middleware._quiet import in_thread
+from dp_middleware._quiet import in_thread, pieces_in_thread
 from dp_middleware.errors import ParameterError, RemoteError, guarded
 from dp_middleware.frameworks import chat_model, inferdpt
 from dp_middleware.models.chat import local_model
@@ -149,12 +149,9 @@ class InferDPTChatModel(RefusedWrappers, BaseChatModel):
     ) -> AsyncIterator[AIMessageChunk]:
         """Does as :meth:`stream`, with every step in a thread."""
         pieces: Any = self.stream(input, config, **kwargs)
-        try:
-            while (piece := await in_thread(next, pieces, None)) is not None:
+        async with aclosing(pieces_in_thread(pieces)) as later:
+            async for piece in later:
                 yield piece
-        finally:
-            with contextlib.suppress(ValueError):  # a step that was given up still runs
-                await in_thread(pieces.close)
 
     async def astream_events(  # type: ignore[override]
         self, input: Any, config: RunnableConfig | None = None, **kwargs: Any

@@ -16,7 +16,7 @@ from langchain_core.runnables.utils import ConfigurableFieldSpec
 from pydantic import Field, field_validator
 
 import dp_middleware as dp
-from dp_middleware.conversation.metadata import public_keys
+from dp_middleware.conversation.public import public_texts
 from dp_middleware.errors import ParameterError, guarded
 from dp_middleware.models.trust import require_local
 from langchain_dp_middleware._boundary import (
@@ -87,7 +87,7 @@ class DPRetriever(ReleasedCalls, BaseRetriever):
     @field_validator("public_metadata", mode="before")
     @classmethod
     def _names(cls, value: Any) -> tuple[str, ...]:
-        return public_keys(value)
+        return public_texts(value, "public_metadata")
 
     def invoke(self, input: str, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
         """Returns the released documents; ``kwargs`` go to the local retriever."""

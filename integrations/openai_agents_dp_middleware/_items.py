@@ -13,6 +13,7 @@ from dp_middleware.conversation.exchange import Exchange, Tools
 from dp_middleware.conversation.literals import as_json
 from dp_middleware.conversation.messages import Message, Role
 from dp_middleware.conversation.notebook import Unknown
+from dp_middleware.conversation.public import public_texts
 from dp_middleware.conversation.response_items import answer_of, item_of
 from dp_middleware.conversation.session import Session, session_of
 from dp_middleware.errors import ParameterError
@@ -58,10 +59,11 @@ class ReleasedItems:
         unknown: Unknown,
         tools: Tools,
     ) -> None:
-        if isinstance(public, str) or not all(isinstance(text, str) for text in public):
-            raise ParameterError("expected public_instructions=['...'], a collection of texts")
         self._session: Session = session_of(session)
-        self._public, self._tools = frozenset(public), checked_tools(tools)
+        self._public, self._tools = (
+            public_texts(public, "public_instructions"),
+            checked_tools(tools),
+        )
         self._options: Any = {"conversation": conversation, "unknown": unknown}
 
     async def of(

@@ -10,7 +10,7 @@ from agents import Model, ModelResponse, RunConfig
 from pydantic import BaseModel
 
 from dp_middleware._quiet import aclosing
-from dp_middleware.conversation.exchange import RESTORATION, Exchange, Plain, Tools, WayBack
+from dp_middleware.conversation.exchange import RESTORATION, Exchange, Tools, WayBack
 from dp_middleware.conversation.response_items import answer_of
 from dp_middleware.errors import ParameterError, guarded
 from openai_agents_dp_middleware._items import ReleasedItems
@@ -124,8 +124,7 @@ class _ShownEvents:
     def _restorer(self, kind: str, index: Any) -> WayBack:
         if kind != _ARGUMENTS:
             return self._exchange.restorer()
-        gives = self._exchange.gives_originals(self._tools.get(index, ""))
-        return self._exchange.restorer(json=True, shown=False) if gives else Plain()
+        return self._exchange.tool_restorer(self._tools.get(index, ""))
 
 
 def _answered(exchange: Exchange, item: BaseModel) -> Any:

@@ -20,6 +20,7 @@ from dp_middleware.conversation.exchange import (
     Tools,
     WayBack,
 )
+from dp_middleware.conversation.public import public_texts
 from dp_middleware.conversation.session import session_of
 from dp_middleware.errors import ParameterError, guarded
 from pydantic_ai_dp_middleware._messages import ModelReading, answer_of
@@ -65,10 +66,8 @@ class DPModel(WrapperModel):
         if isinstance(inner, DPModel) or not isinstance(inner, Model):
             raise ParameterError(f"expected inner= a model, got {type(inner).__name__}")
         super().__init__(inner)
-        public = public_instructions
-        if isinstance(public, str) or not all(isinstance(text, str) for text in public):
-            raise ParameterError("expected public_instructions=['...'], a collection of texts")
-        self._session, self._public = session_of(session), frozenset(public)
+        self._session = session_of(session)
+        self._public = public_texts(public_instructions, "public_instructions")
         self._conversation, self._tools = conversation, checked_tools(tools)
 
     def __repr__(self) -> str:
@@ -152,8 +151,7 @@ def _field(piece: Any) -> str:
 def _restorer(exchange: Exchange, part: Any) -> WayBack:
     if not isinstance(part, ai.BaseToolCallPart):
         return exchange.restorer()
-    gives = exchange.gives_originals(part.tool_name)
-    return exchange.restorer(json=True, shown=False) if gives else Plain()
+    return exchange.tool_restorer(part.tool_name)
 
 
 def _fed(exchange: Exchange, restorer: WayBack, piece: Any, *, closes: bool = False) -> Any:

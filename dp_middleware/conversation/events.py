@@ -13,7 +13,7 @@ from dp_middleware.conversation.memo import ReleaseMemo
 from dp_middleware.conversation.messages import ONCE, Event, Message, events_of
 from dp_middleware.conversation.notebook import Admitted, Digests, Notebook, Origin, Unknown
 from dp_middleware.conversation.releaser import Released, Releaser
-from dp_middleware.errors import ParameterError, guarded
+from dp_middleware.errors import ParameterError, guarded, without_text
 from dp_middleware.privacy import Certificate, PureDP
 from dp_middleware.privacy.releases import Release, shared_receipts, write_releases
 from dp_middleware.sanitizers.sanitizer import Sanitizer
@@ -76,7 +76,12 @@ class Events:
             DPMiddlewareError: The release failed; nothing may be sent. Holds no text.
         """
         place = (conversation or None, after, whose)
-        return guarded(self._exchange, transcript, place, unknown, checked_tools(tools), quoted)
+        tools = checked_tools(tools)
+        try:
+            return self._exchange(transcript, place, unknown, tools, quoted)
+        except Exception as error:
+            failure = without_text(error)
+        raise failure.with_traceback(None)
 
     async def aexchange(self, transcript: Sequence[Message], **options: Any) -> Exchange:
         """Does as :meth:`exchange`, without blocking the event loop."""

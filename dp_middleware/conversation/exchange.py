@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol, TypeVar
 from dp_middleware._forks import StaysHere
 from dp_middleware.conversation.messages import Event, Message, ToolCall
 from dp_middleware.conversation.notebook import Notebook
-from dp_middleware.errors import guarded
+from dp_middleware.errors import guarded, without_text
 from dp_middleware.privacy.releases import Receipt, Release
 
 T = TypeVar("T")
@@ -167,14 +167,15 @@ class Exchange(StaysHere):
 
     def note(self, remote: Message, shown: Message, *, left: bool = False) -> None:
         """Notes an answer by its words, by its id, and by what was restored of it."""
-
-        def work() -> None:
+        try:
             words = remote.words()
             self._notebook.note_words((words, shown.words()), words, left)
             if isinstance(remote.id, str):
                 self._notebook.note_id(remote.id, words, left)
-
-        guarded(work, what=_NOTE)
+            return
+        except Exception as error:
+            failure = without_text(error, _NOTE)
+        raise failure.with_traceback(None)
 
     def note_extracted(self, *said: tuple[Message, Message], left: bool = False) -> None:
         """Notes an answer's messages, each with what a client will send in its place.
@@ -207,13 +208,15 @@ class _Growing:
 
     def feed(self, piece: str | None) -> str:
         """Restores a further piece; ``None``: the rest."""
-        if piece is None:
-            shown = guarded(self.restorer.close, what=RESTORATION)
+        try:
+            shown = self.restorer.close() if piece is None else self.restorer.feed(piece)
+        except Exception as error:
+            failure = without_text(error, RESTORATION)
         else:
-            shown = guarded(self.restorer.feed, piece, what=RESTORATION)
-            self.said += piece
-        self.shown += shown
-        return shown
+            self.said += piece or ""
+            self.shown += shown
+            return shown
+        raise failure.with_traceback(None)
 
 
 class Reply(StaysHere):

@@ -24,9 +24,6 @@ def shown_chat(
         exchange: Of the request.
         answer: Of the upstream.
         fit: A local model that changes what the client is shown further.
-
-    Raises:
-        Failure: It is none.
     """
     said = read(_said, answer)
     shown = []

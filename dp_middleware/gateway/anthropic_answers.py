@@ -53,11 +53,7 @@ def said_in(blocks: Sequence[Mapping[str, Any]]) -> Message:
 
 
 def shown_message(exchange: Exchange, answer: dict[str, Any]) -> dict[str, Any]:
-    """Notes a whole answer, and returns what the client is shown.
-
-    Raises:
-        Failure: It is none.
-    """
+    """Notes a whole answer, and returns what the client is shown."""
     blocks = answer.get("content")
     if not isinstance(blocks, list):
         raise garbage()

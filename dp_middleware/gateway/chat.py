@@ -10,9 +10,10 @@ from starlette.responses import JSONResponse, Response
 
 from dp_middleware.conversation.exchange import Exchange, Reply
 from dp_middleware.conversation.messages import Message, Role, ToolCall
+from dp_middleware.errors import DPMiddlewareError
 from dp_middleware.gateway import declared, fields
 from dp_middleware.gateway.answers import extracted, shown_chat
-from dp_middleware.gateway.failures import Failure, read
+from dp_middleware.gateway.failures import LACKING, Failure, garbage
 from dp_middleware.gateway.fields import Check, flag, one_of, record, refuse, text, whole
 from dp_middleware.gateway.service import Call
 from dp_middleware.gateway.settings import Policy
@@ -48,11 +49,7 @@ async def chat(call: Call) -> Response:
 
 
 def plan_of(call: Call) -> Plan:
-    """Reads what is private in a request, and what is sent in its place.
-
-    Raises:
-        Failure: Something that cannot be released.
-    """
+    """Reads what is private in a request, and what is sent in its place."""
     body = _request(call.policy, call.gateway.settings.upstream.models)(call.body, "")
     messages = body.pop("messages")
     transcript = transcript_of(messages, public_system=call.policy.system == "public")
@@ -71,9 +68,6 @@ def transcript_of(messages: Any, *, public_system: bool) -> list[Message]:
     Args:
         messages: Private.
         public_system: Whether system prompts go out as they are.
-
-    Raises:
-        Failure: Something that cannot be released; names its place.
     """
     transcript, known = list[Message](), set[str]()
     for place, message in enumerate(_MESSAGES(messages, "messages")):
@@ -135,12 +129,14 @@ class ChatStream:
 
     def feed(self, event: dict[str, Any]) -> list[dict[str, Any]]:
         """Returns what is sent for one of the upstream's events; see :class:`EventWriter`."""
-        return read(self._fed, event)
-
-    def _fed(self, event: dict[str, Any]) -> list[dict[str, Any]]:
         before, choices = list[dict[str, Any]](), []
-        for choice in event.get("choices") or ():
-            choices.append(self._shown(choice, int(choice.get("index", 0)), before))
+        try:
+            for choice in event.get("choices") or ():
+                choices.append(self._shown(choice, int(choice.get("index", 0)), before))
+        except DPMiddlewareError:
+            raise
+        except LACKING:
+            raise garbage() from None
         head = {name: value for name, value in event.items() if name != "usage"}
         return [*({**head, "choices": [own]} for own in before), {**event, "choices": choices}]
 

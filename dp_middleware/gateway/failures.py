@@ -11,7 +11,7 @@ from dp_middleware import errors
 
 T = TypeVar("T")
 
-_LACKING = (TypeError, KeyError, AttributeError, ValueError, OverflowError)
+LACKING = (TypeError, KeyError, AttributeError, ValueError, OverflowError)
 """What reading an answer of another protocol raises."""
 
 
@@ -98,16 +98,12 @@ def garbage() -> Failure:
 
 
 def read(work: Callable[..., T], *args: Any) -> T:
-    """Reads an upstream's answer: what it lacks is a failure of the upstream, not of ours.
-
-    Raises:
-        Failure: It is of another protocol.
-    """
+    """Reads an upstream's answer: what it lacks is a failure of the upstream, not of ours."""
     try:
         return work(*args)
     except errors.DPMiddlewareError:
         raise
-    except _LACKING:
+    except LACKING:
         raise garbage() from None
 
 

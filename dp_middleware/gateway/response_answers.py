@@ -36,11 +36,7 @@ class ResponseShower:
     previous: str | None
 
     def response(self, response: dict[str, Any]) -> dict[str, Any]:
-        """Returns a response object as it is shown.
-
-        Raises:
-            Failure: It is none.
-        """
+        """Returns a response object as it is shown."""
         output, upstream_id = response.get("output"), response.get("id")
         if not isinstance(output, list) or not isinstance(upstream_id, str):
             raise garbage()
@@ -69,11 +65,7 @@ class ResponseShower:
         return {**part, **{name: self.exchange.restore(part[name]) for name in names}}
 
     def note(self, response: dict[str, Any]) -> None:
-        """Tells the session what was said; later requests go on from the response by its id.
-
-        Raises:
-            Failure: It is no response object.
-        """
+        """Tells the session what was said; later requests go on from the response by its id."""
         for remote in read(_said, response):
             self.exchange.answer(remote)
             for call in remote.calls:

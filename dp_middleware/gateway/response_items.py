@@ -15,11 +15,7 @@ _MOST = 2000  # items
 
 
 def transcript_of(given: Any) -> list[Message]:
-    """Reads the items of an input, one message each.
-
-    Raises:
-        Failure: Something that cannot be released; names its place.
-    """
+    """Reads the items of an input, one message each."""
     if isinstance(given, str):
         return [Message(role="user", texts=(text(given, "input"),))]
     items = fields.many(anything, most=_MOST)(given, "input")

@@ -18,7 +18,7 @@ from starlette.types import Receive, Scope, Send
 from dp_middleware.conversation.exchange import Exchange
 from dp_middleware.conversation.messages import Message, is_structured
 from dp_middleware.conversation.notebook import Unknown
-from dp_middleware.errors import DPMiddlewareError, guarded
+from dp_middleware.errors import DPMiddlewareError, without_text
 from dp_middleware.gateway.failures import Failure, failure_of
 from dp_middleware.gateway.service import Call, Gateway
 from dp_middleware.gateway.upstream import sse
@@ -76,11 +76,7 @@ class Turn:
 
 
 def named(call: Call) -> str | None:
-    """Returns the conversation of the header, if there is one; it is never forwarded.
-
-    Raises:
-        Failure: A name that is none.
-    """
+    """Returns the conversation of the header, if there is one; it is never forwarded."""
     name = call.request.headers.get(HEADER)
     if name is None:
         return None
@@ -170,11 +166,7 @@ def count_releases(gateway: Gateway, draws: int, nats: float, seconds: float) ->
 
 
 def _words_only(answer: str) -> bool:
-    """Passes an answer that was declared public, if it is words.
-
-    Raises:
-        Failure: It is more; nothing was charged.
-    """
+    """Passes an answer that was declared public, if it is words."""
     if is_structured(answer):
         message = (
             "expected calls of tools, refusals and reasoning that came through this gateway, "
@@ -187,7 +179,15 @@ def _words_only(answer: str) -> bool:
 
 async def in_thread(work: Callable[[], T], threads: Executor | None = None) -> T:
     """Runs a function that handles private text in a thread: its failures hold none of it."""
-    return await asyncio.get_running_loop().run_in_executor(threads, guarded, work)
+
+    def textless() -> T:
+        try:
+            return work()
+        except Exception as error:
+            failure = without_text(error)
+        raise failure.with_traceback(None)
+
+    return await asyncio.get_running_loop().run_in_executor(threads, textless)
 
 
 class EventWriter(Protocol):
@@ -200,11 +200,7 @@ class EventWriter(Protocol):
     named: bool
 
     def feed(self, event: dict[str, Any]) -> Sequence[dict[str, Any]]:
-        """Returns the events that the client is sent for one.
-
-        Raises:
-            Failure: It is none of this protocol.
-        """
+        """Returns the events that the client is sent for one."""
 
     def complete(self) -> bool:
         """Tells whether the answer is whole."""

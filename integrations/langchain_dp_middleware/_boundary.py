@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict
 import dp_middleware as dp
 from dp_middleware.conversation.exchange import Exchange, Tools
 from dp_middleware.conversation.session import session_of
-from dp_middleware.errors import ParameterError, UnknownAnswer, guarded
+from dp_middleware.errors import ParameterError, UnknownAnswer, without_text
 from langchain_dp_middleware._messages import Input, MessageRules
 
 EPSILON = "dp_epsilon"
@@ -60,21 +60,19 @@ def cross(
         The copy that goes out for each, and the exchange that restores its answer.
     """
     rules = MessageRules.of(adapter)
-
-    def work() -> list[tuple[Any, Exchange]]:
+    options: Any = {"unknown": rules.passes, "tools": tools}
+    try:
         session = session_for(adapter.session, config, adapter.max_epsilon)
         inputs = [read(value, rules) for value in values]
+        transcripts = [private.transcript for private in inputs]
+        name = conversation_of(config)
         with remedied(remedy):
-            exchanges = session.exchanges(
-                [private.transcript for private in inputs],
-                conversation=conversation_of(config),
-                unknown=rules.passes,
-                tools=tools,
-            )
+            exchanges = session.exchanges(transcripts, conversation=name, **options)
         pairs = zip(inputs, exchanges, strict=True)
         return [(private.copy(exchange.sent), exchange) for private, exchange in pairs]
-
-    return guarded(work)
+    except Exception as error:
+        failure = without_text(error)
+    raise failure.with_traceback(None)
 
 
 @contextmanager

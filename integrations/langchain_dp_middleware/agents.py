@@ -66,7 +66,6 @@ class DPAgentMiddleware(AgentMiddleware[Any, Any, Any]):
             itself returned: errors, and what others say in its place, are released.
         system: ``"release"`` for system messages that hold private text, else ``"pass"``.
         ai: ``"pass"`` declares AI messages public that the remote model did not write.
-        on_other: A block that is not text: ``"raise"``, ``"drop"`` or ``"pass"``.
         traced: ``"allow"`` runs with tracers and callbacks, **which record private text**.
         max_epsilon: Ceiling of ``config["configurable"]["dp_epsilon"]``; default the
             session's own epsilon.
@@ -93,7 +92,6 @@ class DPAgentMiddleware(AgentMiddleware[Any, Any, Any]):
         public_tools: Collection[str] = (),
         system: Literal["pass", "release"] = "pass",
         ai: Literal["noted", "pass"] = "noted",
-        on_other: Literal["raise", "drop", "pass"] = "raise",
         traced: Literal["refuse", "allow"] = "refuse",
         max_epsilon: float | None = None,
         tools: Tools = (),
@@ -102,7 +100,7 @@ class DPAgentMiddleware(AgentMiddleware[Any, Any, Any]):
         one_of(("refuse", "allow"), "traced", traced)
         require_epsilon(max_epsilon=max_epsilon)
         self._session = session_of(session)
-        self._rules = MessageRules(system=system, ai=ai, on_other=on_other)
+        self._rules = MessageRules(system=system, ai=ai)
         self._tools = checked_tools(tools)
         self._public = PublicResults(self._session, public_texts(public_tools, "public_tools"))
         self._traced, self._max_epsilon = traced, max_epsilon

@@ -51,10 +51,9 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
     Attributes:
         session: A ``dp.Session``, or a ``dp.Sanitizer`` for which one is made.
         inner: The remote chat model.
-        max_epsilon: As of :class:`PrivateHead`, as the next three and ``tools``.
+        max_epsilon: As of :class:`PrivateHead`, as the next two and ``tools``.
         system: ``"pass"`` or ``"release"``.
         ai: ``"noted"`` or ``"pass"``.
-        on_other: ``"raise"``, ``"drop"`` or ``"pass"``.
         public_templates: Public prompts, as f-strings or LangChain's templates of f-strings: of a
             text that one of them made, only the values are released; that it did is public.
         tools: Names of the tools that are called with originals, or ``"all"``.
@@ -70,7 +69,6 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
     max_epsilon: float | None = None
     system: Literal["pass", "release"] = "pass"
     ai: Literal["noted", "pass"] = "noted"
-    on_other: Literal["raise", "drop", "pass"] = "raise"
     public_templates: tuple[Template, ...] = ()
     tools: Any = ()
 

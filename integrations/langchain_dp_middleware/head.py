@@ -160,9 +160,8 @@ class PrivateHead(Head):
         config: Merged into the config of every call; set by :meth:`with_config`.
         max_epsilon: Nats per token occurrence, the most that a call's config gets; None: the
             sanitizer's own epsilon.
-        system: See :class:`MessageRules`, as for the next two.
+        system: See :class:`MessageRules`, as for the next.
         ai: ``"noted"`` or ``"pass"``.
-        on_other: ``"raise"``, ``"drop"`` or ``"pass"``.
         answers: ``"note"``: what the chat model at the beginning of the rest answers, behind
             nothing but prompts, is noted in the session as a remote answer. Default: ``"ignore"``.
         tools: Names of the tools whose calls get the originals of pseudonyms, or ``"all"``; others
@@ -189,7 +188,6 @@ class PrivateHead(Head):
     max_epsilon: float | None = field(default=None, kw_only=True)
     system: Literal["pass", "release"] = field(default="pass", kw_only=True)
     ai: Literal["noted", "pass"] = field(default="noted", kw_only=True)
-    on_other: Literal["raise", "drop", "pass"] = field(default="raise", kw_only=True)
     answers: Literal["ignore", "note"] = field(default="ignore", kw_only=True)
     tools: Tools = field(default=(), kw_only=True)
 

@@ -115,7 +115,7 @@ WRONG = [
     *((kind, {"max_epsilon": wrong}) for kind in MAKERS for wrong in (0, -1, float("inf"))),
     *((kind, {"epsilon": wrong}) for kind in WITHOUT_CONFIG for wrong in (0, "much")),
     *(("head", {"keys": keys}) for keys in ("question", [], "")),
-    *(("head", {name: True}) for name in ("system", "ai", "on_other", "answers")),
+    *(("head", {name: True}) for name in ("system", "ai", "answers")),
     *((kind, {"tools": "look_up"}) for kind in ("head", "chat model", "agent")),
     ("agent", {"public_tools": "x"}),
     ("documents", {"metadata": "source"}),

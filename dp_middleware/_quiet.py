@@ -8,12 +8,11 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures.thread  # noqa: F401 - at the interpreter's exit it would be too late
 import functools
-import gc
 import logging
 import sys
 import types
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterator
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager, nullcontext
+from contextlib import ExitStack, asynccontextmanager, contextmanager, nullcontext, suppress
 from contextvars import Context, ContextVar
 from typing import Any, Generic, ParamSpec, TypeVar, cast
 
@@ -115,12 +114,21 @@ async def in_thread(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwar
     return outcome.value()
 
 
+async def pieces_in_thread(pieces: Generator[T, None, None]) -> AsyncGenerator[T, None]:
+    """Yields a generator's items up to ``None``, each step in a thread."""
+    try:
+        while (piece := await in_thread(next, pieces, None)) is not None:
+            yield piece
+    finally:
+        with suppress(ValueError):  # a step that was given up still runs
+            await in_thread(pieces.close)
+
+
 @contextmanager
 def closing(pieces: Iterator[Any]) -> Iterator[None]:
-    """Closes a generator at the end of the block, and those that it iterates over.
+    """Closes a generator at the end of the block; an iterator without ``close`` is left alone.
 
-    A generator that is closed drops the one that its ``for`` loop is over, and does not close it:
-    vendors' streams would keep their connections. An iterator without ``close`` is left alone.
+    Vendors' streams that it iterates over are dropped: they close their connections themselves.
     """
     try:
         yield
@@ -138,26 +146,13 @@ async def aclosing(pieces: AsyncIterator[Any]) -> AsyncIterator[None]:
 
 
 def _close(pieces: Any) -> None:
-    with ExitStack() as stack:
-        for generator in reversed(_layers(pieces, types.GeneratorType)):
-            if hasattr(generator, "close"):
-                stack.callback(generator.close)
+    if hasattr(pieces, "close"):
+        pieces.close()
 
 
 async def _aclose(pieces: Any) -> None:
-    async with AsyncExitStack() as stack:
-        for generator in reversed(_layers(pieces, types.AsyncGeneratorType)):
-            if hasattr(generator, "aclose"):
-                stack.push_async_callback(generator.aclose)
-
-
-def _layers(outermost: Any, kind: type) -> list[Any]:
-    """Lists the generator and those of its kind that its frame holds, and so on."""
-    layers = [outermost]
-    for layer in layers:  # it grows
-        held = gc.get_referents(layer) if isinstance(layer, kind) else ()
-        layers += [x for x in held if isinstance(x, kind) and not any(x is y for y in layers)]
-    return layers
+    if hasattr(pieces, "aclose"):
+        await pieces.aclose()
 
 
 def _quietly(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:

@@ -128,8 +128,9 @@ def withheld(expected: str, *kinds: type[Exception]) -> Iterator[None]:
     """Replaces an error that may quote private text by one of ours, in this block.
 
     Args:
-        expected: Its message, with the kind of the error in the place of ``{}``.
-        kinds: Of errors that are withheld; default all but ours, which hold none.
+        expected: Its message, with what the system says, or the kind, in the place of ``{}``.
+        kinds: Of errors that are withheld; default all. Ours, which hold no text, are only where
+            ``Exception`` is named.
 
     Raises:
         ParameterError: It failed. Has no cause and no context.
@@ -138,10 +139,11 @@ def withheld(expected: str, *kinds: type[Exception]) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        is_private = isinstance(error, kinds) if kinds else not isinstance(error, DPMiddlewareError)
-        if not is_private:
+        is_ours = isinstance(error, DPMiddlewareError) and Exception not in kinds
+        if is_ours or not isinstance(error, kinds or Exception):
             raise
-        failure = ParameterError(expected.replace("{}", type(error).__name__))
+        reason = getattr(error, "strerror", None) or type(error).__name__
+        failure = ParameterError(expected.replace("{}", reason))
     if failure is not None:
         raise_alone(failure)
 

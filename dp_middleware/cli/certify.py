@@ -79,7 +79,6 @@ def _data(law: Mechanism, certificate: Certificate) -> dict[str, Any]:
 
 
 def _show(names: list[str], certificates: list[Certificate]) -> None:
-    """One column per certificate, then what all of them assume."""
     rows: dict[str, list[str]] = {
         "claimed": [show.claim(c) for c in certificates],
         "certified epsilon": [show.nats(c.epsilon) for c in certificates],
@@ -103,7 +102,6 @@ def _show(names: list[str], certificates: list[Certificate]) -> None:
 
 
 def _witness(witness: Witness) -> str:
-    """Where the loss is attained."""
     pair = (witness.token, witness.other)
     token, other = ("(unknown)" if name is None else repr(name) for name in pair)
     return f"output {witness.output!r} for {token} against {other}"

@@ -78,7 +78,6 @@ def run(out: Console) -> None:
 
 
 def _letter(out: Console, url: str) -> None:
-    """The letter, the call of a tool and the answer, with a session of pseudonyms."""
     _title(out, "1. A letter, with pseudonyms: dp.Pseudonyms().session()")
     session = dp.Pseudonyms().session()
     _text(out, "the letter", LETTER)
@@ -106,7 +105,6 @@ def _letter(out: Console, url: str) -> None:
 
 
 def _gateway(out: Console, provider: Any, url: str) -> None:
-    """The same letter by any client of OpenAI's protocol."""
     from dp_middleware.cli.demo_provider import MODEL, on_loopback
     from dp_middleware.gateway import Settings, create_app
     from dp_middleware.gateway.service import hash_of, new_key
@@ -130,7 +128,6 @@ def _gateway(out: Console, provider: Any, url: str) -> None:
 
 
 def _whole_text(out: Console) -> None:
-    """Some of a text's own words; no encoder has to be there."""
     _title(out, "3. A whole text at 50 nats: dp.document_sanitizer(epsilon=50)")
     release = dp.document_sanitizer(epsilon=50).release(NOTE)
     _text(out, "the text", NOTE)
@@ -139,7 +136,6 @@ def _whole_text(out: Console) -> None:
 
 
 def _every_word(out: Console) -> None:
-    """A draw for each token."""
     _title(out, "4. Every word at 10 nats a token: dp.sanitizer(epsilon=10)")
     _text(out, "the text", NOTE)
     release = dp.sanitizer(epsilon=10).release(NOTE)
@@ -149,7 +145,6 @@ def _every_word(out: Console) -> None:
 
 
 def _round_trip(out: Console) -> None:
-    """InferDPT with a small model in this process in the place of the remote one."""
     model = demo_model.demo_model()
     if model is None:
         _say(
@@ -167,7 +162,6 @@ def _round_trip(out: Console) -> None:
 
 
 def _pieces(client: httpx.Client, body: dict[str, Any], seen: list[str]) -> Iterator[str]:
-    """The words of a streamed answer, which are noted as they come."""
     sent = {name: value for name, value in body.items() if name != "tools"} | {"stream": True}
     with client.stream("POST", "/chat/completions", json=sent) as answer:
         answer.raise_for_status()
@@ -194,7 +188,6 @@ def _text(out: Console, name: str, text: str) -> None:
 
 
 def _stream(out: Console, name: str, pieces: Iterator[str]) -> None:
-    """Prints what comes as it comes."""
     out.print(Text(f"  {name:<18}  ", style="bold"), end="")
     for piece in pieces:
         out.print(Text(piece), end="", soft_wrap=True)

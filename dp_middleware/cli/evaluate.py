@@ -154,7 +154,6 @@ def evaluate(
 
 
 def _lines(table: Results, data: str) -> Table:
-    """Utility and the strongest attack, one line for each mechanism and epsilon."""
     laws = {(row["mechanism"], row["asked_epsilon"]): row for row in table if row["data"] == data}
     share = show.percent(table.unknown_share(data))
     title = f"{data}, {share} of tokens outside the vocabulary"

@@ -53,7 +53,7 @@ class Commands(TyperGroup):
     """
 
     def main(self, *args: Any, **extra: Any) -> Any:
-        """Run; in standalone mode end the process with an exit code."""
+        """Runs; in standalone mode ends the process with an exit code."""
         if not extra.get("standalone_mode", True):
             return super().main(*args, **extra)
         code: object = UNEXPECTED
@@ -64,13 +64,13 @@ class Commands(TyperGroup):
         sys.exit(code if isinstance(code, int) else 0)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Fail without a command, as a command fails without what it needs."""
+        """Fails without a command, as a command fails without what it needs."""
         if not args and not self.invoke_without_command:
             ctx.fail(expected("a command", "", self.commands))
         return super().parse_args(ctx, args)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command named first; a text in its place is not repeated."""
+        """Finds the command named first; a text in its place is not repeated."""
         if args[0] not in self.commands:
             ctx.fail(expected("a command", args[0], self.commands))
         return super().resolve_command(ctx, args)
@@ -84,7 +84,6 @@ def expected(what: str, typed: str, names: Iterable[str]) -> str:
 
 
 def _fail(error: Exception, *, as_json: bool) -> int:
-    """Report an error; the exit code that it stands for."""
     if isinstance(error, OSError) and error.errno == errno.EPIPE:
         sys.stdout = None  # the reader has left: nothing is flushed at exit
         return UNEXPECTED
@@ -137,7 +136,6 @@ def _no_such_option(error: Any) -> str:
 
 
 def _commands_with(option: str, group: Any) -> Iterator[str]:
-    """Names of the commands that have an option."""
     for name, command in getattr(group, "commands", {}).items():
         if any(option in parameter.opts for parameter in command.params):
             yield name

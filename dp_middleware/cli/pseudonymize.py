@@ -119,7 +119,6 @@ def _restore(
 
 
 def _known(kinds: list[str] | None) -> list[str] | None:
-    """The kinds that are asked for, all of which the detector can find."""
     from dp_middleware.pseudonyms.detectors.ours import KINDS
     from dp_middleware.pseudonyms.labels import kind_of
 
@@ -179,7 +178,6 @@ def _line(text: str) -> None:
 
 
 def _summary(release: dp.Release, pseudonyms: dp.Pseudonyms, *, kept: bool) -> None:
-    """What the release is worth, and what can be done with it, on standard error."""
     certificate, perturbed = release.certificate, pseudonyms.sanitizer is not None
     epsilon = f"{show.nats(certificate.epsilon)} per value"
     near = [name for name in certificate.adjacency.kinds if pseudonyms.kinds[name].loss]

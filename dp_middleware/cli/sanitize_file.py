@@ -146,7 +146,6 @@ def named(column: list[str] | None, columns: str | None, source: Path) -> dict[s
 def _pseudonyms(
     settings: PrivacyOptions, patterns: list[str] | None, on_language: Any
 ) -> dp.Pseudonyms:
-    """Of all that is found, and of what the patterns name."""
     charged = (settings.ledger, settings.budget, settings.subject)
     if replace(settings.uncharged(), metric_budget=None) != PrivacyOptions():
         raise ParameterError("expected no --epsilon, and nothing about draws, with --pseudonyms")

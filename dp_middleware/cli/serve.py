@@ -97,7 +97,6 @@ def _listening(host: str, port: int) -> socket.socket:
 
 
 def _print_client(name: str) -> None:
-    """A new key, and the lines for the configuration that let it in."""
     secret = os.environ.get(_SECRET, "")
     if len(secret) < _SHORTEST:
         raise ParameterError(

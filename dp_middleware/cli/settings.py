@@ -50,7 +50,7 @@ class PrivacyOptions:
         return {"epsilon": self.epsilon, "kind": "nominal" if self.nominal else "exact"}
 
     def uncharged(self) -> PrivacyOptions:
-        """The same without a ledger, for what draws nothing."""
+        """Returns the same without a ledger, for what draws nothing."""
         return replace(self, ledger=None, budget=None, metric_budget=None, subject=None)
 
     def sanitizer(self) -> dp.Sanitizer:

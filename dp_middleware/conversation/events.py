@@ -13,7 +13,6 @@ from dp_middleware.conversation.memo import ReleaseMemo
 from dp_middleware.conversation.messages import ONCE, Event, Message, events_of
 from dp_middleware.conversation.notebook import Admitted, Digests, Notebook, Origin, Unknown
 from dp_middleware.conversation.releaser import Released, Releaser
-from dp_middleware.conversation.saved import Saved, load, save
 from dp_middleware.errors import ParameterError, guarded, without_text
 from dp_middleware.privacy import Certificate, PureDP
 from dp_middleware.privacy.releases import Release, shared_receipts, write_releases
@@ -51,7 +50,6 @@ class Events:
         tools: Tools = (),
         after: str | None = None,
         whose: str = "",
-        saved: Mapping[str, Saved] | None = None,
         quoted: Iterable[str] = (),
     ) -> Exchange:
         """Releases a transcript, and prepares the way back of its answer; for adapters.
@@ -69,8 +67,6 @@ class Events:
             after: The reference of the exchange that this one goes on from, in its conversation,
                 where the transcript does not repeat it; see :meth:`Exchange.keep`.
             whose: Public: callers that differ in it go on in no conversation of each other.
-            saved: What earlier exchanges had as their :attr:`Exchange.saved`, maybe in another
-                process with the same key: it is sent again.
             quoted: Public: what was released in this conversation before and stands in the request,
                 as passages that were retrieved do.
 
@@ -82,7 +78,7 @@ class Events:
         place = (conversation or None, after, whose)
         tools = checked_tools(tools)
         try:
-            return self._exchange(transcript, place, unknown, tools, saved, quoted)
+            return self._exchange(transcript, place, unknown, tools, quoted)
         except Exception as error:
             failure = without_text(error)
         raise failure.with_traceback(None)
@@ -112,16 +108,14 @@ class Events:
         place: Place,
         unknown: Unknown,
         tools: Tools,
-        saved: Mapping[str, Saved] | None,
         quoted: Iterable[str],
     ) -> Exchange:
         events = events_of(transcript)
-        notebook, session, admitted = self._admit(events, place, unknown, saved)
+        notebook, session, admitted = self._admit(events, place, unknown)
         with shared_receipts() as receipt:
             released = session._released(admitted, notebook.within)
         restorers, used = session._way_back(notebook, admitted, released, quoted)
         texts = (event.release.text for event in released)
-        rows = () if saved is None else (admitted, released)
         return Exchange(
             sent=tuple(m if m.public else _copy(m, next(texts)) for m in transcript),
             releases=tuple(event.release for event in released),
@@ -133,15 +127,10 @@ class Events:
             _tools=tools,
             _warned=self._warned,
             _used=used,
-            saved=save(self._digests, *rows, self._settings()) if rows else {},
         )
 
     def _admit(
-        self,
-        events: Sequence[Event],
-        place: Place,
-        unknown: Unknown,
-        saved: Mapping[str, Saved] | None = None,
+        self, events: Sequence[Event], place: Place, unknown: Unknown
     ) -> tuple[Notebook, Self, list[Admitted]]:
         """Admits a transcript to its conversation, which belongs to a session.
 
@@ -162,9 +151,6 @@ class Events:
             name = notebook.begun(events, self._conversation)
         within = session._conversation(name)
         notebook = replace(notebook, name=name, within=within, used=used)
-        if saved is not None:
-            settings = self._settings()
-            self._memo.adopt(load(notebook, events, saved, settings, restores=self.restores))
         by_hand = None if named else partial(session._conversation, "")
         return notebook, session, notebook.admit(events, unknown, by_hand)
 

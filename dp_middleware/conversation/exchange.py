@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Collection, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from operator import itemgetter
@@ -13,7 +13,6 @@ from typing import Any, Literal, Protocol, TypeVar
 from dp_middleware._forks import StaysHere
 from dp_middleware.conversation.messages import Event, Message, ToolCall
 from dp_middleware.conversation.notebook import Notebook
-from dp_middleware.conversation.saved import Saved, saved_answer
 from dp_middleware.errors import guarded, without_text
 from dp_middleware.privacy.releases import Receipt, Release
 
@@ -66,7 +65,6 @@ class Exchange(StaysHere):
         releases: Of its events.
         receipt: What was charged.
         conversation: Its public name.
-        saved: What may be kept of its messages with ids, where that was asked for.
     """
 
     sent: tuple[Message, ...]
@@ -79,7 +77,6 @@ class Exchange(StaysHere):
     _tools: Tools = field(repr=False)
     _warned: set[str] = field(repr=False)
     _used: tuple[str, ...] = field(repr=False)
-    saved: Mapping[str, Saved] = field(default_factory=dict, repr=False)
 
     @property
     def restores(self) -> bool:
@@ -95,6 +92,11 @@ class Exchange(StaysHere):
                 did not stand in the request.
         """
         return Plain() if self._restorers is None else self._restorers(json, shown)
+
+    def tool_restorer(self, tool: str) -> WayBack:
+        """Makes a restorer for the arguments of a call in pieces, as far as the tool gets any."""
+        gives = self.gives_originals(tool)
+        return self.restorer(json=True, shown=False) if gives else Plain()
 
     def restore(self, text: str, *, json: bool = False, shown: bool = True) -> str:
         """Returns a text of the answer with the originals. **Private**."""
@@ -175,10 +177,6 @@ class Exchange(StaysHere):
             failure = without_text(error, _NOTE)
         raise failure.with_traceback(None)
 
-    def saved_answer(self, remote: Message) -> Saved:
-        """Returns what may be kept of an answer with an id, as of :attr:`saved`."""
-        return saved_answer(self._notebook, str(remote.id), remote.words())
-
     def note_extracted(self, *said: tuple[Message, Message], left: bool = False) -> None:
         """Notes an answer's messages, each with what a client will send in its place.
 
@@ -244,9 +242,7 @@ class Reply(StaysHere):
 
     def call(self, place: Hashable, call_id: str, tool: str) -> None:
         """Begins a call of a tool."""
-        gives = self._exchange.gives_originals(tool)
-        restorer = self._exchange.restorer(json=True, shown=False) if gives else Plain()
-        self._open[place] = growing = _Growing(restorer)
+        self._open[place] = growing = _Growing(self._exchange.tool_restorer(tool))
         self._calls[place] = call_id, tool, growing
 
     def has_call(self, place: Hashable) -> bool:

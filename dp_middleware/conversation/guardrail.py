@@ -102,7 +102,7 @@ def release_request(
     )
     exchange.keep(reference)
     texts = [text for message in exchange.sent if not message.calls for text in message.texts]
-    calls = [_spelled(call) for message in exchange.sent for call in message.calls]
+    calls = [call.to_openai() for message in exchange.sent for call in message.calls]
     return {"texts": texts, **({"tool_calls": calls} if calls else {})}, exchange
 
 
@@ -166,14 +166,8 @@ def _fields(value: Any, names: Collection[str], where: str) -> dict[str, Any]:
 
 
 def _call(call: Mapping[str, Any], where: str) -> ToolCall:
-    """Reads a call of a tool in OpenAI's form."""
     function = _fields(call.get("function"), _FUNCTION, where)
     return ToolCall(call.get("id") or "", function["name"] or "", function["arguments"] or "")
-
-
-def _spelled(call: ToolCall) -> dict[str, Any]:
-    function = {"name": call.name, "arguments": call.arguments}
-    return {"id": call.id, "type": "function", "function": function}
 
 
 def restore_response(exchange: Exchange, inputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -199,5 +193,5 @@ def restore_response(exchange: Exchange, inputs: Mapping[str, Any]) -> dict[str,
     for call in inputs.get("tool_calls") or ():
         fields = call if isinstance(call, Mapping) else call.model_dump()
         remote = Message(role="assistant", calls=(_call(fields, "the answer"),))
-        calls += map(_spelled, exchange.answer(remote).calls)
+        calls += (call.to_openai() for call in exchange.answer(remote).calls)
     return {**restored, "tool_calls": calls} if calls else restored

@@ -6,7 +6,7 @@ import hmac
 import math
 import sqlite3
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from threading import Lock
@@ -50,7 +50,7 @@ class Entries:
 
     @contextmanager
     def exclusive(self, wait: float = WAIT) -> Iterator[Entries]:
-        """The entries, at once: the session's lock keeps others out."""
+        """Gives the entries, at once: the session's lock keeps others out."""
         yield self
 
     def get(self, event: bytes) -> Entry | None:
@@ -109,7 +109,7 @@ class ReleaseMemo:
         _forks.renewed[id(self)] = self
 
     def after_fork(self) -> None:
-        """A forked child begins with locks that no thread holds."""
+        """Makes locks that no thread holds, for a forked child."""
         self._lock = Lock()
         self._events = [Lock() for _ in range(_LOCKS)]  # each for some of the events
 
@@ -167,14 +167,6 @@ class ReleaseMemo:
         with self.exclusive() as entries, releaser.kept_in(entries, self._clock()):
             yield
 
-    def adopt(self, rows: Iterable[tuple[Row, bytes | None]]) -> None:
-        """Stores entries, and marks of private events, that another memo had and this one lacks."""
-        with self.exclusive() as entries:
-            for row, private in rows:
-                if entries.get(row[0]) is None:
-                    marks = [] if private is None else [(private, b"", None)]
-                    self._store(entries, row, *marks)
-
     def answers(self, notes: Sequence[bytes | None]) -> list[str | None]:
         """Returns the remote answer of each note; ``None`` where there is none."""
         with self.exclusive() as entries:
@@ -226,7 +218,7 @@ class ReleaseMemo:
 
     @contextmanager
     def exclusive(self) -> Iterator[Entries]:
-        """The entries, with what was left noted; what goes wrong later does not undo that."""
+        """Gives the entries, with what was left noted; what goes wrong later does not undo that."""
         with self._lock:
             self._store_left(WAIT)
             with self._opened(WAIT) as entries:

@@ -87,7 +87,7 @@ class FileMemo:
 
     @contextmanager
     def exclusive(self, wait: float = WAIT) -> Iterator[MemoRows]:
-        """The entries; changes are durable when this ends, and undone if it fails.
+        """Gives the entries; changes are durable when this ends, and undone if it fails.
 
         Each use has a connection of its own: none is shared by threads or after a fork.
 
@@ -179,7 +179,6 @@ class MemoRows(Entries):
         return [(int(number), bytes(data)) for number, data in rows]
 
     def _kept(self, conversation: bytes) -> int:
-        """How many rows were sealed for a conversation."""
         query = "SELECT kept, mark FROM conversations WHERE conversation = ?"
         row = self._connection.execute(query, (conversation,)).fetchone()
         if row is None:

@@ -118,6 +118,17 @@ class ToolCall(NamedTuple):
     name: str
     arguments: str
 
+    @classmethod
+    def of_openai(cls, call: Mapping[str, Any]) -> ToolCall:
+        """Reads a call as OpenAI spells it."""
+        function = call["function"]
+        return cls(call["id"], function["name"], function["arguments"])
+
+    def to_openai(self) -> dict[str, Any]:
+        """Spells it as OpenAI does."""
+        function = {"name": self.name, "arguments": self.arguments}
+        return {"id": self.id, "type": "function", "function": function}
+
 
 @dataclass(frozen=True, kw_only=True)
 class Message(StaysHere):
@@ -157,7 +168,7 @@ class Message(StaysHere):
         return Event(self.id, self.role, text, self.aside)
 
     def words(self) -> str:
-        """All that an assistant says as one text: its text, or JSON if there is more.
+        """Spells all that an assistant says as one text: its text, or JSON if there is more.
 
         A text that could be taken for such JSON is spelled as JSON too. Letters stay as they are:
         a detector may have to find names among them.
@@ -169,7 +180,7 @@ class Message(StaysHere):
         return json.dumps({_MARK: said}, ensure_ascii=False, sort_keys=True)
 
     def released(self, text: str) -> Message:
-        """The copy with what goes out for its event.
+        """Makes the copy with what goes out for its event.
 
         Raises:
             ValueError: Something has changed the words of an answer so that they are none.

@@ -24,16 +24,16 @@ class Releaser(Protocol):
         """Whether a release depends on those before, and is made while nobody else makes one."""
 
     def count(self, text: str) -> int:
-        """Number of tokens of a public text."""
+        """Counts the tokens of a public text."""
 
     def read(self, text: str, scope: Scope | None = None) -> Any:
-        """A draft of a private text."""
+        """Returns a draft of a private text."""
 
     def release_drafts(self, drafts: Sequence[Any]) -> list[tuple[Release, Any]]:
-        """Charge, draw and write."""
+        """Charges, draws and writes."""
 
     def kept_in(self, entries: Any, now: float) -> AbstractContextManager[object]:
-        """While it releases, what it remembers is read from these entries and kept there."""
+        """Reads what it remembers from these entries while it releases, and keeps it there."""
 
 
 class EventKeys(NamedTuple):

@@ -34,7 +34,7 @@ class Template:
             )
 
     def values(self, role: str, text: str) -> tuple[str, ...] | None:
-        """The private values of a message, or ``None`` if this is not how it was made.
+        """Returns the private values of a message, or ``None`` if this is not how it was made.
 
         Nothing is guessed: a text that can be cut in two ways was not made in either.
         """
@@ -67,7 +67,7 @@ class Parts:
     fixed: tuple[str, ...] = ("", "")
 
     def joined(self, released: Iterator[str]) -> str:
-        """The text again, with what goes out for the values, in their order."""
+        """Returns the text again, with what goes out for the values, in their order."""
         first, *rest = self.fixed
         return first + "".join(next(released) + part for part in rest)
 

@@ -55,7 +55,7 @@ class Report:
     unchanged: dict[str, int] = field(default_factory=dict, hash=False)
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-ready; an infinite number is the string ``"inf"``."""
+        """Makes it JSON-ready; an infinite number is the string ``"inf"``."""
         plain = asdict(self)
         return {k: json_number(v) if isinstance(v, float) else v for k, v in plain.items()}
 

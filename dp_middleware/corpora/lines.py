@@ -28,7 +28,7 @@ class Lines(Format):
     """A row a line."""
 
     def chunks(self) -> Iterator[Chunk]:
-        """See :class:`Format`."""
+        """Implements :class:`Format`."""
         lines: list[Line] = []
         size = 0
         with readable(), self.path.open("rb") as file:
@@ -63,7 +63,7 @@ class TextLines(Lines):
     """Plain text: the one column is called ``text``."""
 
     def chunks(self) -> Iterator[Chunk]:
-        """See :class:`Format`."""
+        """Implements :class:`Format`."""
         if self.private != ("text",) or self.public:
             raise ParameterError(
                 "expected the one column 'text' for lines of plain text, without subjects or ids"
@@ -76,11 +76,11 @@ class TextLines(Lines):
         return {"text": body.decode()}, (mark, raw[len(mark) + len(body) :])
 
     def as_read(self, released: str) -> str:
-        """See :class:`Format`; a line feed in a release becomes a blank."""
+        """Implements :class:`Format`; a line feed in a release becomes a blank."""
         return " ".join(released.splitlines())
 
     def write(self, file: IO[bytes], released: Iterable[tuple[Chunk, pa.Table]]) -> None:
-        """See :class:`Format`."""
+        """Implements :class:`Format`."""
         for chunk, table in released:
             texts = table["text"].to_pylist()
             for (mark, end), text in zip(chunk.rows, texts, strict=True):
@@ -109,7 +109,7 @@ class JsonLines(Lines):
         return cells, (mark, text, sorted(places))
 
     def write(self, file: IO[bytes], released: Iterable[tuple[Chunk, pa.Table]]) -> None:
-        """See :class:`Format`."""
+        """Implements :class:`Format`."""
         for chunk, table in released:
             for (mark, text, places), row in zip(chunk.rows, table.to_pylist(), strict=True):
                 parts, before = [mark.decode()], 0
@@ -145,7 +145,6 @@ def _values(text: str) -> dict[str, tuple[Any, tuple[int, int]]]:
 
 
 def _blank(text: str, place: int) -> int:
-    """The first place from here that is no blank."""
     while text[place : place + 1] in _BLANKS and place < len(text):
         place += 1
     return place
@@ -160,7 +159,6 @@ def _skip(text: str, place: int, sign: str) -> int:
 
 
 def _ended(text: str, place: int, values: T) -> T:
-    """The values, if nothing follows the last brace."""
     if text[place + 1 :].strip(_BLANKS):
         raise ValueError
     return values

@@ -108,7 +108,6 @@ class NumberedRows:
         return released
 
     def _known(self, chunk: int) -> list[pa.Table]:
-        """What was released for rows of a chunk, part by part."""
         names = (chunk_key(self._job, chunk, part) for part in count())
         return list(takewhile(lambda part: part is not None, map(self._folder.read, names)))
 
@@ -144,12 +143,10 @@ def _put(released: pa.Table, rows: pa.Table) -> pa.Table:
 
 
 def _new(rows: pa.Table, released: list[pa.Table]) -> pa.Table:
-    """The rows for which nothing is released yet."""
     for part in released:
         rows = rows.filter(pc.invert(pc.is_in(rows[_ROW], part[_ROW])))
     return rows
 
 
 def _rows(released: pa.Table, numbers: pa.Array) -> pa.Table:
-    """What is released for these rows, in their order."""
     return released.take(pc.index_in(numbers, released[_ROW]))

@@ -104,7 +104,7 @@ class Tally:
         session: PseudonymSession,
         pairs: Iterable[tuple[Chunk, pa.Table]],
     ) -> Generator[tuple[Chunk, pa.Table]]:
-        """The same pairs; what would come back otherwise is kept with the mapping.
+        """Yields the same pairs; what would come back otherwise is kept with the mapping.
 
         So it is for a value in capitals that were written otherwise before, and for a public word
         that was drawn as a pseudonym later. By then all is drawn.

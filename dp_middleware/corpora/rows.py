@@ -65,7 +65,7 @@ class Format(ABC):
 
     @abstractmethod
     def chunks(self) -> Iterator[Chunk]:
-        """All rows, the same chunks whenever the file is the same.
+        """Yields all rows, the same chunks whenever the file is the same.
 
         Raises:
             ParameterError: The file cannot be read, lacks a column or has a broken row; quotes
@@ -73,7 +73,7 @@ class Format(ABC):
         """
 
     def check(self) -> None:  # noqa: B027 - most have nothing to add
-        """What is wrong with the file as a whole, before it is read.
+        """Refuses what is wrong with the file as a whole, before it is read.
 
         Raises:
             ParameterError: Quotes nothing of the file.
@@ -81,14 +81,14 @@ class Format(ABC):
 
     @abstractmethod
     def write(self, file: IO[bytes], released: Iterable[tuple[Chunk, pa.Table]]) -> None:
-        """All rows with what was released for their private cells."""
+        """Writes all rows with what was released for their private cells."""
 
     def as_read(self, released: str) -> str:
-        """A released text as it is read back from the file."""
+        """Returns a released text as it is read back from the file."""
         return released
 
     def refuse_columns(self, names: list[str]) -> None:
-        """Refuse a column that is missing or there twice.
+        """Refuses a column that is missing or there twice.
 
         Args:
             names: Of the file. Private: a file without a header has a row there.

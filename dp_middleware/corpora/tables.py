@@ -31,7 +31,7 @@ class Csv(Format):
     separator = ","
 
     def chunks(self) -> Iterator[Chunk]:
-        """See :class:`Format`."""
+        """Implements :class:`Format`."""
         wrong: list[int] = []
         with readable():
             header, number = None, 0
@@ -54,7 +54,7 @@ class Csv(Format):
             yield self._chunk(names, header.slice(1), number)
 
     def check(self) -> None:
-        """See :class:`Format`: a quote that is not closed would carry texts into public cells.
+        """Refuses a quote that is not closed: it would carry texts into public cells.
 
         Arrow reads on to the next quote, however many rows later.
         """
@@ -122,7 +122,7 @@ class Csv(Format):
         return Chunk(cells=strings, rows=(names, rows))
 
     def write(self, file: IO[bytes], released: Iterable[tuple[Chunk, pa.Table]]) -> None:
-        """See :class:`Format`."""
+        """Implements :class:`Format`."""
         with self._text() as text:
             reader = csv.reader(text, delimiter=self.separator)
             next(reader, None)
@@ -146,7 +146,6 @@ class Csv(Format):
     _end, _header = "\n", pa.table({})
 
     def _row(self, rows: pa.Table) -> bytes:
-        """Some rows as they are written."""
         if not len(rows):
             return b""
         cells = [_quoted(column.combine_chunks(), self.separator) for column in rows.columns]
@@ -164,7 +163,7 @@ class Parquet(Format):
     """Types and metadata of all columns stay as they are."""
 
     def chunks(self) -> Iterator[Chunk]:
-        """See :class:`Format`."""
+        """Implements :class:`Format`."""
         with readable(), pq.ParquetFile(self.path) as source:
             schema = source.schema_arrow
             self.refuse_columns(schema.names)
@@ -179,7 +178,7 @@ class Parquet(Format):
             yield Chunk(cells=schema.empty_table().select(self.private), rows=schema.empty_table())
 
     def write(self, file: IO[bytes], released: Iterable[tuple[Chunk, pa.Table]]) -> None:
-        """See :class:`Format`; the file has row groups of its own."""
+        """Implements :class:`Format`; the file has row groups of its own."""
         writer, held = None, []
         for chunk, table in released:
             rows = chunk.rows
@@ -214,7 +213,6 @@ def _parts(table: pa.Table, size: int) -> Iterator[pa.Table]:
 
 
 def _strings(cells: pa.Table) -> pa.Table | None:
-    """Bytes as UTF-8; ``None`` if a cell is none."""
     with suppress(pa.ArrowInvalid):
         return cells.cast(pa.schema([(name, pa.large_string()) for name in cells.column_names]))
     return None

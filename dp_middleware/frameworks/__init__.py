@@ -1,6 +1,6 @@
 """Frameworks around a sanitizer: chat models, where they run, InferDPT and PrivRewrite."""
 
-from dp_middleware.frameworks._prompts import rewriting_prompts
+from dp_middleware.frameworks._candidates import rewriting_prompts
 from dp_middleware.frameworks.inferdpt import Answer, InferDPT
 from dp_middleware.frameworks.privrewrite import PrivRewrite, PrivRewriteNaive
 from dp_middleware.models.chat import ChatModel, chat_model

@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dp_middleware import _validate
 from dp_middleware.errors import ChatError, RemoteError, withheld
 from dp_middleware.models.adapters.base import Adapter, Messages
 from dp_middleware.models.chat import ChatModel, chat_model
@@ -24,7 +25,7 @@ class CandidateEncoder(Protocol):
     """What pruning needs of an embedding service."""
 
     def encode(self, texts: Sequence[str], /) -> ArrayLike:
-        """Unit vectors of whole texts, float (n, d)."""
+        """Returns unit vectors of whole texts, float (n, d)."""
 
 
 _TASKS: dict[Unit, str] = {
@@ -42,14 +43,48 @@ _TASKS: dict[Unit, str] = {
 }
 
 
-def prompt(sanitized: str, unit: Unit = "occurrence") -> Messages:
-    """What the chat model is asked for one candidate. Public text only."""
-    return asked(_TASKS[unit], sanitized)
+_OPENINGS = (
+    "Write one fluent text in place of the one below",
+    "Turn the text below into one fluent text",
+    "Guess what the text below was meant to say and write that",
+    "Rewrite the text below so that it reads well",
+)
+_MANNERS = (
+    "keep its topic and the structure of its sentences",
+    "keep its topic and about its length",
+    "keep its topic and use plain words",
+    "keep its topic and its tone",
+    "keep its topic and prefer short sentences",
+)  # of a number coprime to that of the openings: all pairs come before one comes again
 
 
-def asked(instruction: str, sanitized: str) -> Messages:
-    """The messages for a public instruction and a public text."""
-    return [{"role": "user", "content": f"{instruction}\n\nText:\n{sanitized}"}]
+def rewriting_prompts(k: int) -> tuple[str, ...]:
+    """Returns public instructions for ``PrivRewrite(prompts=)``: one for each of k candidates.
+
+    They ask for the same in other words and another manner, so that candidates differ where the
+    model's temperature alone does not make them. From the 21st on they come again.
+    """
+    _validate.at_least(1, k=k)
+    pairs = [(_OPENINGS[i % len(_OPENINGS)], _MANNERS[i % len(_MANNERS)]) for i in range(k)]
+    return tuple(
+        f"{opening}: words of it were replaced at random. Correct what makes no sense, {manner}, "
+        "and add no facts. Answer with the text only."
+        for opening, manner in pairs
+    )
+
+
+def questions(sanitized: str, unit: Unit, k: int, prompts: Sequence[str]) -> list[Messages]:
+    """Writes what the chat model is asked for k candidates, with the prompts in turns, or ours."""
+    instructions = prompts or [_TASKS[unit]]
+    return [
+        [
+            {
+                "role": "user",
+                "content": f"{instructions[i % len(instructions)]}\n\nText:\n{sanitized}",
+            }
+        ]
+        for i in range(k)
+    ]
 
 
 class _Marked(Adapter):

@@ -65,7 +65,7 @@ class Selection:
             _validate.positive(alpha=self.alpha)
 
     def utilities(self, ids: Ids, similarities: Floats) -> Floats:
-        """u(x, y) for every candidate, float64 (m,) in [0, 1].
+        """Returns u(x, y) for every candidate, float64 (m,) in [0, 1].
 
         Args:
             ids: int64 (T,), -1 for an unknown token. Private.
@@ -77,7 +77,7 @@ class Selection:
         return utilities.clip(0.0, 1.0)
 
     def delta(self, count: int, similarities: Floats) -> float:
-        """The most that a utility moves when one of ``count`` tokens is replaced.
+        """Returns the most that a utility moves when one of ``count`` tokens is replaced.
 
         1 for any text in place of any other: a mean of vectors is in their convex hull, so it
         moves no further than a single token can.
@@ -96,7 +96,7 @@ class Selection:
         *,
         count: int | None = None,
     ) -> Floats:
-        """The law of the chosen index, float64 (m,).
+        """Returns the law of the chosen index, float64 (m,).
 
         Args:
             ids: int64 (T,), -1 for an unknown token. Private.
@@ -121,7 +121,7 @@ class Selection:
         *,
         count: int | None = None,
     ) -> sampler.Table:
-        """The integers that are drawn from; exact probabilities for audits. Private."""
+        """Returns the integers that are drawn from; exact probabilities for audits. Private."""
         return sampler.tables(self.log_probs(ids, candidates, space, count=count)[None, :])[0]
 
     def draw(
@@ -133,7 +133,7 @@ class Selection:
         *,
         count: int | None = None,
     ) -> int:
-        """The index of the chosen candidate."""
+        """Returns the index of the chosen candidate."""
         return int(self.table(ids, candidates, space, count=count).draw(1, entropy)[0])
 
 

@@ -86,7 +86,7 @@ class PromptReleaser(Protocol):
     """What InferDPT needs of a sanitizer."""
 
     def release(self, text: str, /) -> Release:
-        """Charge, then draw a release of a private text."""
+        """Charges, then draws a release of a private text."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,7 +164,7 @@ class InferDPT:
         return f"InferDPT({self._sanitizer!r}, remote: {remote}, extractor: {local})"
 
     def run(self, document: str, instruction: str | None = None) -> Answer:
-        """Answer an instruction about a document.
+        """Answers an instruction about a document.
 
         Args:
             document: Private.
@@ -185,7 +185,7 @@ class InferDPT:
         return Answer(text=text, remote_text=remote_text, release=release)
 
     async def arun(self, document: str, instruction: str | None = None) -> Answer:
-        """As :meth:`run`, without blocking the event loop."""
+        """Does as :meth:`run`, without blocking the event loop."""
         release, restore = await asyncio.to_thread(self._released, document)
         remote_text = await self._remote.acall(_question(release, instruction))
         text = await asyncio.to_thread(restore, remote_text)
@@ -194,7 +194,7 @@ class InferDPT:
         return Answer(text=text, remote_text=remote_text, release=release)
 
     def stream(self, document: str, instruction: str | None = None) -> Generator[str, None, None]:
-        """As :meth:`run`, giving the extracted answer in pieces. Private, as ``Answer.text`` is.
+        """Yields the extracted answer of :meth:`run` in pieces. Private, as ``Answer.text`` is.
 
         Nothing is charged before the first piece is asked for; the remote model's answer is
         waited for whole.
@@ -207,7 +207,6 @@ class InferDPT:
             yield from self._extractor.stream(for_extractor(document, text, instruction))
 
     def _released(self, document: str) -> tuple[Release, Callable[[str], str]]:
-        """The release, and what restores an answer to it."""
         if isinstance(self._sanitizer, Session):
             exchange = self._sanitizer.exchange([Message(role="user", texts=(document,), id=ONCE)])
             return exchange.releases[0], exchange.restore

@@ -13,7 +13,7 @@ from dp_middleware._quiet import in_thread
 from dp_middleware.embedding import EmbeddingService, EmbeddingSpace
 from dp_middleware.embedding.arrays import Ids
 from dp_middleware.errors import ParameterError, RemoteError
-from dp_middleware.frameworks import _candidates, _prompts
+from dp_middleware.frameworks import _candidates
 from dp_middleware.frameworks._candidates import CandidateEncoder
 from dp_middleware.frameworks._selection import (
     Selection,
@@ -118,7 +118,7 @@ class PrivRewrite:
     def with_total(
         cls, epsilon: float, space: EmbeddingSpace, *, share: float = 0.5, **options: Any
     ) -> Self:
-        """The paper's own: a nominal total, split evenly between both phases.
+        """Makes the paper's own: a nominal total, split evenly between both phases.
 
         Phase 1 is TokenExponential with the nominal epsilon ``(1 - share) * epsilon``, the choice
         has ``share * epsilon``. The certificate says how much less phase 1 really spends; to
@@ -208,7 +208,7 @@ class PrivRewrite:
 
     async def _choose(self, private: Ids, sanitized: Release, gate: asyncio.Semaphore) -> Release:
         unit = sanitized.certificate.unit
-        questions = _prompts.questions(sanitized.text, unit, self.k, self.prompts)
+        questions = _candidates.questions(sanitized.text, unit, self.k, self.prompts)
         answers = await _candidates.answers(self.generator, questions, self.minimum, gate)
         candidates = await in_thread(self._prune, answers)
         if candidates:
@@ -238,7 +238,6 @@ class PrivRewrite:
         return isinstance(self.sanitizer.mechanism, TextMechanism)
 
     def _compose(self, first: Certificate) -> Certificate:
-        """Of both phases, from that of the first."""
         settings: tuple[Any, ...] = (self.selection, self.k, self.prune_above)
         settings += (self.minimum, self.fallback, *self.prompts)
         return compose(first, self.selection.epsilon, repr(settings))

@@ -24,9 +24,6 @@ def shown_chat(
         exchange: Of the request.
         answer: Of the upstream.
         fit: A local model that changes what the client is shown further.
-
-    Raises:
-        Failure: It is none.
     """
     said = read(_said, answer)
     shown = []
@@ -42,7 +39,6 @@ def shown_chat(
 
 
 def _said(answer: dict[str, Any]) -> list[Message]:
-    """The messages of an upstream's answer."""
     choices = answer["choices"]
     if not isinstance(choices, list) or not choices:
         raise garbage()
@@ -51,10 +47,7 @@ def _said(answer: dict[str, Any]) -> list[Message]:
 
 def _message(message: dict[str, Any]) -> Message:
     texts = [message.get(name) or "" for name in ("content", "refusal")]
-    calls = tuple(
-        ToolCall(call["id"], call["function"]["name"], call["function"]["arguments"])
-        for call in message.get("tool_calls") or ()
-    )
+    calls = tuple(map(ToolCall.of_openai, message.get("tool_calls") or ()))
     if not all(isinstance(text, str) for text in [*texts, *(part for c in calls for part in c)]):
         raise garbage()
     extra = {"refusal": texts[1]} if texts[1] else {}
@@ -62,7 +55,6 @@ def _message(message: dict[str, Any]) -> Message:
 
 
 def _changed(message: dict[str, Any], visible: Message) -> dict[str, Any]:
-    """The fields of a message that are shown in another form."""
     shown: dict[str, Any] = {"content": visible.text, "refusal": visible.extra.get("refusal", "")}
     changed = {name: text for name, text in shown.items() if isinstance(message.get(name), str)}
     if message.get("tool_calls"):

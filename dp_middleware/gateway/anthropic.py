@@ -44,11 +44,7 @@ async def count_tokens(call: Call) -> Response:
 
 
 def plan_of(call: Call, required: tuple[str, ...] = ("model", "messages", "max_tokens")) -> Plan:
-    """Reads what is private in a request, and what is sent in its place.
-
-    Raises:
-        Failure: Something that cannot be released.
-    """
+    """Reads what is private in a request, and what is sent in its place."""
     policy = call.policy
     given = _request(policy, call.gateway.settings.upstream.models, required)(call.body, "")
     turns, system = given.pop("messages"), given.pop("system", None)
@@ -80,11 +76,7 @@ def plan_of(call: Call, required: tuple[str, ...] = ("model", "messages", "max_t
 
 
 def _read(turn: Any, where: str, known: set[str]) -> Iterator[tuple[Any, Message]]:
-    """Gives the messages of a turn with their blocks: results of tools are messages of their own.
-
-    Raises:
-        Failure: Something that cannot be released; names its place.
-    """
+    """Yields the messages of a turn with their blocks; results of tools are some of their own."""
     role = one_of("user", "assistant")(
         turn.get("role") if isinstance(turn, dict) else None, f"{where}.role"
     )
@@ -112,7 +104,6 @@ def _read(turn: Any, where: str, known: set[str]) -> Iterator[tuple[Any, Message
 
 
 def _blocks(given: Any, sent: Message) -> list[dict[str, Any]]:
-    """The blocks for the upstream, from what goes out for them."""
     if sent.role == "assistant":
         texts = [{"type": "text", "text": sent.text}] if sent.text else []
         calls = [
@@ -129,7 +120,6 @@ def _blocks(given: Any, sent: Message) -> list[dict[str, Any]]:
 
 @cache
 def _request(policy: Policy, models: tuple[str, ...], required: tuple[str, ...]) -> Check:
-    """The allow-list under a policy."""
     budget = whole(1, 10_000_000)
     thinking = {"type": one_of("enabled", "disabled", "adaptive"), "budget_tokens": budget}
     tools = fields.many(_TOOL, least=0, most=_MOST)

@@ -53,11 +53,7 @@ def said_in(blocks: Sequence[Mapping[str, Any]]) -> Message:
 
 
 def shown_message(exchange: Exchange, answer: dict[str, Any]) -> dict[str, Any]:
-    """Notes a whole answer, and returns what the client is shown.
-
-    Raises:
-        Failure: It is none.
-    """
+    """Notes a whole answer, and returns what the client is shown."""
     blocks = answer.get("content")
     if not isinstance(blocks, list):
         raise garbage()
@@ -111,7 +107,6 @@ class MessageStream:
         return [event]
 
     def _piece(self, place: int, delta: dict[str, Any]) -> dict[str, Any]:
-        """A piece of a block, as it is shown."""
         block, name = self._blocks[place], _PIECES.get(delta["type"])
         if delta["type"] == "signature_delta":
             block["signature"] = delta["signature"]

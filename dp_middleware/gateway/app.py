@@ -111,12 +111,10 @@ def _table() -> list[tuple[str, str, Handler]]:
 
 
 async def _healthz(_: Request) -> Response:
-    """The process lives."""
     return JSONResponse({"status": "ok"})
 
 
 async def _readyz(request: Request) -> Response:
-    """It can release."""
     ready = await request.app.state.gateway.ready()
     return JSONResponse({"status": "ready" if ready else "not ready"}, 200 if ready else 503)
 

@@ -49,11 +49,7 @@ async def chat(call: Call) -> Response:
 
 
 def plan_of(call: Call) -> Plan:
-    """Reads what is private in a request, and what is sent in its place.
-
-    Raises:
-        Failure: Something that cannot be released.
-    """
+    """Reads what is private in a request, and what is sent in its place."""
     body = _request(call.policy, call.gateway.settings.upstream.models)(call.body, "")
     messages = body.pop("messages")
     transcript = transcript_of(messages, public_system=call.policy.system == "public")
@@ -72,9 +68,6 @@ def transcript_of(messages: Any, *, public_system: bool) -> list[Message]:
     Args:
         messages: Private.
         public_system: Whether system prompts go out as they are.
-
-    Raises:
-        Failure: Something that cannot be released; names its place.
     """
     transcript, known = list[Message](), set[str]()
     for place, message in enumerate(_MESSAGES(messages, "messages")):
@@ -96,7 +89,6 @@ def transcript_of(messages: Any, *, public_system: bool) -> list[Message]:
 
 
 def _copy(message: Mapping[str, Any], sent: Message) -> dict[str, Any]:
-    """The message for the upstream, from what goes out for it."""
     if sent.role == "assistant":
         return _answer(sent)
     content: Any = sent.text
@@ -109,14 +101,7 @@ def _copy(message: Mapping[str, Any], sent: Message) -> dict[str, Any]:
 def _answer(sent: Message) -> dict[str, Any]:
     if not sent.calls:
         return {"role": "assistant", "content": sent.text, **sent.extra}
-    calls = [
-        {
-            "id": call.id,
-            "type": "function",
-            "function": {"name": call.name, "arguments": call.arguments},
-        }
-        for call in sent.calls
-    ]
+    calls = [call.to_openai() for call in sent.calls]
     return {"role": "assistant", "content": sent.text or None, **sent.extra, "tool_calls": calls}
 
 
@@ -127,10 +112,7 @@ def _said(message: Any, where: str) -> Message:
     return Message(
         role="assistant",
         texts=fields.texts_in(checked.get("content", ())),
-        calls=tuple(
-            ToolCall(call["id"], call["function"]["name"], call["function"]["arguments"])
-            for call in checked.get("tool_calls", ())
-        ),
+        calls=tuple(map(ToolCall.of_openai, checked.get("tool_calls", ()))),
         extra={"refusal": refusal} if refusal else {},
     )
 
@@ -146,7 +128,7 @@ class ChatStream:
         self._open: set[int] = set()
 
     def feed(self, event: dict[str, Any]) -> list[dict[str, Any]]:
-        """Returns what is sent for one of the upstream's events; see :class:`Events`."""
+        """Returns what is sent for one of the upstream's events; see :class:`EventWriter`."""
         before, choices = list[dict[str, Any]](), []
         try:
             for choice in event.get("choices") or ():
@@ -167,7 +149,7 @@ class ChatStream:
             if isinstance(piece := delta.get(name), str):
                 delta[name] = reply.text(piece, name)
         if calls := delta.get("tool_calls"):
-            delta["tool_calls"] = [_fed(reply, call) for call in calls]
+            delta["tool_calls"] = [_shown_call(reply, call) for call in calls]
         if place not in self._open and (rest := _rest(reply)):
             held = {"index": place, "delta": delta, "finish_reason": None}
             before += [held, {**held, "delta": rest}]
@@ -197,7 +179,7 @@ class ChatStream:
             reply.end(left=left)
 
 
-def _fed(reply: Reply, call: dict[str, Any]) -> dict[str, Any]:
+def _shown_call(reply: Reply, call: dict[str, Any]) -> dict[str, Any]:
     function, place = call.get("function") or {}, int(call.get("index", 0))
     if not reply.has_call(place):
         reply.call(place, str(call["id"]), str(function["name"]))
@@ -208,7 +190,6 @@ def _fed(reply: Reply, call: dict[str, Any]) -> dict[str, Any]:
 
 
 def _rest(reply: Reply) -> dict[str, Any]:
-    """A delta with what was held back."""
     rests = reply.close_all()
     delta: dict[str, Any] = {name: rest for name, rest in rests.items() if isinstance(name, str)}
     calls = [
@@ -221,7 +202,6 @@ def _rest(reply: Reply) -> dict[str, Any]:
 
 @cache
 def _request(policy: Policy, models: tuple[str, ...]) -> Check:
-    """The allow-list under a policy."""
     tokens = whole(1, 10_000_000)
     return record(
         {

@@ -87,11 +87,7 @@ def tool_choice(*, flat: bool = False) -> Check:
 
 
 def require_choice(body: Mapping[str, Any]) -> None:
-    """Checks that a tool is chosen by a name that was declared public with it.
-
-    Raises:
-        Failure: By another.
-    """
+    """Checks that a tool is chosen by a name that was declared public with it."""
     choice = body.get("tool_choice")
     names = {tool.get("function", tool)["name"] for tool in body.get("tools", ())}
     if isinstance(choice, dict) and choice.get("function", choice)["name"] not in names:

@@ -42,7 +42,7 @@ class Failure(errors.DPMiddlewareError):
         self.param, self.kind, self.headers = param, kind, dict(headers or {})
 
     def body(self) -> dict[str, Any]:
-        """As OpenAI spells it."""
+        """Spells it as OpenAI does."""
         return {
             "error": {
                 "message": self.message,
@@ -98,11 +98,7 @@ def garbage() -> Failure:
 
 
 def read(work: Callable[..., T], *args: Any) -> T:
-    """Reads an upstream's answer: what it lacks is a failure of the upstream, not of ours.
-
-    Raises:
-        Failure: It is of another protocol.
-    """
+    """Reads an upstream's answer: what it lacks is a failure of the upstream, not of ours."""
     try:
         return work(*args)
     except errors.DPMiddlewareError:

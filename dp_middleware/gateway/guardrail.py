@@ -65,7 +65,6 @@ def _said(call: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _caller(call: Call, given: dict[str, Any]) -> tuple[Session, str]:
-    """The session in the name of whoever is charged, and who asks."""
     about, session = given["request_data"], call.session
     subject = call.gateway.settings.guardrail_subject
     if subject is not None:

@@ -8,8 +8,8 @@ from typing import Any
 
 from dp_middleware.conversation.exchange import Exchange, Reply
 from dp_middleware.conversation.messages import Message
+from dp_middleware.conversation.response_items import answer_of
 from dp_middleware.gateway.failures import Failure, garbage, read
-from dp_middleware.gateway.response_items import answer_of
 
 _PIECES = {  # event -> which field of its end has the whole
     "response.output_text": "text",
@@ -17,7 +17,6 @@ _PIECES = {  # event -> which field of its end has the whole
     "response.function_call_arguments": "arguments",
 }
 _ARGUMENTS = "response.function_call_arguments"
-_NOTED = ("message", "function_call", "reasoning")
 _ENDS = ("response.completed", "response.incomplete", "response.failed")
 _WITHHELD = {"code": "server_error", "message": "the upstream's words are withheld"}
 
@@ -37,11 +36,7 @@ class ResponseShower:
     previous: str | None
 
     def response(self, response: dict[str, Any]) -> dict[str, Any]:
-        """Returns a response object as it is shown.
-
-        Raises:
-            Failure: It is none.
-        """
+        """Returns a response object as it is shown."""
         output, upstream_id = response.get("output"), response.get("id")
         if not isinstance(output, list) or not isinstance(upstream_id, str):
             raise garbage()
@@ -70,11 +65,7 @@ class ResponseShower:
         return {**part, **{name: self.exchange.restore(part[name]) for name in names}}
 
     def note(self, response: dict[str, Any]) -> None:
-        """Tells the session what was said; later requests go on from the response by its id.
-
-        Raises:
-            Failure: It is no response object.
-        """
+        """Tells the session what was said; later requests go on from the response by its id."""
         for remote in read(_said, response):
             self.exchange.answer(remote)
             for call in remote.calls:
@@ -83,11 +74,10 @@ class ResponseShower:
 
 
 def _said(response: dict[str, Any]) -> list[Message]:
-    """What it says that may come again."""
     said = [
-        answer_of(item, item["type"])
+        answer
         for item in response["output"]
-        if isinstance(item, dict) and item.get("type") in _NOTED
+        if isinstance(item, dict) and (answer := answer_of(item)) is not None
     ]
     for remote in said:
         remote.words()  # of what is no answer there are none
@@ -174,7 +164,7 @@ class ResponseStream:
         return event
 
     def complete(self) -> bool:
-        """Whether the response has ended."""
+        """Tells whether the response has ended."""
         return self._whole is not None
 
     def broken(self, failure: Failure) -> dict[str, Any]:
@@ -185,7 +175,7 @@ class ResponseStream:
         return self._numbered(event)
 
     def note(self, *, left: bool = False) -> None:
-        """Tell the session what was said; of a response that was left, nothing is kept."""
+        """Tells the session what was said; of a response that was left, nothing is kept."""
         if self._whole is not None and not left:
             self.shower.note(self._whole)
 

@@ -44,11 +44,7 @@ async def responses(call: Call) -> Response:
 
 
 def plan_of(call: Call) -> Plan:
-    """What is private in a request, and what is sent in its place.
-
-    Raises:
-        Failure: Something that cannot be released.
-    """
+    """What is private in a request, and what is sent in its place."""
     policy = call.policy
     given = _request(policy, call.gateway.settings.upstream.models)(call.body, "")
     items, instructions = given.pop("input"), given.pop("instructions", None)
@@ -100,11 +96,7 @@ def _check_results(call: Call, items: Any, before: str | None) -> None:
 
 
 def _known(call: Call, name: str) -> str:
-    """The upstream's id of a response.
-
-    Raises:
-        Failure: This client was not given it.
-    """
+    """The upstream's id of a response."""
     data = call.signed("response", name)
     if data is None:
         field = "previous_response_id"
@@ -114,7 +106,6 @@ def _known(call: Call, name: str) -> str:
 
 @cache
 def _request(policy: Policy, models: tuple[str, ...]) -> Check:
-    """The allow-list under a policy."""
     included = one_of("reasoning.encrypted_content", "message.output_text.logprobs")
     return record(
         {

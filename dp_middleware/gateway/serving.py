@@ -101,7 +101,6 @@ class Workers:
 
 
 def _serve(config: Config, listening: socket.socket) -> None:
-    """Serves in a process of its own."""
     config.configure_logging()
     Server(config).run(sockets=[listening])
 
@@ -117,17 +116,17 @@ class TimedHeads(H11Protocol):
     _late: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Somebody is there."""
+        """Begins to wait for the first head."""
         super().connection_made(transport)
         self._watch()
 
     def data_received(self, data: bytes) -> None:
-        """A head begins, goes on or ends; what comes of it later does not move its time."""
+        """Hears a head begin, go on or end; what comes of it later does not move its time."""
         super().data_received(data)
         self._watch()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Nobody is there any more."""
+        """Waits no more."""
         self._stop()
         super().connection_lost(exc)
 

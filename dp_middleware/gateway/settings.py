@@ -130,7 +130,7 @@ class Client(_Section):
 
     @classmethod
     def made(cls, **data: Any) -> Client:
-        """One that was checked.
+        """Makes one that was checked.
 
         Raises:
             ParameterError: A name with other characters; quotes it not.
@@ -243,16 +243,16 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """The environment comes before the file."""
+        """Has the environment before the file."""
         return (env_settings, init_settings)
 
     def policy(self, path: str) -> str:
-        """The name of the policy of a route."""
+        """Returns the name of the policy of a route."""
         return self.routes.get(path.removesuffix("/count_tokens"), "default")
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Settings:
-        """The settings in a TOML file; what the environment says comes before it.
+        """Returns the settings in a TOML file; what the environment says comes before it.
 
         Raises:
             ParameterError: No such file, not TOML, or not what it should be; quotes no value.
@@ -271,7 +271,7 @@ class Settings(BaseSettings):
 
     @classmethod
     def of(cls, **data: Any) -> Settings:
-        """The settings in a dict, as in the file.
+        """Returns the settings in a dict, as in the file.
 
         Raises:
             ParameterError: Not what they should be; quotes no value.

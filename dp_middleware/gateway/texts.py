@@ -68,11 +68,7 @@ def plan_of(call: Call, given: dict[str, Any], name: str) -> Plan:
 
 
 def shown_texts(exchange: Exchange, answer: dict[str, Any]) -> dict[str, Any]:
-    """Returns whole completions of prompts as the client is shown them; an echo of a prompt too.
-
-    Raises:
-        Failure: It is none.
-    """
+    """Returns whole completions of prompts as the client is shown them; an echo of a prompt too."""
     choices = answer.get("choices")
     if not isinstance(choices, list) or not all(
         isinstance(c, dict) and isinstance(c.get("text"), str) for c in choices

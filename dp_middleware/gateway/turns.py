@@ -76,11 +76,7 @@ class Turn:
 
 
 def named(call: Call) -> str | None:
-    """Returns the conversation of the header, if there is one; it is never forwarded.
-
-    Raises:
-        Failure: A name that is none.
-    """
+    """Returns the conversation of the header, if there is one; it is never forwarded."""
     name = call.request.headers.get(HEADER)
     if name is None:
         return None
@@ -170,11 +166,7 @@ def count_releases(gateway: Gateway, draws: int, nats: float, seconds: float) ->
 
 
 def _words_only(answer: str) -> bool:
-    """Passes an answer that was declared public, if it is words.
-
-    Raises:
-        Failure: It is more; nothing was charged.
-    """
+    """Passes an answer that was declared public, if it is words."""
     if is_structured(answer):
         message = (
             "expected calls of tools, refusals and reasoning that came through this gateway, "
@@ -186,11 +178,7 @@ def _words_only(answer: str) -> bool:
 
 
 async def in_thread(work: Callable[[], T], threads: Executor | None = None) -> T:
-    """Runs a function that handles private text in a thread: its failures hold none of it.
-
-    Raises:
-        DPMiddlewareError: The library's as it is, of others the type only.
-    """
+    """Runs a function that handles private text in a thread: its failures hold none of it."""
 
     def textless() -> T:
         try:
@@ -212,11 +200,7 @@ class EventWriter(Protocol):
     named: bool
 
     def feed(self, event: dict[str, Any]) -> Sequence[dict[str, Any]]:
-        """Returns the events that the client is sent for one.
-
-        Raises:
-            Failure: It is none of this protocol.
-        """
+        """Returns the events that the client is sent for one."""
 
     def complete(self) -> bool:
         """Tells whether the answer is whole."""

@@ -37,7 +37,7 @@ class Connections(httpx.AsyncBaseTransport):
         self._idle: deque[tuple[float, httpx.AsyncHTTPTransport]] = deque()
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Send it; the connection is free again when the response is closed."""
+        """Sends it; the connection is free again when the response is closed."""
         used = time.monotonic() - _KEPT
         while self._idle and self._idle[0][0] < used:
             await self._idle.popleft()[1].aclose()
@@ -52,7 +52,7 @@ class Connections(httpx.AsyncBaseTransport):
         return response
 
     async def aclose(self) -> None:
-        """Close what is idle."""
+        """Closes what is idle."""
         while self._idle:
             await self._idle.popleft()[1].aclose()
 
@@ -91,7 +91,7 @@ class Upstream:
             self._dialect["x-api-key"] = key  # beside the other form: some servers speak both
 
     def open(self) -> None:
-        """Before the first request; no proxy or password is read from the environment."""
+        """Opens it; no proxy or password is read from the environment."""
         key = self._settings.upstream_key.get_secret_value()
         self._http = httpx.AsyncClient(
             headers={**_PLAIN, **({"authorization": f"Bearer {key}"} if key else {})},
@@ -103,12 +103,12 @@ class Upstream:
         )
 
     async def close(self) -> None:
-        """After the last."""
+        """Closes connections."""
         if self._http is not None:
             await self._http.aclose()
 
     async def ask(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
-        """The whole answer: a JSON object.
+        """Returns the whole answer: a JSON object.
 
         Args:
             path: Behind the base URL.
@@ -133,7 +133,7 @@ class Upstream:
     async def stream(
         self, path: str, body: dict[str, Any]
     ) -> AsyncIterator[AsyncIterator[dict[str, Any]]]:
-        """The events of a streamed answer, as JSON objects, until ``[DONE]`` or the end.
+        """Gives the events of a streamed answer, as JSON objects, until ``[DONE]`` or the end.
 
         Raises:
             Failure: From here, if it does not begin; from the iterator, if it breaks off.

@@ -45,12 +45,12 @@ class ChatModel:
         return self._answered(self._guarded(self.adapter.ask, messages))
 
     async def acall(self, messages: Messages) -> str:
-        """The whole answer, without blocking the event loop."""
+        """Returns the whole answer, without blocking the event loop."""
         _check(messages)
         return self._answered(await self._aguarded(self.adapter.aask(messages)))
 
     def stream(self, messages: Messages) -> Generator[str, None, None]:
-        """The answer in pieces, as the model writes it."""
+        """Yields the answer in pieces, as the model writes it."""
         _check(messages)
         pieces = self._guarded(self.adapter.chunks, messages)
         blank = True

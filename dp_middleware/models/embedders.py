@@ -86,7 +86,6 @@ def _is_langchain(model: Any) -> bool:
 
 
 def _refuse_cache(model: Any) -> None:
-    """Refuses a model that keeps the texts that it gets, or has one inside that does."""
     for part in walk(model, inner_models):
         if dict(fields_of(part)).get("embeddings_cache") is not None:
             raise ParameterError(

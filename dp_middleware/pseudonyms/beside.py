@@ -39,8 +39,8 @@ def release_rest(
     draft: PseudonymDraft,
     written: list[str],
     certificate: Certificate,
-) -> Release:
-    """Draws for the rest, and writes all of the text.
+) -> tuple[Release, Draft]:
+    """Draws for the rest, and writes all of the text; also returns what was drawn.
 
     Args:
         sanitizer: Draws; charges nothing.
@@ -53,15 +53,16 @@ def release_rest(
     starts = [*(start for start, _ in draft.rest), len(draft.text)]
     frame = _apart([draft.filled(written, a, b) for a, b in zip(ends, starts, strict=True)])
     framed = replace(rest, public=frame)
-    ((release, _),) = sanitizer.release_drafts([framed], lambda _: certificate)
+    ((release, drawn),) = sanitizer.release_drafts([framed], lambda _: certificate)
     total = len(rest.ids) + sum(map(sanitizer.count, frame))
     verbatim = framed.tokens_verbatim - framed.public_tokens
-    return replace(
+    release = replace(
         release,
         tokens_total=total,
         tokens_verbatim=verbatim,
         tokens_free=total - verbatim - len(rest.fresh),
     )
+    return release, drawn
 
 
 def _apart(frame: list[str]) -> tuple[str, ...]:

@@ -283,7 +283,6 @@ def _is_transformer(detector: Any) -> bool:
 
 
 def _is_whole(detector: Any) -> bool:
-    """Whether a detector says that it reads a text of any length to its end."""
     return bool(getattr(detector, "reads_whole_texts", False))
 
 
@@ -292,6 +291,5 @@ def _language(analyzer: Any) -> str:
 
 
 def _name(detector: Any) -> str:
-    """What a reader knows a detector by."""
     name = getattr(detector, "__qualname__", type(detector).__qualname__)
     return f"the detector {name}"

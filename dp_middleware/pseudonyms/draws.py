@@ -35,13 +35,13 @@ class Draws(Protocol):
     """The randomness of one session."""
 
     def below(self, n: int) -> int:
-        """Uniform in 0 .. n - 1, new at every call."""
+        """Draws uniformly from 0 .. n - 1, anew at every call."""
 
     def once(self, name: str, n: int) -> int:
-        """Uniform in 0 .. n - 1, secret, drawn once for a session and then the same."""
+        """Draws uniformly from 0 .. n - 1, once for a session, which keeps it secret."""
 
     def first(self, name: str, value: int) -> int:
-        """The value that came first with this name in the session, which keeps it secret."""
+        """Returns what came first with this name in the session, which keeps it secret."""
 
 
 class Part(NamedTuple):

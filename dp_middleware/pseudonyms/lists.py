@@ -116,7 +116,6 @@ def _spans(what: What, text: str) -> Iterator[Span]:
 
 
 def _without(entities: Iterable[Entity], spans: Iterable[tuple[Any, ...]]) -> list[Entity]:
-    """What is left of entities outside of spans."""
     cuts = _merged((start, end) for start, end, *_ in spans)
     left = []
     for start, end, kind in entities:

@@ -136,7 +136,7 @@ class Mapping(StaysHere):
         self._otherwise: dict[tuple[str, str], str] = {}
 
     def after_fork(self) -> None:
-        """A forked child begins with a lock that no thread holds."""
+        """Makes a lock that no thread holds, for a forked child."""
         self.lock = RLock()
 
     def __len__(self) -> int:
@@ -151,15 +151,15 @@ class Mapping(StaysHere):
         return not (self._pairs or self._secrets)
 
     def below(self, n: int) -> int:
-        """Uniform in 0 .. n - 1."""
+        """Draws uniformly from 0 .. n - 1."""
         return secrets.randbelow(n)
 
     def once(self, name: str, n: int) -> int:
-        """Uniform in 0 .. n - 1, drawn once for this conversation."""
+        """Draws uniformly from 0 .. n - 1, once for this conversation."""
         return self._number(f"once {name}", lambda: self.below(n))
 
     def first(self, name: str, value: int) -> int:
-        """The number that came first under this name."""
+        """Returns the number that came first under this name."""
         return self._number(f"first {name}", lambda: value)
 
     def keep_otherwise(self, place: str, released: str, original: str) -> None:
@@ -175,7 +175,7 @@ class Mapping(StaysHere):
             self._note([place, released, original])
 
     def otherwise(self, place: str, released: str) -> str:
-        """The original of what was released in a place of a file."""
+        """Returns the original of what was released in a place of a file."""
         kept = self._otherwise.get((place, released))
         return restore(released, self.pseudonyms) if kept is None else kept
 
@@ -196,11 +196,11 @@ class Mapping(StaysHere):
             return [match.value.pseudonym for match in self.originals.find(seen)]
 
     def known(self, key: str) -> Pair | None:
-        """The pair of a value, if it has a pseudonym."""
+        """Returns the pair of a value, if it has a pseudonym."""
         return self._pairs.get(key)
 
     def pair(self, kind: Kind, text: str, shape: str, public: Container[str]) -> Pair:
-        """The pair of a value, drawn for it if it has none, in the way that it is written here.
+        """Finds or draws the pair of a value, in the way that it is written here.
 
         Args:
             kind: Draws.

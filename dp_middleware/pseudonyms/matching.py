@@ -63,7 +63,7 @@ class Names(Generic[V]):
             self.add(text, value)
 
     def add(self, text: str, value: V) -> None:
-        """Look for a text; the first value that it was given stays."""
+        """Looks for a text; the first value that it was given stays."""
         spelled = normal(text)
         if not spelled or spelled in self.values:
             return
@@ -76,7 +76,7 @@ class Names(Generic[V]):
     def find(
         self, text: str, parts: Spans | None = None, folded: str | None = None
     ) -> Iterator[Match[V]]:
-        """The longest texts from left to right, none overlapping another.
+        """Yields the longest texts from left to right, none overlapping another.
 
         Args:
             text: Where to look.
@@ -103,7 +103,7 @@ class Names(Generic[V]):
                         done = match.end
 
     def open_at(self, text: str, start: int, folded: str) -> int:
-        """From which offset on the signs that follow a text decide what is found in it."""
+        """Tells from which offset on the signs that follow a text decide what is found in it."""
         escapes = "\\" in text or "%" in text
         ending = _UNDECIDED.search(folded, max(0, len(folded) - 4))
         undecided = len(folded) if ending is None else ending.start()

@@ -145,7 +145,7 @@ class Pseudonyms(PseudonymReleaser):
         return twin
 
     def at(self, epsilon: float) -> Pseudonyms:
-        """The same with its sanitizer calibrated to an epsilon.
+        """Returns the same with its sanitizer calibrated to an epsilon.
 
         Raises:
             CannotCalibrate: There is no sanitizer: what pseudonyms lose is a matter of their kinds.
@@ -157,7 +157,7 @@ class Pseudonyms(PseudonymReleaser):
         return twin
 
     def is_prepared(self, epsilon: float) -> bool:
-        """As :meth:`Sanitizer.is_prepared`."""
+        """Does as :meth:`Sanitizer.is_prepared`."""
         return self.sanitizer is None or self.sanitizer.is_prepared(epsilon)
 
 

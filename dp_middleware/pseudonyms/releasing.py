@@ -74,11 +74,11 @@ class PseudonymReleaser(Payer):
 
     @staticmethod
     def count(text: str) -> int:
-        """Number of words and signs of a public text."""
+        """Counts the words and signs of a public text."""
         return count(text)
 
     def read(self, text: str, scope: Scope | None = None) -> PseudonymDraft:
-        """Detect what is to be replaced in a text. Private; for sessions.
+        """Detects what is to be replaced in a text. Private; for sessions.
 
         Raises:
             ParameterError: Not a text, a scope, or a detector that failed.
@@ -111,16 +111,12 @@ class PseudonymReleaser(Payer):
         self, drafts: Sequence[PseudonymDraft]
     ) -> list[tuple[Release, PseudonymDraft]]:
         """Charges, draws and writes in the conversation, one text after the other."""
-        released = []
         with self.mapping.lock:
-            for draft in drafts:
-                release, used = self.release_draft(draft, self.mapping)
-                released.append((release, replace(draft, used=used)))
-        return released
+            return [self.release_draft(draft, self.mapping) for draft in drafts]
 
     def release_draft(
         self, draft: PseudonymDraft, mapping: Mapping
-    ) -> tuple[Release, tuple[str, ...]]:
+    ) -> tuple[Release, PseudonymDraft]:
         """Charges each new value that stays near, and new tokens; draws what is new; writes.
 
         Args:
@@ -128,7 +124,7 @@ class PseudonymReleaser(Payer):
             mapping: Of the conversation; its lock is held by the caller.
 
         Returns:
-            The release, and the pseudonyms in it.
+            The release, and the draft with what was written and drawn.
 
         Raises:
             BudgetExhausted: From the ledger; nothing was drawn.
@@ -159,8 +155,9 @@ class PseudonymReleaser(Payer):
             write_charge(priced)
         if rest is not None and sanitizer is not None:
             written, used = draft.written(mapping, ())
-            release = release_rest(sanitizer, rest, draft, written, certificate)
-            return replace(release, for_values=near * priced.epsilon), used
+            release, drawn = release_rest(sanitizer, rest, draft, written, certificate)
+            release = replace(release, for_values=near * priced.epsilon)
+            return release, replace(draft, used=used, drawn=drawn)
         allowed = () if self._lists is None else self._lists.texts
         written, used = draft.written(mapping, draft.public(allowed))
         text = draft.filled(written, 0, len(draft.text), draft.view)
@@ -171,7 +168,7 @@ class PseudonymReleaser(Payer):
             tokens_verbatim=count(outside),
             for_values=near * priced.epsilon,
         )
-        return release, used
+        return release, replace(draft, used=used)
 
     def _certificate(self, kinds: Iterable[Kind], sanitizer: Sanitizer | None) -> Certificate:
         """Of a release in which these kinds occur, with what perturbs the rest, if anything."""
@@ -194,7 +191,7 @@ class MappedSession(Session):
     _mappings_lock: Lock
 
     def alone(self) -> Self:
-        """As of :class:`~dp_middleware.Session`, in the same ledger's and subject's name."""
+        """Does as that of a session, in the same ledger's and subject's name."""
         twin = self._with(self.sanitizer)
         twin._seal, twin._mappings, twin._mappings_lock = None, OrderedDict(), Lock()
         return twin

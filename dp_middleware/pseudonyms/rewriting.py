@@ -28,6 +28,7 @@ from dp_middleware.pseudonyms.matching import (
     within_word,
 )
 from dp_middleware.pseudonyms.structured import Value, View
+from dp_middleware.sanitizers.draft import Draft
 from dp_middleware.sanitizers.spans import PART
 from dp_middleware.vocabulary import frequencies
 
@@ -65,6 +66,7 @@ class PseudonymDraft(StaysHere):
         edited: Whether the text replaces an earlier version, of which something was released.
         kept: What stays where a further mention is found there, by its offsets.
         used: The pseudonyms that were written, once they are.
+        drawn: What was drawn for the rest, where a sanitizer perturbs it.
     """
 
     view: View = field(repr=False)
@@ -72,6 +74,7 @@ class PseudonymDraft(StaysHere):
     edited: bool = False
     kept: tuple[tuple[int, int], ...] = field(default=(), repr=False)
     used: tuple[str, ...] = ()
+    drawn: Draft | None = field(default=None, repr=False)
 
     @property
     def text(self) -> str:
@@ -79,7 +82,7 @@ class PseudonymDraft(StaysHere):
         return self.view.text
 
     def complete(self, mapping: Mapping, public: bool = True) -> PseudonymDraft:
-        """With every further mention of these entities and of those of the conversation.
+        """Adds every further mention of these entities and of those of the conversation.
 
         A public word that is a pseudonym already becomes an entity of its own, or an answer
         could not tell which of the two it means. A private word, which a sanitizer perturbs,
@@ -143,7 +146,7 @@ class PseudonymDraft(StaysHere):
         return stripped
 
     def near(self, mapping: Mapping) -> int:
-        """Number of new values that keep something of themselves, at a loss for each."""
+        """Counts the new values that keep something of themselves, at a loss for each."""
         lossy = (place for place in self.places if place.kind.loss)
         keys = {place.kind.key(self.text[place.start : place.end], place.shape) for place in lossy}
         return sum(mapping.known(key) is None for key in keys)
@@ -188,7 +191,6 @@ class PseudonymDraft(StaysHere):
 
 
 def _number_at(view: View, start: int, end: int) -> Value | None:
-    """The number of JSON that overlaps a part of a view."""
     value = view.value_at(start, end) if view.values else None
     return value if value is not None and value.bare else None
 

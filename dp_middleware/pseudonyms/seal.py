@@ -33,12 +33,12 @@ class Seal:
         self._refusals = (InvalidTag, ValueError)  # the latter where next to nothing is left
 
     def closed(self, data: bytes, conversation: bytes) -> bytes:
-        """What may be written."""
+        """Returns what may be written."""
         nonce = secrets.token_bytes(_NONCE)
         return nonce + self._cipher.encrypt(nonce, data, conversation)
 
     def opened(self, sealed: bytes, conversation: bytes) -> bytes:
-        """Inverse of :meth:`closed`.
+        """Undoes :meth:`closed`.
 
         Raises:
             ParameterError: A byte was changed, or the key is another.

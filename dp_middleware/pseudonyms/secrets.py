@@ -127,7 +127,6 @@ def secrets_in(text: str) -> Iterator[Entity]:
 
 
 def _named(text: str) -> Iterator[Entity]:
-    """Yields values beside the names of secrets."""
     for rule in (_ASSIGNED, _SAID, _CHOSEN, _FLAG, _PAIR, _HEADER, _LOGIN):
         for match in _overlapping(rule, text):
             groups = match.groupdict()

@@ -63,7 +63,7 @@ class PseudonymSession(MappedSession):
         allow: Iterable[What] = (),
         also: Also = (),
     ) -> Release:
-        """As of :class:`~dp_middleware.Session`; ``allow`` and ``also`` as of :class:`Pseudonyms`.
+        """Does as that of a session; ``allow`` and ``also`` are as of :class:`Pseudonyms`.
 
         A message in the memo is answered from there, whatever is named.
         """
@@ -73,13 +73,13 @@ class PseudonymSession(MappedSession):
         return named.release(event_id, role, text, conversation=conversation)
 
     def mapping(self, conversation: str = "") -> dict[str, str]:
-        """The originals by their pseudonyms. **Private**: it undoes what was released."""
+        """Returns the originals by their pseudonyms. **Private**: it undoes what was released."""
         mapping = self._read(conversation)
         with mapping.lock:
             return {pair.pseudonym: pair.original for pair in mapping.pairs}
 
     def restore(self, text: str, *, conversation: str = "") -> str:
-        """A remote answer with the originals in place of their pseudonyms. **Private**.
+        """Puts the originals in place of their pseudonyms in an answer. **Private**.
 
         A pseudonym that the remote model changed beyond recognition stays as it is.
 
@@ -93,30 +93,13 @@ class PseudonymSession(MappedSession):
 
     @contextmanager
     def opened(self, conversation: str = "") -> Iterator[Mapping]:
-        """The mapping of a conversation, alone with it; what is added is kept at the end."""
+        """Gives the mapping of a conversation, alone with it; what is added is kept at the end."""
         releaser = self.sanitizer.bound(self._mapping(self._conversation(conversation)))
         with self._memo.kept(releaser):
             yield releaser.mapping
 
-    def returned(self, text: str, *, conversation: str = "") -> dict[str, int]:
-        """What became of the pseudonyms in a remote answer; public numbers.
-
-        Args:
-            text: The remote model's own words.
-            conversation: Its name.
-
-        Returns:
-            ``"restored"``: in how many places of the answer one is found; ``"absent"``: how many
-            of the conversation's are not there at all, unused or changed beyond recognition.
-        """
-        mapping = self._read(conversation)
-        with mapping.lock:
-            found = [match.value for match in mapping.pseudonyms.find(text)]
-            absent = len(mapping) - len({pair.key for pair in found})
-        return {"restored": len(found), "absent": absent}
-
     def restore_stream(self, pieces: Iterable[str], *, conversation: str = "") -> Iterator[str]:
-        """As :meth:`restore`; what could still become a pseudonym is held back, nothing else."""
+        """Does as :meth:`restore`; what could become a pseudonym is held back, nothing else."""
         mapping = self._read(conversation)
         with mapping.lock:
             restorer = Restorer(mapping.bound({pair.pseudonym for pair in mapping.pairs}))
@@ -127,13 +110,13 @@ class PseudonymSession(MappedSession):
             yield rest
 
     def restore_value(self, value: Any, *, conversation: str = "") -> Any:
-        """As :meth:`restore`, for all strings of nested dicts, lists and tuples."""
+        """Does as :meth:`restore`, for all strings of nested dicts, lists and tuples."""
         mapping = self._read(conversation)
         with mapping.lock:
             return _restored(value, mapping.pseudonyms)
 
     def restore_json(self, text: str, *, conversation: str = "") -> str:
-        """As :meth:`restore`, for JSON, which stays JSON; the same as of its pieces."""
+        """Does as :meth:`restore`, for JSON, which stays JSON; the same as of its pieces."""
         mapping = self._read(conversation)
         with mapping.lock:
             return restore_json(text, mapping.pseudonyms)
@@ -144,7 +127,6 @@ class PseudonymSession(MappedSession):
 
 
 def _restored(value: Any, names: Names[Pair]) -> Any:
-    """A copy of nested dicts, lists and tuples with all strings restored, also keys."""
     if isinstance(value, str):
         return restore(value, names)
     if isinstance(value, Dict):

@@ -56,7 +56,7 @@ class Certifier:
         )
 
     def certificate(self, tokens: int | None = None) -> Certificate:
-        """Of texts of so many tokens; ``None``: the longest."""
+        """Certifies texts of so many tokens; ``None``: the longest."""
         if self.context is not None:
             tokens = min(tokens or self.context.window, self.context.window)
         bare = certify(self.mechanism, self.space, adjacency=self.relation, length=tokens)
@@ -77,7 +77,7 @@ class Certifier:
         )
 
     def quick_loss(self) -> float:
-        """Infinite if a few rows already show it; a certificate says the rest at first use."""
+        """Returns infinity if a few rows already show it; a certificate says the rest."""
         if isinstance(self.mechanism, NoiseMechanism):
             return self.mechanism.lipschitz(None)
         if not isinstance(self.mechanism, ChannelMechanism):
@@ -87,7 +87,7 @@ class Certifier:
         return scout(self.mechanism, self.space, self.relation, self.space.spread(BLOCK)).epsilon
 
     def at(self, epsilon: float) -> Certifier:
-        """As :meth:`calibrate`, with the public defaults for this epsilon where it has defaults."""
+        """Does as :meth:`calibrate`, with the public defaults for this epsilon if it has any."""
         refuse_meaningless(type(self.mechanism), self.space, epsilon)
         if not self.defaults:
             return self.calibrate(epsilon)
@@ -95,7 +95,7 @@ class Certifier:
         return replace(self, mechanism=mechanism).calibrate(epsilon)
 
     def is_quick(self, epsilon: float) -> bool:
-        """Whether :meth:`at` and the certificate there take no search and no pass over rows."""
+        """Tells whether :meth:`at`, and the certificate there, take no search or pass over rows."""
         mechanism = self.mechanism
         if self.defaults:
             if not type(mechanism).has_defaults(epsilon, self.space):
@@ -104,7 +104,7 @@ class Certifier:
         return is_quick(mechanism, self.space, epsilon, self.relation)
 
     def calibrate(self, epsilon: float) -> Certifier:
-        """The same with its mechanism at this certified epsilon, or just below.
+        """Returns the same with its mechanism at this certified epsilon, or just below.
 
         Args:
             epsilon: Nats per token; in a raw context, for texts as long as its window.

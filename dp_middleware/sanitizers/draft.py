@@ -105,7 +105,7 @@ class Draft(StaysHere):
         return self.ids[self._undrawn]
 
     def releases(self, vocabulary: Vocabulary) -> Ids:
-        """Ids in reading order of what is public before the draw, and ``FRESH`` for the others.
+        """Returns ids in reading order of what is public before the draw, ``FRESH`` for others.
 
         A kept word or a token of the public strings that is not in the vocabulary has no id, and
         is left out.
@@ -119,13 +119,13 @@ class Draft(StaysHere):
         return np.concatenate(parts)
 
     def fill(self, drawn: Ids) -> Draft:
-        """The same with an id released for each fresh token."""
+        """Returns the same with an id released for each fresh token."""
         outputs = self.outputs.copy()
         outputs[self._undrawn] = drawn
         return replace(self, outputs=outputs)
 
     def write(self, vocabulary: Vocabulary) -> str:
-        """The text that goes out, once all is drawn.
+        """Returns the text that goes out, once all is drawn.
 
         Raises:
             ParameterError: An encoder failed.
@@ -142,7 +142,7 @@ class Draft(StaysHere):
         return "".join(parts)
 
     def words(self, vocabulary: Vocabulary) -> list[str]:
-        """What is written for each private token, once all is drawn."""
+        """Returns what is written for each private token, once all is drawn."""
         words = vocabulary.spell(self.outputs)
         for place, word in self.kept.items():
             words[place] = word
@@ -213,7 +213,6 @@ def _spellings(
 
 
 def _known(text: str, vocabulary: Vocabulary) -> Ids:
-    """Ids of the tokens of a public text that are in the vocabulary."""
     ids = tokenize_with(vocabulary.look_up, text)
     return np.compress(ids != UNKNOWN, ids)
 

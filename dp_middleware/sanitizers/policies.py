@@ -38,12 +38,12 @@ class KeepPolicy:
 
     @classmethod
     def nothing(cls) -> KeepPolicy:
-        """Every token is perturbed."""
+        """Keeps nothing: every token is perturbed."""
         return cls()
 
     @classmethod
     def stop_words(cls) -> KeepPolicy:
-        """English function words, scikit-learn's list."""
+        """Keeps English function words, scikit-learn's list."""
         return cls(kept=frequencies.stop_words(), label="stop words (scikit-learn)")
 
     @classmethod
@@ -57,12 +57,12 @@ class KeepPolicy:
 
     @classmethod
     def punctuation(cls) -> KeepPolicy:
-        """The ASCII punctuation signs."""
+        """Keeps the ASCII punctuation signs."""
         return cls(kept=frozenset(string.punctuation), label="punctuation (ASCII)")
 
     @classmethod
     def words(cls, words: Iterable[str], *, label: str) -> KeepPolicy:
-        """A list of your own. It must be public and not made from private text."""
+        """Keeps a list of your own. It must be public and not made from private text."""
         if isinstance(words, str):
             raise ParameterError("expected a collection of words to keep, got one str")
         return cls(kept=frozenset(words), label=label)
@@ -72,5 +72,5 @@ class KeepPolicy:
         return KeepPolicy(kept=self.kept | other.kept, label=" and ".join(labels) or "nothing")
 
     def kept_tokens(self, space: EmbeddingSpace) -> NDArray[np.bool_]:
-        """Which tokens of the space are kept, bool (V,)."""
+        """Tells which tokens of the space are kept, bool (V,)."""
         return _lists.on_list(space, self.kept)

@@ -108,7 +108,7 @@ class Sanitizer(Payer):
         return self._certifier.certificate()
 
     def release(self, text: str, *, scope: Scope | None = None) -> Release:
-        """Perturb a text.
+        """Perturbs a text.
 
         Args:
             text: Private. Where no token is perturbed, nothing is charged or drawn; a mechanism of
@@ -130,7 +130,7 @@ class Sanitizer(Payer):
     def release_batch(
         self, texts: Sequence[str], *, scope: Detector | Sequence[Scope] | None = None
     ) -> list[Release]:
-        """Perturb texts independently; all are charged before the first draw.
+        """Perturbs texts independently; all are charged before the first draw.
 
         Args:
             texts: Private.
@@ -153,7 +153,7 @@ class Sanitizer(Payer):
         compose: Callable[[Certificate], Certificate] = lambda own: own,
         pay: Callable[[Sequence[Bill]], None] | None = None,
     ) -> list[tuple[Release, D]]:
-        """Charge for all fresh tokens, draw for them, and write the texts.
+        """Charges for all fresh tokens, draws for them, and writes the texts.
 
         Args:
             drafts: From :meth:`read`. A token that has an output, from an earlier version of the
@@ -211,15 +211,15 @@ class Sanitizer(Payer):
     """Whether a release depends on those before."""
 
     def kept_in(self, entries: object, now: float) -> AbstractContextManager[object]:
-        """Nothing is remembered."""
+        """Remembers nothing."""
         return nullcontext()
 
     def count(self, text: str) -> int:
-        """Number of tokens of a public text, known or unknown."""
+        """Counts the tokens of a public text, known or unknown."""
         return len(self.space.vocabulary.look_up(text))
 
     def read(self, text: str, scope: Scope | None = None) -> Draft | TextDraft:
-        """Cut a text into what is public and what is to be drawn for. Private; for sessions.
+        """Cuts a text into what is public and what is to be drawn for. Private; for sessions.
 
         Raises:
             UnknownTokenError: The vocabulary's policy is ``"raise"``.
@@ -231,7 +231,7 @@ class Sanitizer(Payer):
         return read(text, scope, self.space, self.policy)
 
     def explain(self, text: str, *, scope: Scope | None = None) -> Explanation:
-        """A local dry run: what would be kept and what the draws look like. No draw, no charge.
+        """Tells what would be kept and what the draws look like, locally: no draw, no charge.
 
         Raises:
             ParameterError: The mechanism has no law per token that could be shown.
@@ -240,7 +240,7 @@ class Sanitizer(Payer):
         return explain(draft, self.mechanism, self.space, self.certificate.epsilon)
 
     def prepare(self) -> Path | None:
-        """Compute the certificate before any text is there, and what tokens are drawn by.
+        """Computes the certificate before any text is there, and what tokens are drawn by.
 
         Sanitizers with an equal mechanism and space, in this process or another, then draw from a
         file; ``$DP_MIDDLEWARE_CACHE`` says where it is. Who can write to that folder chooses what
@@ -270,7 +270,7 @@ class Sanitizer(Payer):
         return path
 
     def at(self, epsilon: float) -> Sanitizer:
-        """The same with its mechanism calibrated: a certified epsilon of this or just below.
+        """Returns the same, calibrated to a certified epsilon of this or just below.
 
         All else is the same; only a sanitizer from :func:`sanitizer` takes its mechanism's public
         defaults anew, which may depend on epsilon, as a tuned codebook does.
@@ -281,11 +281,11 @@ class Sanitizer(Payer):
         return self.certified_by(self._certifier.at(epsilon))
 
     def is_prepared(self, epsilon: float) -> bool:
-        """Whether :meth:`at` takes no search: it is on disk, with the package, or quickly done."""
+        """Tells whether :meth:`at` takes no search: it is kept somewhere, or quickly done."""
         return self._certifier.is_quick(epsilon)
 
     def certified_by(self, certifier: Certifier) -> Sanitizer:
-        """The same with another certifier and its mechanism."""
+        """Returns the same with another certifier and its mechanism."""
         twin = copy.copy(self)
         twin._certifier, twin.mechanism = certifier, certifier.mechanism
         return twin

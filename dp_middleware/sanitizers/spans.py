@@ -53,7 +53,7 @@ class Span:
         return self.text is None and self.encode is None
 
     def private(self, source: str) -> str:
-        """What is to be perturbed."""
+        """Returns what is to be perturbed."""
         return source[self.start : self.end] if self.text is None else self.text
 
 

@@ -52,7 +52,7 @@ class VectorSanitizer(Payer):
         return certify(self.mechanism)
 
     def release(self, texts: Sequence[str]) -> list[list[float]]:
-        """A vector for each text; equal texts have independent ones.
+        """Returns a vector for each text; equal texts have independent ones.
 
         Raises:
             BudgetExhausted: From the ledger; nothing was drawn. Charges before it stay spent.

@@ -52,11 +52,11 @@ class TextDraft(StaysHere):
         return self.parts if self.released is None else ()
 
     def fill(self, drawn: Sequence[str]) -> TextDraft:
-        """The same with what was released."""
+        """Returns the same with what was released."""
         return replace(self, released=tuple(drawn)) if drawn else self
 
     def write(self, vocabulary: Vocabulary) -> str:
-        """The text that goes out, once it is drawn; a line for each sentence."""
+        """Returns the text that goes out, once it is drawn; a line for each sentence."""
         assert self.released is not None  # a draft is filled first
         return "\n".join(self.released)
 

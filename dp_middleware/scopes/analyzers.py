@@ -93,7 +93,6 @@ def labels_of_pipeline(pipeline: Any) -> set[str] | None:
 
 
 def _reads_model(recognizer: Any) -> bool:
-    """Whether a recognizer returns what the analyzer's spaCy pipeline found."""
     return any(base.__name__ == "SpacyRecognizer" for base in type(recognizer).__mro__)
 
 

@@ -1,14 +1,11 @@
 from ._answers import note_answer as note_answer
-from ._findings import Finding as Finding
 from .agents import DPAgentMiddleware as DPAgentMiddleware
-from .chain_check import check_chain as check_chain
 from .chat_model import DPChatModel as DPChatModel
-from .check import check_agent as check_agent
+from .check import Finding as Finding, check_chain as check_chain
 from .documents import DPDocumentTransformer as DPDocumentTransformer
 from .embeddings import DPEmbeddings as DPEmbeddings, ServiceEmbeddings as ServiceEmbeddings
 from .head import PrivateHead as PrivateHead
 from .inferdpt import InferDPTChatModel as InferDPTChatModel
 from .privrewrite import PrivRewriteRunnable as PrivRewriteRunnable
 from .retriever import DPRetriever as DPRetriever
-from .sanitizer import DPSanitizer as DPSanitizer
 from .tracing import untraced as untraced

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import uuid4
@@ -19,7 +19,6 @@ from langchain_core.messages import (
 
 import dp_middleware as dp
 from dp_middleware.conversation.exchange import Exchange, Tools
-from dp_middleware.conversation.saved import Saved
 from dp_middleware.errors import guarded
 from langchain_dp_middleware._answers import answer_of
 from langchain_dp_middleware._boundary import remedied
@@ -36,7 +35,7 @@ _MARK = "dp_public"
 _PUBLIC = ("content", "tool_call_id", "name", "status", "id")  # an artifact stays here
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class PublicResults:
     """Tells what a public tool returned from what others wrote in its name.
 
@@ -95,8 +94,8 @@ class ModelCall:
     messages: list[Any] = field(repr=False)
     system: SystemMessage | None = field(default=None, repr=False)
 
-    def answers(self, result: Sequence[BaseMessage]) -> tuple[list[BaseMessage], list[BaseMessage]]:
-        """Notes a result; returns it, with ids for the remote model's, and what is shown of it."""
+    def shown(self, result: Sequence[BaseMessage]) -> list[BaseMessage]:
+        """Notes a result, and returns what is shown of it, answers with ids."""
         remote = [
             m if m.id or not isinstance(m, AIMessage) else m.model_copy(update={"id": str(uuid4())})
             for m in result
@@ -106,16 +105,7 @@ class ModelCall:
             if isinstance(said, AIMessage):
                 answer = answer_of(said)
                 self.own.note(answer, answer if self.extracts else answer_of(seen))
-        return remote, shown
-
-    def saved(
-        self, remote: Sequence[BaseMessage], known: Mapping[str, Saved], names: Collection[Any]
-    ) -> dict[str, Saved]:
-        """Returns entries for the state: of the answers, and of new messages with these ids."""
-        late = {name: row for name, row in self.exchange.saved.items() if name in names}
-        answers = [answer_of(said) for said in remote if isinstance(said, AIMessage)]
-        rows = {str(answer.id): self.own.saved_answer(answer) for answer in answers}
-        return {**changed(late, known), **rows}
+        return shown
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,19 +119,36 @@ class CallReleaser:
     tools: Tools
     extracts: bool
 
-    def exchange(
+    def call(
         self,
         messages: Sequence[AnyMessage],
-        saved: Mapping[str, Saved],
+        before: Sequence[AnyMessage],
+        system: SystemMessage | None,
+    ) -> ModelCall:
+        """Makes what one call sends; ``before``: the state's, which middleware may have changed."""
+        own, private = None, None if self.rules.system == "pass" else system
+        if self.conversation is None and before and list(before) != list(messages):
+            own, _ = self._exchange(before)
+        name = None if own is None else own.conversation
+        exchange, sent = self._exchange(messages, system=private, conversation=name)
+        if private is not None:
+            system, *sent = sent
+        own, extracts = own or exchange, self.extracts
+        return ModelCall(
+            exchange=exchange, own=own, extracts=extracts, messages=sent, system=system
+        )
+
+    def _exchange(
+        self,
+        messages: Sequence[AnyMessage],
         *,
         system: SystemMessage | None = None,
         conversation: str | None = None,
     ) -> tuple[Exchange, list[Any]]:
         """Releases a transcript, behind a system prompt if there is one: what goes out."""
-        passes = self._passes(messages, saved)
 
         def work() -> tuple[Exchange, list[Any]]:
-            readings = [self._read(message, k) for k, message in enumerate(messages)]
+            readings = [self._read(m, k) for k, m in enumerate(_with_ids(messages))]
             if system is not None:
                 prompt = read_message(system.model_copy(update={"id": None}), self.rules, "system")
                 aside = replace(prompt.message, aside=True)
@@ -151,44 +158,12 @@ class CallReleaser:
                 exchange = self.session.exchange(
                     private.transcript,
                     conversation=conversation or self.conversation,
-                    unknown=passes,
+                    unknown=self.rules.passes,
                     tools=self.tools,
-                    saved=saved,
                 )
             return exchange, private.copy(exchange.sent)
 
         return guarded(work)
-
-    def call(
-        self,
-        messages: Sequence[AnyMessage],
-        state: Mapping[str, Any],
-        system: SystemMessage | None,
-    ) -> ModelCall:
-        """Makes what one call sends; other middleware may have changed the agent's messages."""
-        own, saved = None, saved_in(state)
-        before: list[AnyMessage] = list(state.get("messages") or ())
-        if self.conversation is None and before and before != list(messages):
-            own, _ = self.exchange(with_ids(before), saved)
-        private = None if self.rules.system == "pass" else system
-        name = None if own is None else own.conversation
-        exchange, sent = self.exchange(with_ids(messages), saved, system=private, conversation=name)
-        if private is not None:
-            system, *sent = sent
-        own, extracts = own or exchange, self.extracts
-        return ModelCall(
-            exchange=exchange, own=own, extracts=extracts, messages=sent, system=system
-        )
-
-    def _passes(
-        self, messages: Sequence[AnyMessage], saved: Mapping[str, Saved]
-    ) -> Callable[[str], bool]:
-        """Answers under pseudonyms that are lost get new ones, as what the state shows of them."""
-        seen = set[str]()
-        if self.session.restores and not self.extracts:
-            answers = [m for m in messages if isinstance(m, AIMessage) and m.id in saved]
-            seen = {answer_of(message).words() for message in answers}
-        return lambda words: words in seen or self.rules.passes(words)
 
     def _read(self, message: AnyMessage, place: int) -> MessageReading:
         if not self.public.knows(message):
@@ -208,28 +183,7 @@ def turn_of(messages: Sequence[AnyMessage]) -> str:
     return "\n\n".join(reversed(texts))
 
 
-# the state ---------------------------------------------------------------------------------------
-
-
-def merge(
-    left: Mapping[str, Saved | None] | None, right: Mapping[str, Saved | None] | None
-) -> dict[str, Saved]:
-    """Reducer: newer entries replace older ones, ``None`` takes one out."""
-    both = {**(left or {}), **(right or {})}
-    return {name: entry for name, entry in both.items() if entry is not None}
-
-
-def saved_in(state: Any) -> Mapping[str, Saved]:
-    """Returns the entries in an agent's state."""
-    return state.get("dp_releases") or {}
-
-
-def changed(rows: Mapping[str, Saved], known: Mapping[str, Saved]) -> dict[str, Saved]:
-    """Returns the entries that are not in the state."""
-    return {name: row for name, row in rows.items() if known.get(name) != row}
-
-
-def with_ids(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
+def _with_ids(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
     """Returns messages, those without an id named by their place: behind which, and how far.
 
     So a retry finds the releases of messages that another middleware put in.

@@ -43,7 +43,6 @@ def cross(
     read: Callable[[Any, MessageRules], Input],
     config: RunnableConfig | None,
     *,
-    epsilon: float | None = None,
     tools: Tools = (),
     remedy: str = NOTE_OR_DECLARE,
 ) -> list[tuple[Any, Exchange]]:
@@ -54,7 +53,6 @@ def cross(
         values: The inputs. Private.
         read: Reads one, as :func:`read_transcript` or :func:`read_input`.
         config: Of the call: its epsilon, its subject, its conversation.
-        epsilon: Nats per token occurrence of a call that asks for none; None: the session's.
         tools: Which are called with originals.
         remedy: What to do about an AI message that the session does not know.
 
@@ -64,7 +62,7 @@ def cross(
     rules = MessageRules.of(adapter)
     options: Any = {"unknown": rules.passes, "tools": tools}
     try:
-        session = session_for(adapter.session, config, adapter.max_epsilon, default=epsilon)
+        session = session_for(adapter.session, config, adapter.max_epsilon)
         inputs = [read(value, rules) for value in values]
         transcripts = [private.transcript for private in inputs]
         name = conversation_of(config)
@@ -108,11 +106,7 @@ def conversation_of(config: RunnableConfig | None) -> str | None:
 
 
 def session_for(
-    session: dp.Session,
-    config: RunnableConfig | None,
-    ceiling: float | None,
-    *,
-    default: float | None = None,
+    session: dp.Session, config: RunnableConfig | None, ceiling: float | None
 ) -> dp.Session:
     """Returns the session at the epsilon and for the subject that a call asks for.
 
@@ -122,14 +116,12 @@ def session_for(
         session: The adapter's.
         config: Of the call.
         ceiling: Nats per token occurrence, the most that a call gets; ``None``: its own.
-        default: What a call gets that asks for nothing; ``None``: the sanitizer's own.
 
     Raises:
         ParameterError: What was asked for is no epsilon, or no subject that a call may name.
         NotPrepared: What was asked for takes a search, for which no call waits.
     """
     asked = _configurable(config).get(EPSILON)
-    asked = default if asked is None else asked
     if asked is not None and not _is_epsilon(asked):
         shown = asked if isinstance(asked, float | bool) else type(asked).__name__
         raise ParameterError(f"expected {EPSILON} > 0 and finite in the config, got {shown}")

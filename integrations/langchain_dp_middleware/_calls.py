@@ -55,7 +55,7 @@ class Entered:
         yield from stream.close()
 
     async def apieces(self, pieces: AsyncIterator[Any]) -> AsyncIterator[Any]:
-        """As :meth:`pieces`."""
+        """Does as :meth:`pieces`."""
         stream = _Stream(self.exchange, self.receipt)
         async with aclosing(pieces):  # type: ignore[type-var]
             async for piece in pieces:
@@ -72,26 +72,26 @@ class ReleasedCalls(RefusedWrappers):
         """Releases the input: what runs behind the boundary, and all that it is given."""
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
-        """Release the input, then run the rest."""
+        """Releases the input, then runs the rest."""
         entered = self._enter(input, config)
         return entered.whole(entered.rest.invoke(entered.input, entered.config, **kwargs))
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
-        """As :meth:`invoke`; the release runs in a thread."""
+        """Does as :meth:`invoke`; the release runs in a thread."""
         entered = await asyncio.to_thread(self._enter, input, config)
         return entered.whole(await entered.rest.ainvoke(entered.input, entered.config, **kwargs))
 
     def stream(
         self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
     ) -> Iterator[Any]:
-        """Release the whole input when first iterated, then stream the rest."""
+        """Releases the whole input when first iterated, then streams the rest."""
         entered = self._enter(input, config)
         yield from entered.pieces(entered.rest.stream(entered.input, entered.config, **kwargs))
 
     async def astream(
         self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
     ) -> AsyncIterator[Any]:
-        """As :meth:`stream`; the release runs in a thread."""
+        """Does as :meth:`stream`; the release runs in a thread."""
         entered = await asyncio.to_thread(self._enter, input, config)
         source = entered.rest.astream(entered.input, entered.config, **kwargs)
         async with aclosing(cast("Any", entered.apieces(source))) as pieces:
@@ -99,14 +99,14 @@ class ReleasedCalls(RefusedWrappers):
                 yield piece
 
     def stream_events(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
-        """The events of the rest, in which nothing is restored."""
+        """Gives the events of the rest, in which nothing is restored."""
         entered = self._enter(input, config)
         return entered.rest.stream_events(entered.input, entered.config, **kwargs)
 
     def astream_events(
         self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
     ) -> Any:
-        """The events of the rest: LangChain's own implementation puts the raw input in the first.
+        """Gives the events of the rest: LangChain's own have the raw input in the first.
 
         ``version="v3"`` returns an awaitable, as LangChain does.
         """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import islice
 from typing import Any, Literal
@@ -19,7 +19,7 @@ from langchain_core.messages import (
 from langchain_core.prompt_values import ChatPromptValue, StringPromptValue
 
 from dp_middleware.conversation.messages import ONCE, Message
-from dp_middleware.conversation.templates import Parts, Template, parts_of
+from dp_middleware.conversation.templates import Template, parts_of
 from dp_middleware.errors import ParameterError
 from langchain_dp_middleware._answers import answer_of, message_again
 
@@ -35,21 +35,17 @@ class MessageRules:
         system: ``"pass"``: public, sent as it is; ``"release"``: private.
         ai: ``"noted"``: sent if the session knows it as a remote answer, refused otherwise;
             ``"pass"``: one that is not known is declared public and sent.
-        on_other: A block that is not text (image, audio, file): ``"raise"``; ``"drop"``: not
-            sent; ``"pass"``: declared public.
         public_templates: Of a private text that one of these prompts made only the values are
             released, the others whole.
     """
 
     system: Literal["pass", "release"] = "pass"
     ai: Literal["noted", "pass"] = "noted"
-    on_other: Literal["raise", "drop", "pass"] = "raise"
     public_templates: tuple[Template, ...] = ()
 
     def __post_init__(self) -> None:
         one_of(("pass", "release"), "system", self.system)
         one_of(("noted", "pass"), "ai", self.ai)
-        one_of(("raise", "drop", "pass"), "on_other", self.on_other)
 
     @classmethod
     def of(cls, adapter: object) -> MessageRules:
@@ -132,7 +128,6 @@ def read_input(keys: Collection[str] | None, value: object, rules: MessageRules)
 
 
 def _read_value(value: object, rules: MessageRules, where: str) -> Input:
-    """Reads one transcript, or one text."""
     if not isinstance(value, str | list | StringPromptValue | ChatPromptValue):
         raise ParameterError(f"{where}: {_EXPECTED}, got {type(value).__name__}")
     readings = _read_all(messages_in(value), rules, where)
@@ -228,44 +223,28 @@ def _reading(
     """The blocks of a message are the parts of one event: their number and order are public."""
     whole = isinstance(content, str)
     blocks = [
-        _block(block, event.role, rules, f"{where}, block {i}")
+        (_text_of(block, f"{where}, block {i}"), isinstance(block, dict))
         for i, block in enumerate([content] if whole else content)
     ]
-    texts = [text for block in blocks if isinstance(block, _Text) for text in block.values]
+    texts, templates = tuple(text for text, _ in blocks), rules.public_templates
+    cut = [parts_of(templates, event.role, text) for text in texts] if templates else None
+    if cut is not None:
+        texts = tuple(value for parts in cut for value in parts.values)
 
     def again(sent: Message) -> Any:
         rest = iter(sent.texts)
-        copies = [b.copy(rest) if isinstance(b, _Text) else b for b in blocks if b is not None]
+        joined = sent.texts if cut is None else [parts.joined(rest) for parts in cut]
+        copies = [
+            {"type": "text", "text": text} if is_block else text
+            for text, (_, is_block) in zip(joined, blocks, strict=True)
+        ]
         return build(copies[0] if whole else copies)
 
-    message = replace(event, texts=tuple(texts), public=not texts)
-    return MessageReading(message=message, build=again)
+    return MessageReading(message=replace(event, texts=texts, public=not texts), build=again)
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Text:
-    """A text, all of it private, or the values in a public template alone."""
-
-    values: tuple[str, ...] = field(repr=False)
-    parts: Parts | None
-    is_block: bool
-
-    def copy(self, released: Iterator[str]) -> Any:
-        text = next(released) if self.parts is None else self.parts.joined(released)
-        return {"type": "text", "text": text} if self.is_block else text
-
-
-def _block(block: Any, role: str, rules: MessageRules, where: str) -> Any:
-    """A text, a block that is public, or None for one that is dropped."""
-    is_block = isinstance(block, dict) and block.get("type") == "text"
-    text = block.get("text") if is_block else block
-    if isinstance(text, str):
-        if not rules.public_templates:
-            return _Text(values=(text,), parts=None, is_block=is_block)
-        parts = parts_of(rules.public_templates, role, text)
-        return _Text(values=parts.values, parts=parts, is_block=is_block)
-    if rules.on_other == "raise":
-        raise ParameterError(
-            f"{where}: only text blocks can be released; take other blocks out, or set on_other="
-        )
-    return block if rules.on_other == "pass" else None
+def _text_of(block: Any, where: str) -> str:
+    text = block.get("text") if isinstance(block, dict) and block.get("type") == "text" else block
+    if not isinstance(text, str):
+        raise ParameterError(f"{where}: only text blocks can be released; take other blocks out")
+    return text

@@ -43,7 +43,7 @@ class Noting(BaseCallbackHandler):
         return self
 
     def on_llm_end(self, response: LLMResult, **_: Any) -> None:
-        """A call has ended."""
+        """Notes the answer of a call."""
         note_all(self._exchange, response.generations)
 
 

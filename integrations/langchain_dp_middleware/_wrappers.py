@@ -74,7 +74,7 @@ class RefusedWrappers:
     configurable_fields = by_way("_derived", "configurable_fields")
 
     def as_tool(self, *args: Any, **kwargs: Any) -> Any:
-        """Refused, unless its input is public: LangChain would trace the raw arguments."""
+        """Refuses, unless its input is public: LangChain would trace the raw arguments."""
         self._require_public("as_tool")
         return self._plain("as_tool", *args, **kwargs)
 

@@ -51,10 +51,9 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
     Attributes:
         session: A ``dp.Session``, or a ``dp.Sanitizer`` for which one is made.
         inner: The remote chat model.
-        max_epsilon: As of :class:`PrivateHead`, as the next three and ``tools``.
+        max_epsilon: As of :class:`PrivateHead`, as the next two and ``tools``.
         system: ``"pass"`` or ``"release"``.
         ai: ``"noted"`` or ``"pass"``.
-        on_other: ``"raise"``, ``"drop"`` or ``"pass"``.
         public_templates: Public prompts, as f-strings or LangChain's templates of f-strings: of a
             text that one of them made, only the values are released; that it did is public.
         tools: Names of the tools that are called with originals, or ``"all"``.
@@ -70,7 +69,6 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
     max_epsilon: float | None = None
     system: Literal["pass", "release"] = "pass"
     ai: Literal["noted", "pass"] = "noted"
-    on_other: Literal["raise", "drop", "pass"] = "raise"
     public_templates: tuple[Template, ...] = ()
     tools: Any = ()
 
@@ -98,7 +96,7 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
         tool_choice: Any = None,
         **kwargs: Any,
     ) -> Runnable[Any, Any]:
-        """As the inner model binds them; tools are public."""
+        """Binds tools as the inner model does; they are public."""
         options = kwargs if tool_choice is None else {**kwargs, "tool_choice": tool_choice}
         bound = self.inner.bind_tools(tools, **options)
         if not isinstance(bound, RunnableBinding) or not isinstance(bound.bound, BaseChatModel):
@@ -110,7 +108,7 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
         return BoundModel(bound=model, kwargs=bound.kwargs)
 
     def with_structured_output(self, schema: Any, **kwargs: Any) -> Runnable[Any, Any]:
-        """The inner model's own, behind the same boundary: ``|`` keeps further steps there."""
+        """Returns the inner model's own, behind the same boundary, as are further steps."""
         model = self
         with contextlib.suppress(Exception):  # the inner model says what is wrong with a schema
             name = convert_to_openai_tool(schema)["function"]["name"]
@@ -145,7 +143,7 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
     def generate(
         self, messages: list[list[BaseMessage]], stop: Any = None, callbacks: Any = None, **kw: Any
     ) -> LLMResult:
-        """Release every transcript, all of which are looked at before one is charged."""
+        """Releases every transcript, all of which are looked at before one is charged."""
         released, exchanges = self._released(*messages)
         answers = self.inner.generate(released, stop, callbacks, **kw)
         return _answered(answers, exchanges)
@@ -153,7 +151,7 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
     async def agenerate(
         self, messages: list[list[BaseMessage]], stop: Any = None, callbacks: Any = None, **kw: Any
     ) -> LLMResult:
-        """As :meth:`generate`; the release runs in a thread."""
+        """Does as :meth:`generate`; the release runs in a thread."""
         released, exchanges = await asyncio.to_thread(self._released, *messages)
         answers = await self.inner.agenerate(released, stop, callbacks, **kw)
         return await asyncio.to_thread(_answered, answers, exchanges)
@@ -211,7 +209,6 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
 
 
 def _answered(answers: LLMResult, exchanges: Sequence[Exchange]) -> LLMResult:
-    """What the caller is shown of the answers to transcripts, which are noted."""
     rows = []
     for row, exchange in zip(answers.generations, exchanges, strict=True):
         note_all(exchange, row)

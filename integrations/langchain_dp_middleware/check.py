@@ -1,200 +1,221 @@
-"""A lint for agents: which models bypass the middleware and would be sent raw text."""
+"""A lint for chains and agents: where raw input reaches a model, retriever or recorder."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from dataclasses import replace
-from itertools import dropwhile
-from types import FunctionType
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
 from typing import Any
 
-from dp_middleware.errors import ParameterError, needs
-from dp_middleware.models.trust import locate
-from langchain_dp_middleware._findings import (
-    WRAP,
-    Finding,
-    bare,
-    is_local,
-    is_model,
-    is_ours,
-    reachable,
-)
+from langchain_core.retrievers import BaseRetriever
+from langchain_core.runnables import Runnable, RunnableBinding, RunnableSequence
+from langchain_core.runnables.base import RunnableBindingBase
+from langchain_core.runnables.passthrough import RunnableAssign
+from langsmith.utils import tracing_is_enabled
+
+import dp_middleware as dp
+from dp_middleware.errors import ParameterError, UntrustedHost
+from dp_middleware.models.parts import inherits, reachable
+from dp_middleware.models.trust import locate, locate_retriever, require_trusted
 from langchain_dp_middleware._wrappers import PrivateBinding
-from langchain_dp_middleware.agents import DPAgentMiddleware
-from langchain_dp_middleware.chain_check import check_chain
+from langchain_dp_middleware.head import Head
+from langchain_dp_middleware.inferdpt import InferDPTChatModel
 
-with needs("agents"):
-    from langchain.agents.middleware import AgentMiddleware
-    from langgraph.prebuilt import ToolNode
-    from langgraph.pregel import Pregel
-
-_REDIRECTS = "ModelFallbackMiddleware"  # its models are called in the agent's own call
-_BORROWS = "LLMToolSelectorMiddleware"  # without a model of its own it calls the agent's
-_ON_THIS_MACHINE = (
-    *("InMemorySaver", "MemorySaver", "SqliteSaver", "AsyncSqliteSaver", "InMemoryStore"),
-    *("SqliteStore", "AsyncSqliteStore"),
-)
-_NOTICES = {  # middleware that writes AI messages, which later turns would have to send
-    "ModelRetryMiddleware": ("on_failure", "continue", "error"),
-    "ModelCallLimitMiddleware": ("exit_behavior", "end", "error"),
-    "ToolCallLimitMiddleware": ("exit_behavior", "end", "continue"),
-}
+_TRACED = "LangSmith records raw text, as the environment or a context says"
+_HEAD = "put a PrivateHead first, or leave it out"
+_WRAP = "give it DPChatModel(session, model), or, if it may see raw text, name it in local="
+_VENDORS = {"openai", "anthropic", "groq", "mistralai", "cohere", "ollama", "google"}
 
 
-def check_agent(agent: Any, *, local: Collection[Any] = ()) -> list[Finding]:
-    """Finds what in an agent bypasses :class:`DPAgentMiddleware`, without running it.
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """Names something that sends raw text out, or keeps the middleware from working.
 
-    Looks at the agent's model, at the order of its middleware, at its checkpointer and store, and
-    at the models and agents that middleware, tools and other nodes hold in their fields, closures
-    and partials. Globals and what a tool builds when it is called are not seen: no finding is no
-    proof. A model is fine in an adapter of this package; elsewhere than the agent's own if it runs
-    in process or on loopback; and wherever it is, if it is named in ``local``.
+    Attributes:
+        where: Names the part: nodes, middleware, tools.
+        what: What is wrong with it.
+        remedy: What to do.
+    """
+
+    where: str
+    what: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.what}; {self.remedy}"
+
+
+def check_chain(runnable: Any, *, local: Collection[Any] = ()) -> list[Finding]:
+    """Finds where raw input reaches what is not of this package, without running the chain.
+
+    Follows the input through sequences, parallel steps, branches and fallbacks. It is raw until
+    a component of this package releases it; documents of a retriever, results of tools and answers
+    of local models are raw wherever they come from. In an agent or graph every node is given raw
+    messages: its own model is fine behind a :class:`DPAgentMiddleware`, those that tools and other
+    middleware hold are not. Looks into declared fields, closures and partials; globals, and what a
+    function builds when it is called, are not seen: no finding is no proof.
 
     Args:
-        agent: What ``create_agent`` or ``StateGraph.compile`` returned, also behind a head.
-        local: Models, checkpointers and stores that may see raw text.
+        runnable: A chain, an agent or a graph; its input is taken to be private.
+        local: Models and retrievers that may see raw text. Others may if they run here.
 
     Raises:
-        ParameterError: Not an agent.
+        ParameterError: Not a Runnable.
     """
-    graph = _graph_in(agent)
-    if graph is None:
-        raise ParameterError(f"expected a compiled agent, got {type(agent).__name__}")
-    return list(_Check(local, _own_model(graph)).graph(graph, ""))
+    if not isinstance(runnable, Runnable):
+        raise ParameterError(f"expected a Runnable, got {type(runnable).__name__}")
+    check = _Chain(local)
+    check.visit(runnable, True, "chain")
+    return check.findings
 
 
-class _Check:
-    """Args: models declared local; the model of the agent, which is remote wherever it runs."""
+class _Chain:
+    """Goes through a chain; ``local``: models and retrievers that may see raw text."""
 
-    def __init__(self, local: Collection[Any], remote: Any) -> None:
-        self._local = [bare(model) for model in local]
-        self._remote = bare(remote)
-        self._seen: list[Any] = []
+    def __init__(self, local: Collection[Any]) -> None:
+        self._local = [_bare(part) for part in local]
+        self._is_traced = bool(tracing_is_enabled())
+        self._allowed = 0  # adapters around this step that were told to let it be recorded
+        self.findings: list[Finding] = []
 
-    def graph(self, graph: Any, above: str) -> Iterator[Finding]:
-        """Yields the findings of an agent and those inside of it."""
-        if any(graph is known for known in self._seen):
-            return
-        self._seen.append(graph)
-        if graph.debug:
-            yield _found(f"{above}agent", "debug=True prints the state", "leave it out")
-        for kept in (graph.checkpointer, graph.store):
-            known = isinstance(kept, bool | None) or type(kept).__name__ in _ON_THIS_MACHINE
-            if not known and not any(kept is allowed for allowed in self._local):
-                what = f"{type(kept).__name__} keeps raw messages, perhaps elsewhere"
-                yield _found(f"{above}memory", what, "keep them here, or name it in local=")
-        wraps, model = _layers(_free(_function(graph, "model"), _HANDLER)), _own_model(graph)
-        covered = model is None or any(isinstance(layer, DPAgentMiddleware) for layer in wraps)
-        if not covered and not self._is_fine(model, own=not above):
-            what = f"{type(model).__name__} is sent raw messages"
-            yield _found(
-                f"{above}model", what, "put DPAgentMiddleware(session) last in middleware="
-            )
-        for name in _behind_ours(graph, wraps):
-            what = "comes after DPAgentMiddleware, and can put raw text in behind it"
-            yield _found(f"{above}middleware {name}", what, "put DPAgentMiddleware last")
-        roots = [getattr(node, "bound", None) for node in graph.nodes.values()]
-        others = reachable(roots, lambda x: isinstance(x, AgentMiddleware))
-        for layer in {id(layer): layer for layer in (*wraps, *others)}.values():
-            yield from self._middleware(layer, wraps, f"{above}middleware {layer.name}")
-        for name, part in _other_parts(graph):
-            yield from self._inside(part, f"{above}{name}")
+    def visit(self, x: Any, raw: bool, where: str) -> bool:
+        """Tells whether what comes out may be raw, if what goes in is ``raw``."""
+        if raw and not _is_ours(x):
+            self._recorders(x, where)
+        out = self._inside(x, raw, where)
+        if out and not raw and not _is_ours(x):
+            self._recorders(x, where)
+        return out
 
-    def _middleware(self, layer: Any, wraps: list[Any], where: str) -> Iterator[Finding]:
-        name = type(layer).__name__
-        inner = [*dropwhile(lambda other: other is not layer, wraps)][1:]
-        if name == _REDIRECTS and any(isinstance(x, DPAgentMiddleware) for x in inner):
-            return
-        if name == _BORROWS and layer.model is None:
-            what = "sends raw messages to the agent's own model"
-            yield _found(where, what, f"{WRAP}: pass model=")
-        field, bad, good = _NOTICES.get(name, ("", None, None))
-        if field and getattr(layer, field, None) == bad:
-            what = f"{field}={bad!r} writes AI messages, which later turns refuse to send"
-            yield _found(where, what, f"use {field}={good!r}")
-        if not isinstance(layer, DPAgentMiddleware):
-            yield from self._inside(layer, where)
+    def _inside(self, x: Any, raw: bool, where: str) -> bool:
+        if isinstance(x, PrivateBinding):
+            self._allowed += "record" in x._allowed
+            is_raw = self.visit(x.bound, raw, where)
+            self._allowed -= "record" in x._allowed
+            return is_raw
+        if isinstance(x, Head):
+            return x.then is not None and self.visit(x.then, False, where)
+        if _is_ours(x):
+            return isinstance(x, InferDPTChatModel)
+        if inherits(x, "langgraph", "Pregel"):
+            return self._graph(x, where)
+        if isinstance(x, RunnableSequence):
+            for i, step in enumerate(x.steps):
+                raw = self.visit(step, raw, f"{where}, step {i}")
+            return raw
+        if isinstance(x, RunnableAssign):
+            return self.visit(x.mapper, raw, where) or raw
+        if branches := _branches(x):
+            out = [self.visit(part, raw, f"{where}, {name}") for name, part in branches]
+            return any(out)
+        if _is_model(x) or isinstance(x, BaseRetriever):
+            return self._component(x, raw, where)
+        return self._other(x, raw, where)
 
-    def _inside(self, part: Any, where: str) -> Iterator[Finding]:
-        for held in reachable(part, lambda x: is_model(x) or isinstance(x, Pregel) or is_ours(x)):
-            inner = _graph_in(held)
-            if inner is not None:
-                yield from self.graph(inner, f"{where} > ")
-            elif isinstance(held, PrivateBinding):  # may hand on private answers
-                findings = check_chain(held, local=self._local)
-                yield from (replace(finding, where=where) for finding in findings)
-            elif not self._is_fine(held, own=False):
-                yield _found(where, f"{type(bare(held)).__name__} would be sent what it sees", WRAP)
+    def _graph(self, graph: Any, where: str) -> bool:
+        """Looks into nodes, that of an agent's model last: it holds what others call."""
+        seen = set[int]()
+        for name, node in sorted(graph.nodes.items(), key=lambda item: item[0] == "model"):
+            place, bound = f"{where}, {name}", getattr(node, "bound", None)
+            if not inherits(bound, "langgraph", "RunnableCallable"):
+                self.visit(bound, True, place)
+                continue
+            parts = _held(bound, lambda x: _is_middleware(x) or _uses_input(x))
+            covered = any(_is_middleware(part) and _is_ours(part) for part in parts)
+            new = [part for part in parts if id(part) not in seen]
+            seen |= {id(bound), *map(id, parts)}
+            for part in new:
+                if _is_middleware(part) and not _is_ours(part):
+                    self._other(part, True, place)
+                elif not _is_middleware(part) and not (covered and _is_model(part)):
+                    self.visit(part, True, place)
+        return True
 
-    def _is_fine(self, model: Any, *, own: bool) -> bool:
-        model = bare(model)
-        if is_ours(model) or any(model is allowed for allowed in self._local):
-            return True
-        if own or not is_model(model) or not is_local(model):
-            return False
-        is_remote = model is self._remote or locate(model).hosts & locate(self._remote).hosts
-        return is_ours(self._remote) or not is_remote
+    def _component(self, x: Any, raw: bool, where: str) -> bool:
+        """A model answers raw only here and what it is given; a retriever's documents are raw."""
+        stays = any(x is allowed for allowed in self._local) or _is_local(x)
+        if raw and not stays:
+            remedy = _WRAP if _is_model(x) else "release the query first, or name it in local="
+            self._add(where, f"{type(x).__name__} is sent raw text", remedy)
+        return (raw and stays) if _is_model(x) else True
 
+    def _other(self, x: Any, raw: bool, where: str) -> bool:
+        """A function, tool, parser or prompt: what it holds may be given its input."""
+        inside = _held(x, _uses_input)
+        parts = {id(_bare(y)): y for y in inside if isinstance(y, Runnable) or _is_model(y)}
+        out = [self.visit(part, raw, f"{where}, {type(x).__name__}") for part in parts.values()]
+        is_tool = any(kind.__name__ == "BaseTool" for kind in type(x).__mro__)
+        return raw or is_tool or any(out)
 
-def _found(where: str, what: str, remedy: str) -> Finding:
-    return Finding(where=where, what=what, remedy=remedy)
+    def _recorders(self, x: Any, where: str) -> None:
+        config = getattr(x, "config", None) if isinstance(x, RunnableBindingBase) else None
+        callbacks = (config or {}).get("callbacks") or getattr(x, "callbacks", None) or []
+        handlers = list(getattr(callbacks, "handlers", callbacks))
+        handlers += getattr(x, "config_factories", ()) if config is not None else ()
+        for handler in handlers:
+            self._add(where, f"{type(handler).__name__} records raw text", _HEAD)
+        if self._is_traced and not self._allowed:
+            self._is_traced = False  # one finding is enough
+            self._add(where, _TRACED, "put a PrivateHead first, or call it `with untraced():`")
 
-
-def _behind_ours(graph: Any, wraps: list[Any]) -> list[str]:
-    """Names of middleware inside of ours: what it puts into a request is not released."""
-    names = [name for name in graph.nodes if name.endswith(".before_model")]
-    behind = []
-    for layers in (wraps, [_function(graph, name).__self__ for name in names]):
-        ours = [i for i, layer in enumerate(layers) if isinstance(layer, DPAgentMiddleware)]
-        behind += [layer.name for layer in layers[max(ours) + 1 :]] if ours else []
-    return list(dict.fromkeys(behind))
-
-
-# how create_agent puts models, middleware and tools into a graph ---------------------------------
-
-_HANDLER = "wrap_model_call_handler"
-
-
-def _graph_in(agent: Any) -> Any:
-    """The compiled graph in an agent: behind bound arguments or a head; None if there is none."""
-    while not isinstance(agent, Pregel | None):
-        agent = getattr(agent, "bound", None) or getattr(agent, "then", None)
-    return agent
+    def _add(self, where: str, what: str, remedy: str) -> None:
+        self.findings.append(Finding(where=where, what=what, remedy=remedy))
 
 
-def _function(graph: Any, node: str) -> Any:
-    bound = getattr(graph.nodes.get(node), "bound", None)
-    return getattr(bound, "func", None) or getattr(bound, "afunc", None)
+def _held(x: Any, is_wanted: Callable[[Any], bool]) -> list[Any]:
+    """Lists what is wanted of the parts of an object, not the object itself."""
+    return reachable(x, lambda part: part is not x and is_wanted(part))
 
 
-def _free(function: Any, name: str) -> Any:
-    """A variable of a function's closure, or None."""
-    if not isinstance(function, FunctionType):
-        return None
-    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
-    return next((cell.cell_contents for variable, cell in cells if variable == name), None)
+def _is_middleware(x: Any) -> bool:
+    return inherits(x, "langchain", "AgentMiddleware")
 
 
-def _own_model(graph: Any) -> Any:
-    """The model that the agent calls; None in another graph."""
-    return _free(_function(graph, "model"), "model")
+def _uses_input(x: Any) -> bool:
+    """Tells whether something may be given the input of what holds it."""
+    return _is_ours(x) or _is_model(x) or isinstance(x, Runnable)
 
 
-def _layers(handler: Any) -> list[Any]:
-    """Middleware around calls of the model, outermost first."""
-    if handler is None:
+def _branches(x: Any) -> list[tuple[str, Any]]:
+    """The Runnables that one of LangChain's is made of, each of which is given its input."""
+    if not type(x).__module__.startswith("langchain_core."):
         return []
-    outer, inner = _free(handler, "outer"), _free(handler, "inner")
-    if outer is not None and inner is not None:
-        return [*_layers(outer), *_layers(inner)]
-    return reachable(handler, lambda x: isinstance(x, AgentMiddleware))[:1]
+    return [part for name, value in vars(x).items() for part in _named(name.strip("_"), value)]
 
 
-def _other_parts(graph: Any) -> Iterator[tuple[str, Any]]:
-    """Tools, and nodes that are neither the model's nor of middleware, by name."""
-    for name, node in graph.nodes.items():
-        bound = getattr(node, "bound", None)
-        if isinstance(bound, ToolNode):
-            yield from ((f"tool {k}", tool) for k, tool in bound.tools_by_name.items())
-        elif _own_model(graph) is None or (name != "model" and "." not in name):
-            yield f"node {name}", bound
+def _named(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, Runnable):
+        yield name, value
+    elif isinstance(value, dict | list | tuple):
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        for key, item in items:
+            yield from _named(f"{name} {key}", item)
+
+
+def _is_model(x: Any) -> bool:
+    """Tells whether it is a model, a vendor's client, or what stands for one until it is called."""
+    kind, names = type(x), ("Client", "OpenAI", "Anthropic", "Groq", "Mistral")
+    is_client = kind.__module__.partition(".")[0] in _VENDORS and kind.__name__.endswith(names)
+    stands_in = kind.__name__ in ("_ConfigurableModel", "RemoteGraph")
+    return is_client or stands_in or inherits(x, "langchain_core", "BaseLanguageModel")
+
+
+def _is_ours(x: Any) -> bool:
+    """Tells whether it releases before it sends: the models inside of it are no findings."""
+    packages = {base.__module__.partition(".")[0] for base in type(x).__mro__}
+    return isinstance(x, dp.InferDPT | dp.PrivRewrite) or "langchain_dp_middleware" in packages
+
+
+def _is_local(x: Any) -> bool:
+    """Tells whether a model, or a retriever with all that it is made of, runs on this machine."""
+    try:
+        require_trusted(locate(x) if _is_model(x) else locate_retriever(x))
+    except UntrustedHost:
+        return False
+    return True
+
+
+def _bare(model: Any) -> Any:
+    """Returns what arguments and config are bound to; what releases by itself is left as it is."""
+    while isinstance(model, RunnableBinding) and not _is_ours(model):
+        model = model.bound
+    return model

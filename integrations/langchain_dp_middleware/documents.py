@@ -8,7 +8,7 @@ from typing import Any
 from langchain_core.documents import BaseDocumentTransformer, Document
 
 import dp_middleware as dp
-from dp_middleware.conversation.metadata import public_keys
+from dp_middleware.conversation.public import public_texts
 from dp_middleware.conversation.session import ONCE, session_of
 from dp_middleware.errors import guarded
 from langchain_dp_middleware._boundary import at_most, for_subject
@@ -37,7 +37,7 @@ class DPDocumentTransformer(BaseDocumentTransformer):
         self, session: Any, *, metadata: Collection[str] = (), epsilon: float | None = None
     ) -> None:
         self._session = at_most(session_of(session), epsilon)
-        self._metadata = public_keys(metadata)
+        self._metadata = public_texts(metadata, "metadata")
 
     def __repr__(self) -> str:
         return f"DPDocumentTransformer({self._session!r}, metadata={self._metadata!r})"
@@ -45,7 +45,7 @@ class DPDocumentTransformer(BaseDocumentTransformer):
     def transform_documents(
         self, documents: Sequence[Document], **kwargs: Any
     ) -> Sequence[Document]:
-        """Released copies, in the order of the documents."""
+        """Returns released copies, in the order of the documents."""
         session = guarded(for_subject, self._session, None)
         return release_documents(
             session, documents, self._metadata, lambda document: document.id or ONCE

@@ -77,13 +77,13 @@ class DPEmbeddings(Embeddings):
         return f"DPEmbeddings({releases!r}, {type(self._inner).__name__})"
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """One vector per text."""
+        """Returns one vector per text."""
         if self._vectors is not None:
             return guarded(self._vectors.release, texts)
         return self._inner.embed_documents(self._released(texts))
 
     def embed_query(self, text: str) -> list[float]:
-        """The vector of a text."""
+        """Returns the vector of a text."""
         if self._vectors is not None:
             return self.embed_documents([text])[0]
         return self._inner.embed_query(*self._released([text]))
@@ -128,9 +128,9 @@ class ServiceEmbeddings(Embeddings):
         return locate(self.service.backend)
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """One unit vector per text."""
+        """Returns one unit vector per text."""
         return cast("list[list[float]]", self.service.encode(texts).tolist())
 
     def embed_query(self, text: str) -> list[float]:
-        """The unit vector of a text."""
+        """Returns the unit vector of a text."""
         return self.embed_documents([text])[0]

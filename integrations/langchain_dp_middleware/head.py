@@ -66,14 +66,14 @@ class Head(ReleasedCalls, Runnable[Any, Any]):
         raise ParameterError(f"got {type(other).__name__} | {type(self).__name__}; {USAGE}")
 
     def pipe(self, *others: Any, name: str | None = None) -> Self:  # type: ignore[override]
-        """The head with ``others`` behind it; ``name`` is what the run of the rest is called."""
+        """Returns the head with ``others`` behind it; ``name`` is that of the run of the rest."""
         head = self
         for other in others:
             head = head | other
         return head if name is None else head.with_config(run_name=name)
 
     def with_config(self, config: RunnableConfig | None = None, **kwargs: Any) -> Self:
-        """The head with a config for every call, and for what is appended later."""
+        """Returns the head with a config for every call, and for what is appended later."""
         merged: Any = {**self.config, **(config or {}), **kwargs}
         return replace(self, config=merged)
 
@@ -90,11 +90,11 @@ class Head(ReleasedCalls, Runnable[Any, Any]):
     abatch_as_completed = by_way("_batched", "abatch_as_completed")
 
     def get_input_schema(self, config: RunnableConfig | None = None) -> TypeBaseModel:
-        """The schema of what the rest takes."""
+        """Returns the schema of what the rest takes."""
         return self._rest.get_input_schema(config)
 
     def get_output_schema(self, config: RunnableConfig | None = None) -> TypeBaseModel:
-        """The schema of what the rest returns."""
+        """Returns the schema of what the rest returns."""
         return self._rest.get_output_schema(config)
 
     @property
@@ -103,7 +103,7 @@ class Head(ReleasedCalls, Runnable[Any, Any]):
         return self._rest.config_specs
 
     def get_graph(self, config: RunnableConfig | None = None) -> Graph:
-        """The head, then the graph of the rest."""
+        """Returns the head, then the graph of the rest."""
         graph = super().get_graph(config)
         if self.then is None:
             return graph
@@ -160,9 +160,8 @@ class PrivateHead(Head):
         config: Merged into the config of every call; set by :meth:`with_config`.
         max_epsilon: Nats per token occurrence, the most that a call's config gets; None: the
             sanitizer's own epsilon.
-        system: See :class:`MessageRules`, as for the next two.
+        system: See :class:`MessageRules`, as for the next.
         ai: ``"noted"`` or ``"pass"``.
-        on_other: ``"raise"``, ``"drop"`` or ``"pass"``.
         answers: ``"note"``: what the chat model at the beginning of the rest answers, behind
             nothing but prompts, is noted in the session as a remote answer. Default: ``"ignore"``.
         tools: Names of the tools whose calls get the originals of pseudonyms, or ``"all"``; others
@@ -189,7 +188,6 @@ class PrivateHead(Head):
     max_epsilon: float | None = field(default=None, kw_only=True)
     system: Literal["pass", "release"] = field(default="pass", kw_only=True)
     ai: Literal["noted", "pass"] = field(default="noted", kw_only=True)
-    on_other: Literal["raise", "drop", "pass"] = field(default="raise", kw_only=True)
     answers: Literal["ignore", "note"] = field(default="ignore", kw_only=True)
     tools: Tools = field(default=(), kw_only=True)
 

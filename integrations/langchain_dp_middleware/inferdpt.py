@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator
+from contextlib import aclosing
 from dataclasses import replace
 from typing import Any, Literal, NoReturn, cast
 from uuid import uuid4
@@ -16,7 +16,7 @@ from langchain_core.runnables.config import set_config_context
 from langchain_core.runnables.utils import ConfigurableFieldSpec
 from pydantic import Field
 
-from dp_middleware._quiet import in_thread
+from dp_middleware._quiet import in_thread, pieces_in_thread
 from dp_middleware.errors import ParameterError, RemoteError, guarded
 from dp_middleware.frameworks import chat_model, inferdpt
 from dp_middleware.models.chat import local_model
@@ -109,31 +109,31 @@ class InferDPTChatModel(RefusedWrappers, BaseChatModel):
         return ("record",) if self.traced == "allow" else ()
 
     def bind_tools(self, *args: Any, **kwargs: Any) -> NoReturn:
-        """Refused: an answer is text, and calls of tools would be the draft's."""
+        """Refuses: an answer is text, and calls of tools would be the draft's."""
         raise ParameterError(f"InferDPTChatModel has no tools; {_OTHERS}")
 
     def with_structured_output(self, *args: Any, **kwargs: Any) -> NoReturn:
-        """Refused: an answer is text, as the extractor writes it."""
+        """Refuses: an answer is text, as the extractor writes it."""
         raise ParameterError(f"InferDPTChatModel has no structured output; {_OTHERS}")
 
     # calls -----------------------------------------------------------------------------------
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> AIMessage:
-        """Release, ask the remote model, extract."""
+        """Releases, asks the remote model, extracts."""
         asked = self._asked(input, config, kwargs)
         return _answered(asked, self.extractor(asked.question))
 
     async def ainvoke(
         self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
     ) -> AIMessage:
-        """As :meth:`invoke`."""
+        """Does as :meth:`invoke`."""
         asked = await in_thread(self._asked, input, config, kwargs)
         return _answered(asked, await self.extractor.acall(asked.question))
 
     def stream(
         self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
     ) -> Iterator[AIMessageChunk]:
-        """As :meth:`invoke`, giving the answer in pieces."""
+        """Does as :meth:`invoke`, giving the answer in pieces."""
         asked, said = self._asked(input, config, kwargs), ""
         try:
             for piece in self.extractor.stream(asked.question):
@@ -147,19 +147,16 @@ class InferDPTChatModel(RefusedWrappers, BaseChatModel):
     async def astream(
         self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
     ) -> AsyncIterator[AIMessageChunk]:
-        """As :meth:`stream`, with every step in a thread."""
+        """Does as :meth:`stream`, with every step in a thread."""
         pieces: Any = self.stream(input, config, **kwargs)
-        try:
-            while (piece := await in_thread(next, pieces, None)) is not None:
+        async with aclosing(pieces_in_thread(pieces)) as later:
+            async for piece in later:
                 yield piece
-        finally:
-            with contextlib.suppress(ValueError):  # a step that was given up still runs
-                await in_thread(pieces.close)
 
     async def astream_events(  # type: ignore[override]
         self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
     ) -> AsyncIterator[Any]:
-        """Start, pieces and end of the answer, in the form of LangChain's versions 1 and 2."""
+        """Yields start, pieces and end of the answer, as LangChain's versions 1 and 2 have it."""
         if kwargs.pop("version", "v2") not in ("v1", "v2"):
             raise ParameterError('expected version="v2", there are no typed events of an answer')
         run = {"name": self.get_name(), "run_id": str(uuid4()), "tags": [], "metadata": {}}
@@ -172,13 +169,13 @@ class InferDPTChatModel(RefusedWrappers, BaseChatModel):
         yield {"event": "on_chat_model_end", **run, "data": {"output": answer}}
 
     def stream_events(self, *args: Any, **kwargs: Any) -> NoReturn:
-        """Refused: there are no typed events of an answer."""
+        """Refuses: there are no typed events of an answer."""
         raise ParameterError('expected stream() or astream_events(version="v2")')
 
     def generate(
         self, messages: list[list[BaseMessage]], stop: Any = None, callbacks: Any = None, **kw: Any
     ) -> LLMResult:
-        """An answer to each transcript, one after the other."""
+        """Returns an answer to each transcript, one after the other."""
         options = {name: kw.pop(name) for name in ("tags", "metadata", "run_name") if name in kw}
         kw.pop("run_id", None)
         config: Any = {"callbacks": callbacks, **options}
@@ -186,7 +183,7 @@ class InferDPTChatModel(RefusedWrappers, BaseChatModel):
         return LLMResult(generations=[[ChatGeneration(message=answer)] for answer in answers])
 
     async def agenerate(self, *args: Any, **kwargs: Any) -> LLMResult:
-        """As :meth:`generate`, in a thread."""
+        """Does as :meth:`generate`, in a thread."""
         return await in_thread(self.generate, *args, **kwargs)
 
     def _generate(
@@ -198,7 +195,6 @@ class InferDPTChatModel(RefusedWrappers, BaseChatModel):
     # the boundary ----------------------------------------------------------------------------
 
     def _asked(self, value: Any, config: RunnableConfig | None, options: dict[str, Any]) -> Asked:
-        """Asks the remote model for a draft."""
         config = config or RunnableConfig()
         if self.traced == "refuse":
             refuse_outer_run(config, "InferDPTChatModel", REMEDY)
@@ -217,7 +213,6 @@ class InferDPTChatModel(RefusedWrappers, BaseChatModel):
         return asked
 
     def _question(self, messages: list[BaseMessage], draft: str) -> Any:
-        """Writes what the extractor is given."""
         history, text, instruction = turn_of(messages, self.instruction)
         return [*history, *inferdpt.for_extractor(text, draft, instruction)]
 

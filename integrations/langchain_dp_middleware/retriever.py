@@ -16,7 +16,7 @@ from langchain_core.runnables.utils import ConfigurableFieldSpec
 from pydantic import Field, field_validator
 
 import dp_middleware as dp
-from dp_middleware.conversation.metadata import public_keys
+from dp_middleware.conversation.public import public_texts
 from dp_middleware.errors import ParameterError, guarded
 from dp_middleware.models.trust import require_local
 from langchain_dp_middleware._boundary import (
@@ -87,15 +87,15 @@ class DPRetriever(ReleasedCalls, BaseRetriever):
     @field_validator("public_metadata", mode="before")
     @classmethod
     def _names(cls, value: Any) -> tuple[str, ...]:
-        return public_keys(value)
+        return public_texts(value, "public_metadata")
 
     def invoke(self, input: str, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
-        """The released documents; ``kwargs`` go to the local retriever."""
+        """Returns the released documents; ``kwargs`` go to the local retriever."""
         entered = self._enter(input, config, **kwargs)
         return entered.rest.invoke(entered.input, entered.config)
 
     async def ainvoke(self, input: str, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
-        """As :meth:`invoke`; search and release run in a thread."""
+        """Does as :meth:`invoke`; search and release run in a thread."""
         entered = await asyncio.to_thread(self._enter, input, config, **kwargs)
         return await entered.rest.ainvoke(entered.input, entered.config)
 

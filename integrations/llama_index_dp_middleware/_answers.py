@@ -49,7 +49,7 @@ class AnswerCall(Generic[T]):
     def note_pieces(
         self, pieces: Generator[Response, None, None]
     ) -> Generator[Response, None, None]:
-        """As :meth:`note`, for an answer in pieces, the last of which has all of it.
+        """Does as :meth:`note`, for an answer in pieces, the last of which has all of it.
 
         One that is left is noted as far as it went, and its connection closed.
         """
@@ -61,7 +61,7 @@ class AnswerCall(Generic[T]):
     async def anote_pieces(
         self, pieces: AsyncGenerator[Response, None]
     ) -> AsyncGenerator[Response, None]:
-        """As :meth:`note_pieces`."""
+        """Does as :meth:`note_pieces`."""
         async with aclosing(pieces):
             with self._noting():
                 async for piece in pieces:
@@ -70,7 +70,6 @@ class AnswerCall(Generic[T]):
                     yield rest
 
     def _signed(self, response: Response) -> Response:
-        """Puts what was released and charged into ``additional_kwargs["dp"]``."""
         if receipt := self._exchange.receipt.to_dict():
             response.additional_kwargs["dp"] = receipt
         return response
@@ -199,7 +198,6 @@ class AnswerCall(Generic[T]):
 
 
 def _with(piece: Any, words: str | None, thought: str) -> Any:
-    """Returns the piece with what is new in it, in words and in thoughts."""
     more = {name: value for name, value in piece.additional_kwargs.items() if name != _THOUGHTS}
     if thought:
         more[_THOUGHTS] = thought

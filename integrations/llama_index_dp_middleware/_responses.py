@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Generator, Sequence
-from contextlib import suppress
 from dataclasses import replace
-from typing import TypeVar
 
 from llama_index.core.base.response import schema as responses
 from llama_index.core.schema import NodeWithScore
 
-from dp_middleware._quiet import aclosing, closing, in_thread
+from dp_middleware._quiet import aclosing, closing
 from dp_middleware.conversation.exchange import RESTORATION, Exchange
 from dp_middleware.errors import guarded
 from dp_middleware.frameworks import inferdpt
 from dp_middleware.privacy.releases import Receipt
-
-T = TypeVar("T")
 
 _INSTRUCTION = "Answer the question that is the Original Text."
 _WITH_PASSAGES = "Answer the question at the end of the Original Text from what stands before it."
@@ -28,16 +24,6 @@ def for_extractor(query: str, passages: Sequence[NodeWithScore], remote: str) ->
         return inferdpt.for_extractor(query, remote, _INSTRUCTION)
     document = "\n\n".join([*(scored.node.get_content() for scored in passages), query])
     return inferdpt.for_extractor(document, remote, _WITH_PASSAGES)
-
-
-async def apieces(pieces: Generator[T, None, None]) -> AsyncGenerator[T, None]:
-    """Yields a generator's items, each step in a thread."""
-    try:
-        while (piece := await in_thread(next, pieces, None)) is not None:
-            yield piece
-    finally:
-        with suppress(ValueError):  # cancelled while a thread waits for the next piece
-            pieces.close()
 
 
 def restored(

@@ -145,7 +145,7 @@ class DPEmbedding(ServiceEmbedding):
         self._vectors = vectors
 
     def to_dict(self, **kwargs: Any) -> dict[str, Any]:
-        """As of :class:`DPTransform`: no cache gives one text's release for another."""
+        """Does as that of :class:`DPTransform`: no cache gives one text's release for another."""
         return {**super().to_dict(**kwargs), "salt": uuid4().hex}
 
     def _embed(self, texts: list[str]) -> list[Embedding]:

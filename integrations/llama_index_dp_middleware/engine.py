@@ -12,16 +12,16 @@ from llama_index.core.prompts.mixin import PromptMixinType
 from llama_index.core.schema import NodeWithScore, QueryBundle, QueryType
 
 import dp_middleware as dp
-from dp_middleware._quiet import in_thread
+from dp_middleware._quiet import in_thread, pieces_in_thread
 from dp_middleware.conversation.exchange import Exchange
-from dp_middleware.conversation.metadata import public_keys
+from dp_middleware.conversation.public import public_texts
 from dp_middleware.errors import ParameterError, guarded
 from dp_middleware.frameworks import inferdpt
 from dp_middleware.models.chat import local_model
 from dp_middleware.models.trust import require_local
 from dp_middleware.privacy.releases import Receipt, receipts
 from llama_index_dp_middleware._blocks import unrecorded, unspanned
-from llama_index_dp_middleware._responses import apieces, for_extractor, restored
+from llama_index_dp_middleware._responses import for_extractor, restored
 from llama_index_dp_middleware.nodes import release_scored
 from llama_index_dp_middleware.query import DPQueryTransform, require_words
 
@@ -79,7 +79,7 @@ class DPQueryEngine(BaseQueryEngine):
         self._transform = DPQueryTransform(session)
         if retriever is not None:
             require_local(retriever, trusted)
-        self._retriever, self._metadata = retriever, public_keys(metadata)
+        self._retriever, self._metadata = retriever, public_texts(metadata, "metadata")
         self._inner = query_engine
         self._extractor = None if extractor is None else local_model(extractor, trusted)
         self._streaming = streaming
@@ -108,7 +108,7 @@ class DPQueryEngine(BaseQueryEngine):
 
     @unspanned
     async def aquery(self, str_or_query_bundle: QueryType) -> responses.RESPONSE_TYPE:
-        """As :meth:`query`, without blocking the event loop."""
+        """Does as :meth:`query`, without blocking the event loop."""
         query = _bundle(str_or_query_bundle)
         receipt, (passages, nodes), released = await in_thread(self._release, query)
         if self._retriever is None:
@@ -122,7 +122,7 @@ class DPQueryEngine(BaseQueryEngine):
             answer = await answer.get_response()
         question, kept = _extraction(exchange, query, passages, answer, receipt)
         if self._streaming:
-            pieces = apieces(self._extractor.stream(question))
+            pieces = pieces_in_thread(self._extractor.stream(question))
             return responses.AsyncStreamingResponse(pieces, **kept)
         return responses.Response(await self._extractor.acall(question), **kept)
 
@@ -142,7 +142,6 @@ class DPQueryEngine(BaseQueryEngine):
     def _exchange(
         self, query: QueryBundle, passages: list[NodeWithScore], answer: responses.RESPONSE_TYPE
     ) -> Exchange:
-        """Returns the way back of an answer to what was released for a query and its nodes."""
         quoted = [scored.node.get_content() for scored in answer.source_nodes]
         return self._transform.exchange(query, passages, quoted)
 
@@ -154,7 +153,6 @@ def _extraction(
     answer: Any,
     receipt: Receipt,
 ) -> tuple[inferdpt.Messages, dict[str, Any]]:
-    """Returns what the local model is asked, and what its response keeps of the remote one."""
     remote = str(answer)
     question = for_extractor(query.query_str, passages, exchange.restore(remote))
     metadata = {"remote_text": remote, "dp": receipt.to_dict()}

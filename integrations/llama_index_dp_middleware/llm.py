@@ -16,6 +16,7 @@ from llama_index.core.llms.structured_llm import StructuredLLM
 import dp_middleware as dp
 from dp_middleware.conversation.events import checked_tools
 from dp_middleware.conversation.exchange import Tools
+from dp_middleware.conversation.public import public_texts
 from dp_middleware.conversation.session import session_of
 from dp_middleware.conversation.templates import Template
 from dp_middleware.errors import ParameterError
@@ -110,9 +111,8 @@ class DPLLM(FunctionCallingLLM):
             raise ParameterError(
                 "expected system='pass' or 'release'; prompts go to public_system="
             )
-        if isinstance(public_system, str) or not all(isinstance(t, str) for t in public_system):
-            raise ParameterError("expected public_system=['...'], a collection of texts")
-        named = filter(None, {*public_system, inner.system_prompt})
+        texts = public_texts(public_system, "public_system")
+        named = filter(None, {*texts, inner.system_prompt})
         public = (Template(fixed=(text,), role="system") for text in named)
         transcript = Transcript(
             session=session_of(session),

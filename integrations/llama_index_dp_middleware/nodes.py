@@ -14,7 +14,7 @@ from llama_index.core.bridge.pydantic import BaseModel, PrivateAttr
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 
 import dp_middleware as dp
-from dp_middleware.conversation.metadata import public_keys
+from dp_middleware.conversation.public import public_texts
 from dp_middleware.conversation.session import session_of
 from dp_middleware.errors import ParameterError, guarded
 from llama_index_dp_middleware._blocks import in_block, unspanned
@@ -35,7 +35,7 @@ class _Releases(BaseModel):
     def __init__(
         self, session: dp.Session | dp.Sanitizer, *, metadata: Collection[str] = ()
     ) -> None:
-        session, keys = session_of(session), public_keys(metadata)
+        session, keys = session_of(session), public_texts(metadata, "metadata")
         super().__init__(metadata=keys)
         self._session = session
 
@@ -89,7 +89,7 @@ class DPTransform(_Releases, schema.TransformComponent):
 
     @unspanned
     async def acall(self, nodes: Sequence[schema.BaseNode], **kwargs: Any) -> list[schema.BaseNode]:
-        """As a call, without blocking the event loop."""
+        """Does as a call, without blocking the event loop."""
         return await asyncio.to_thread(self, nodes)
 
     def to_dict(self, **kwargs: Any) -> dict[str, Any]:

@@ -11,14 +11,15 @@ from agents.run_config import CallModelData, CallModelInputFilter, ModelInputDat
 from dp_middleware.conversation.events import checked_tools
 from dp_middleware.conversation.exchange import Exchange, Tools
 from dp_middleware.conversation.literals import as_json
-from dp_middleware.conversation.messages import Message, Role, ToolCall
+from dp_middleware.conversation.messages import Message, Role
 from dp_middleware.conversation.notebook import Unknown
+from dp_middleware.conversation.public import public_texts
+from dp_middleware.conversation.response_items import answer_of, item_of
 from dp_middleware.conversation.session import Session, session_of
 from dp_middleware.errors import ParameterError
 
 _ROLES: dict[str, Role] = {"user": "user", "system": "system", "developer": "system"}
-_THOUGHT = ("id", "summary", "content", "encrypted_content")  # of a reasoning item, sent again
-_SAID = {"output_text": "text", "refusal": "refusal"}  # parts of an answer
+_SAID = ("output_text", "refusal")  # parts of an answer
 
 
 def release_input(
@@ -58,10 +59,11 @@ class ReleasedItems:
         unknown: Unknown,
         tools: Tools,
     ) -> None:
-        if isinstance(public, str) or not all(isinstance(text, str) for text in public):
-            raise ParameterError("expected public_instructions=['...'], a collection of texts")
         self._session: Session = session_of(session)
-        self._public, self._tools = frozenset(public), checked_tools(tools)
+        self._public, self._tools = (
+            public_texts(public, "public_instructions"),
+            checked_tools(tools),
+        )
         self._options: Any = {"conversation": conversation, "unknown": unknown}
 
     async def of(
@@ -80,7 +82,7 @@ class ReleasedItems:
         exchange = await self._session.aexchange(transcript, tools=self._tools, **self._options)
         sent = list(exchange.sent)
         rules = None if instructions is None else sent.pop(0).text
-        return exchange, rules, [_item(*pair) for pair in zip(items, sent, strict=True)]
+        return exchange, rules, [item_of(*pair) for pair in zip(items, sent, strict=True)]
 
 
 def _message(item: Any, where: str, calls: set[str]) -> Message:
@@ -92,6 +94,9 @@ def _message(item: Any, where: str, calls: set[str]) -> Message:
     if kind == "function_call_output" and item.get("call_id") in calls:
         return Message(role="tool", texts=_texts(item.get("output"), where))
     answer = answer_of(item)
+    said = item.get("content") if kind == "message" else ()
+    if not isinstance(said, str) and any(part.get("type") not in _SAID for part in said or ()):
+        raise ParameterError("only text and refusals of an answer can be sent again")
     if answer is None:
         raise ParameterError(
             f"{where}: expected a message of text, a call of a function or its output behind it; "
@@ -114,37 +119,3 @@ def _texts(content: Any, where: str) -> tuple[str, ...]:
         if not isinstance(part, Mapping) or part.get("type") != "input_text":
             raise ParameterError(f"{where}: only text can be released; take other content out")
     return tuple(part["text"] for part in content)
-
-
-def answer_of(item: Mapping[str, Any]) -> Message | None:
-    """Returns all that a model is told again of an item of its answer; ``None``: it is none."""
-    kind, content = item.get("type", "message"), item.get("content", ())
-    if kind == "function_call":
-        call = ToolCall(str(item["call_id"]), item["name"], item["arguments"])
-        return Message(role="assistant", calls=(call,))
-    if kind == "reasoning":
-        kept = {name: item[name] for name in _THOUGHT if item.get(name) is not None}
-        return Message(role="assistant", extra={"type": kind, **kept})
-    if kind != "message" or item.get("role") != "assistant":
-        return None
-    parts = [{"type": "output_text", "text": content}] if isinstance(content, str) else content
-    if not all(part.get("type") in _SAID for part in parts):
-        raise ParameterError("only text and refusals of an answer can be sent again")
-    return Message(role="assistant", texts=tuple(part[_SAID[part["type"]]] for part in parts))
-
-
-def _item(given: Mapping[str, Any], sent: Message) -> dict[str, Any]:
-    if sent.role == "assistant":
-        if sent.extra:
-            return dict(sent.extra)
-        for call in sent.calls:
-            said = {"call_id": call.id, "name": call.name, "arguments": call.arguments}
-            return {"type": "function_call", **said}
-        return {"role": "assistant", "content": sent.text}
-    field = "output" if sent.role == "tool" else "content"
-    content: Any = sent.text
-    if not isinstance(given[field], str):
-        content = [{"type": "input_text", "text": text} for text in sent.texts]
-    if sent.role == "tool":
-        return {"type": "function_call_output", "call_id": given["call_id"], "output": content}
-    return {"type": "message", "role": given["role"], "content": content}

@@ -10,9 +10,10 @@ from agents import Model, ModelResponse, RunConfig
 from pydantic import BaseModel
 
 from dp_middleware._quiet import aclosing
-from dp_middleware.conversation.exchange import RESTORATION, Exchange, Plain, Tools, WayBack
+from dp_middleware.conversation.exchange import RESTORATION, Exchange, Tools, WayBack
+from dp_middleware.conversation.response_items import answer_of
 from dp_middleware.errors import ParameterError, guarded
-from openai_agents_dp_middleware._items import ReleasedItems, answer_of
+from openai_agents_dp_middleware._items import ReleasedItems
 
 _ARGUMENTS = "response.function_call_arguments.delta"
 _ENDS = (".done", ".completed", ".incomplete")
@@ -57,7 +58,7 @@ class DPModel(Model):
     async def get_response(
         self, system_instructions: str | None, input: Any, *args: Any, **options: Any
     ) -> ModelResponse:
-        """The inner model's answer to what was released."""
+        """Returns the inner model's answer to what was released."""
         exchange, rules, items = await self._sent(system_instructions, input, options)
         response = await self._inner.get_response(rules, items, *args, **options)
         response.output = [_answered(exchange, item) for item in response.output]
@@ -66,7 +67,7 @@ class DPModel(Model):
     async def stream_response(
         self, system_instructions: str | None, input: Any, *args: Any, **options: Any
     ) -> AsyncIterator[Any]:
-        """The events of the inner model; what could become a pseudonym is held back."""
+        """Yields events of the inner model; what could become a pseudonym is held back."""
         exchange, rules, items = await self._sent(system_instructions, input, options)
         events: AsyncIterator[Any] = self._inner.stream_response(rules, items, *args, **options)
         shown = _ShownEvents(exchange)
@@ -76,11 +77,11 @@ class DPModel(Model):
                     yield piece
 
     async def close(self) -> None:
-        """As the inner model."""
+        """Does as the inner model."""
         await self._inner.close()
 
     def get_retry_advice(self, request: Any) -> Any:
-        """As the inner model."""
+        """Does as the inner model."""
         return self._inner.get_retry_advice(request)
 
     async def _sent(
@@ -123,8 +124,7 @@ class _ShownEvents:
     def _restorer(self, kind: str, index: Any) -> WayBack:
         if kind != _ARGUMENTS:
             return self._exchange.restorer()
-        gives = self._exchange.gives_originals(self._tools.get(index, ""))
-        return self._exchange.restorer(json=True, shown=False) if gives else Plain()
+        return self._exchange.tool_restorer(self._tools.get(index, ""))
 
 
 def _answered(exchange: Exchange, item: BaseModel) -> Any:

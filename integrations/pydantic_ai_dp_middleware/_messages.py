@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,7 +20,7 @@ Sent = Iterator[Message]
 class ModelReading:
     """Reads a request; the functions that its methods return make its copy of what goes out."""
 
-    def __init__(self, public: frozenset[str]) -> None:
+    def __init__(self, public: Collection[str]) -> None:
         self.transcript: list[Message] = []
         self._public = public
         self._tools: dict[str, str] = {}  # by the ids of their calls, the remote model's

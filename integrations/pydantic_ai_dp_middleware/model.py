@@ -20,6 +20,7 @@ from dp_middleware.conversation.exchange import (
     Tools,
     WayBack,
 )
+from dp_middleware.conversation.public import public_texts
 from dp_middleware.conversation.session import session_of
 from dp_middleware.errors import ParameterError, guarded
 from pydantic_ai_dp_middleware._messages import ModelReading, answer_of
@@ -65,10 +66,8 @@ class DPModel(WrapperModel):
         if isinstance(inner, DPModel) or not isinstance(inner, Model):
             raise ParameterError(f"expected inner= a model, got {type(inner).__name__}")
         super().__init__(inner)
-        public = public_instructions
-        if isinstance(public, str) or not all(isinstance(text, str) for text in public):
-            raise ParameterError("expected public_instructions=['...'], a collection of texts")
-        self._session, self._public = session_of(session), frozenset(public)
+        self._session = session_of(session)
+        self._public = public_texts(public_instructions, "public_instructions")
         self._conversation, self._tools = conversation, checked_tools(tools)
 
     def __repr__(self) -> str:
@@ -93,7 +92,7 @@ class DPModel(WrapperModel):
         model_request_parameters: Any,
         run_context: Any = None,  # the inner model is given none: it holds the raw prompt
     ) -> AsyncGenerator[StreamedResponse]:
-        """As :meth:`request`, in pieces; noted as far as it went."""
+        """Does as :meth:`request`, in pieces; noted as far as it went."""
         exchange, sent, parameters = await self._released(messages, model_request_parameters)
         async with self.wrapped.request_stream(sent, model_settings, parameters) as stream:
             shown = _ShownStream(exchange, stream)
@@ -110,7 +109,7 @@ class DPModel(WrapperModel):
         return await self.wrapped.count_tokens(sent, model_settings, parameters)
 
     async def compact_messages(self, *args: Any, **kwargs: Any) -> NoReturn:
-        """Refused: what a server made of a conversation cannot be released."""
+        """Refuses: what a server made of a conversation cannot be released."""
         raise ParameterError("expected messages that are sent as they are, not compacted")
 
     async def _released(
@@ -152,8 +151,7 @@ def _field(piece: Any) -> str:
 def _restorer(exchange: Exchange, part: Any) -> WayBack:
     if not isinstance(part, ai.BaseToolCallPart):
         return exchange.restorer()
-    gives = exchange.gives_originals(part.tool_name)
-    return exchange.restorer(json=True, shown=False) if gives else Plain()
+    return exchange.tool_restorer(part.tool_name)
 
 
 def _fed(exchange: Exchange, restorer: WayBack, piece: Any, *, closes: bool = False) -> Any:
@@ -203,11 +201,11 @@ class _ShownStream(StreamedResponse):
             yield ai.PartDeltaEvent(index=event.index, delta=delta(**{f"{name}_delta": rest}))
 
     def get(self) -> ai.ModelResponse:
-        """The answer as far as it was shown."""
+        """Returns the answer as far as it was shown."""
         return replace(self._inner.get(), parts=self._parts_manager.get_parts())
 
     async def close_stream(self) -> None:
-        """Cancel the remote model's."""
+        """Cancels the remote model's."""
         await self._inner.cancel()
 
     usage, model_name, timestamp = _inners("usage"), _inners("model_name"), _inners("timestamp")

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from dp_middleware.embedding import EmbeddingSpace
-from dp_middleware.gateway.playground.noting import NotingSanitizer
 from dp_middleware.mechanisms.text_mechanisms import Encoder
 from dp_middleware.privacy.releases import Ledger
 from dp_middleware.pseudonyms import Pseudonyms
@@ -58,7 +57,7 @@ def default_choices(
     payer: dict[str, Any] = {} if ledger is None else {"ledger": ledger, "subject": subject}
 
     def words(epsilon: float) -> Sanitizer:
-        return NotingSanitizer.of(sanitizer(epsilon, space=space, **payer))
+        return sanitizer(epsilon, space=space, **payer)
 
     def whole(epsilon: float) -> Sanitizer:
         return document_sanitizer(epsilon, space, encoder=encoder, **payer)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
-from dp_middleware.gateway.playground.noting import Notes
 from dp_middleware.pseudonyms.matching import Names
 from dp_middleware.pseudonyms.rewriting import ordinary
 from dp_middleware.sanitizers.draft import Draft
@@ -39,23 +38,25 @@ class _Mark(NamedTuple):
 
 
 def of_original(
-    text: str, notes: Notes, draft: Draft, vocabulary: Vocabulary, stays: Mapping[str, float]
+    text: str,
+    spans: Sequence[tuple[int, int]],
+    draft: Draft,
+    vocabulary: Vocabulary,
+    stays: Mapping[str, float],
 ) -> list[Piece]:
     """The typed text: the tokens that were drawn for, and what pseudonyms stand for.
 
     Args:
         text: Private.
-        notes: Of its release.
-        draft: Of these.
+        spans: Its private characters: first offsets, and those behind the last.
+        draft: Their tokens, with what was drawn.
         vocabulary: Of the sanitizer.
         stays: Probability of staying, by token.
     """
     tokens = [
-        (start, token)
-        for start, end in notes.spans
-        for token in vocabulary.occurrences(text[start:end])
+        (start, token) for start, end in spans for token in vocabulary.occurrences(text[start:end])
     ]
-    marks = _outside(text, notes.spans)
+    marks = _outside(text, spans)
     for number, (offset, token) in enumerate(tokens):
         name = None if token.id == UNKNOWN else vocabulary.tokens[token.id]
         chance = stays.get(name) if name is not None else 0.0 if stays else None

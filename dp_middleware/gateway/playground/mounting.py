@@ -6,7 +6,6 @@ from starlette.routing import Route
 
 from dp_middleware.gateway.failures import Failure
 from dp_middleware.gateway.playground.choices import Choice, default_choices
-from dp_middleware.gateway.playground.noting import NotingSanitizer
 from dp_middleware.gateway.playground.pages import routes
 from dp_middleware.gateway.playground.releasing import Playground
 from dp_middleware.gateway.service import Gateway
@@ -51,7 +50,7 @@ def policy_choices(gateway: Gateway) -> list[Choice]:
 
 def _choice(gateway: Gateway, number: int, name: str) -> Choice:
     settings = gateway.settings
-    releaser = NotingSanitizer.within(gateway.sessions.releaser(name, _SUBJECT))
+    releaser = gateway.sessions.releaser(name, _SUBJECT)
     certificate = releaser.certificate
     paths = ", ".join(path for path in ROUTES if settings.policy(path) == name) or "no route"
     return Choice(

@@ -106,9 +106,6 @@ def _require_local(request: Request) -> None:
     A site that gives this computer a name of its own (DNS rebinding) sends that name as Host; one
     that makes a browser post to us is told by its Origin. A proxy on this computer that tells
     for whom it asks is refused: put none in front of the page.
-
-    Raises:
-        Failure: Another caller.
     """
     peer = request.client.host if request.client is not None else ""
     if not is_loopback(peer) or any(name in request.headers for name in _FORWARDED):

@@ -12,20 +12,19 @@ from threading import Lock
 from typing import Any
 
 from dp_middleware._waits import told
-from dp_middleware.conversation.exchange import Exchange
-from dp_middleware.conversation.messages import ONCE, Message
-from dp_middleware.conversation.session import Session, session_of
 from dp_middleware.errors import CannotCalibrate, LedgerError, ParameterError
 from dp_middleware.gateway.failures import Failure, failure_of
 from dp_middleware.gateway.playground import marks
 from dp_middleware.gateway.playground.choices import Choice, Releaser
-from dp_middleware.gateway.playground.noting import Notes, notes
+from dp_middleware.gateway.playground.drawn import Drawn
 from dp_middleware.privacy.ledger.ledger import PrivacyLedger
 from dp_middleware.privacy.releases import Release
 from dp_middleware.privacy.wording import guess, nats, recovery, sentence
-from dp_middleware.pseudonyms import Pseudonyms, PseudonymSession
-from dp_middleware.sanitizers.explanation import Explanation
+from dp_middleware.pseudonyms import Pseudonyms
+from dp_middleware.sanitizers.draft import Draft
+from dp_middleware.sanitizers.explanation import Explanation, explain
 from dp_middleware.sanitizers.sanitizer import Sanitizer
+from dp_middleware.sanitizers.whole import TextDraft
 
 LONGEST = 20_000
 """Characters of a text."""
@@ -37,7 +36,6 @@ _FIELDS: dict[str, type | tuple[type, ...]] = {
     "epsilon": (int, float, type(None)),
     "ask": bool,
 }
-_CONVERSATION = "page"
 _KEPT = 8  # settings that stay in memory: making one may take minutes
 
 Ask = Callable[[str], Awaitable[str]]
@@ -82,7 +80,7 @@ class Playground:
         }
 
     async def preview(self, asked: dict[str, Any]) -> dict[str, Any]:
-        """What :meth:`release` would cost; nothing is charged, and what is drawn is dropped.
+        """Tells what :meth:`release` would cost; nothing is charged, what is drawn is dropped.
 
         Args:
             asked: As there.
@@ -96,12 +94,12 @@ class Playground:
             releaser = self._releaser(choice, epsilon)
             free = copy.copy(releaser)
             free.ledger = free.subject = None
-            return _budget(releaser, _exchanged(session_of(free), text).releases[0], is_ahead=True)
+            return _budget(releaser, Drawn.of(free, text).release, is_ahead=True)
 
         return {"budget": await to_thread(price)}
 
     async def release(self, asked: dict[str, Any]) -> dict[str, Any]:
-        """What the page shows for a request; JSON-ready, **private**.
+        """Returns what the page shows for a request; JSON-ready, **private**.
 
         Args:
             asked: ``text``, ``choice``, ``epsilon`` (nats, ``None`` where there are none to choose)
@@ -111,29 +109,26 @@ class Playground:
             ParameterError: Another field, or a value out of range.
             DPMiddlewareError: As :meth:`Session.release_once`.
         """
-        shown, exchange = await to_thread(self._release, asked)
-        return shown | (await self._answer(exchange) if asked["ask"] else {})
+        shown, drawn = await to_thread(self._release, asked)
+        return shown | (await self._answer(drawn) if asked["ask"] else {})
 
-    def _release(self, asked: dict[str, Any]) -> tuple[dict[str, Any], Exchange]:
+    def _release(self, asked: dict[str, Any]) -> tuple[dict[str, Any], Drawn]:
         text, choice, epsilon = self._read(asked)
         releaser = self._releaser(choice, epsilon)
-        session = session_of(releaser)
-        with notes() as noted:
-            exchange = _exchanged(session, text)
-        [release] = exchange.releases
-        mapping = session.mapping(_CONVERSATION) if isinstance(session, PseudonymSession) else {}
-        explanation, unexplained = _explained(releaser, text, noted)
+        drawn = Drawn.of(releaser, text)
+        explanation, unexplained = _explained(releaser, drawn.tokens)
+        certificate = drawn.release.certificate
         shown = {
-            **_texts(releaser, text, release, noted, mapping, explanation),
+            **_texts(releaser, drawn, explanation),
             "words": _words(explanation),
             "unexplained": unexplained,
-            "certificate": [sentence(release.certificate)],
-            "attackers": _attackers(releaser, release),
-            "assumptions": list(release.certificate.assumptions),
-            "budget": _budget(releaser, release),
-            "pseudonyms": list(mapping.items()),
+            "certificate": [sentence(certificate)],
+            "attackers": _attackers(releaser, drawn.release),
+            "assumptions": list(certificate.assumptions),
+            "budget": _budget(releaser, drawn.release),
+            "pseudonyms": list(drawn.originals.items()),
         }
-        return shown, exchange
+        return shown, drawn
 
     def _read(self, asked: dict[str, Any]) -> tuple[str, Choice, float]:
         if asked.keys() != _FIELDS.keys() or not all(
@@ -171,16 +166,12 @@ class Playground:
             releaser.certificate  # noqa: B018 - computed at first use
         return releaser
 
-    async def _answer(self, exchange: Exchange) -> dict[str, Any]:
-        """The model's answer to the release, and the same with the originals in place."""
+    async def _answer(self, drawn: Drawn) -> dict[str, Any]:
         try:
-            answer = await self._ask(exchange.releases[0].text)
+            answer = await self._ask(drawn.release.text)
         except Exception as error:  # the release is paid for: it is shown whatever happens here
             return {"failed": failure_of(error).message}
-        return {
-            "answer": answer,
-            "restored": exchange.restore(answer) if exchange.restores else None,
-        }
+        return {"answer": answer, "restored": drawn.restored(answer)}
 
 
 def _perturbing(releaser: Releaser) -> Sanitizer | None:
@@ -188,41 +179,36 @@ def _perturbing(releaser: Releaser) -> Sanitizer | None:
     return releaser.sanitizer if isinstance(releaser, Pseudonyms) else releaser
 
 
-def _explained(releaser: Releaser, text: str, noted: Notes) -> tuple[Explanation | None, str]:
-    """The dry run of a text, or why there is none."""
+def _explained(
+    releaser: Releaser, draft: Draft | TextDraft | None
+) -> tuple[Explanation | None, str]:
     sanitizer = _perturbing(releaser)
-    if sanitizer is None:
+    if sanitizer is None or draft is None:
         return None, "Nothing is drawn for what is not found: it goes out as it is."
+    epsilon = sanitizer.certificate.epsilon
     try:
-        return sanitizer.explain(text, scope=noted.spans if noted.draft else None), ""
+        return explain(draft, sanitizer.mechanism, sanitizer.space, epsilon), ""
     except ParameterError:
         return None, "There is no law of each token alone that could be shown."
 
 
-def _texts(
-    releaser: Releaser,
-    text: str,
-    release: Release,
-    noted: Notes,
-    mapping: dict[str, str],
-    explanation: Explanation | None,
-) -> dict[str, Any]:
-    """Both texts in pieces, and how many there are of which."""
-    sanitizer = _perturbing(releaser)
-    whole = release.certificate.unit in ("text", "sentence")
-    if sanitizer is None:
-        original = marks.of_names(text, mapping.values())
-        released = marks.of_names(release.text, mapping)
-    elif noted.draft is None:
-        original = [marks.Piece(text, "changed")]
-        released = [marks.Piece(release.text, "changed")]
-    else:
+def _texts(releaser: Releaser, drawn: Drawn, explanation: Explanation | None) -> dict[str, Any]:
+    sanitizer, tokens = _perturbing(releaser), drawn.tokens
+    text, released_text = drawn.text, drawn.release.text
+    if sanitizer is not None and isinstance(tokens, Draft):
         alternatives = explanation.alternatives if explanation else ()
         stays = {row.token: row.retention for row in alternatives}
         vocabulary = sanitizer.space.vocabulary
-        original = marks.of_original(text, noted, noted.draft, vocabulary, stays)
-        released = marks.of_release(release.text, noted.draft, vocabulary)
+        original = marks.of_original(text, drawn.spans, tokens, vocabulary, stays)
+        released = marks.of_release(released_text, tokens, vocabulary)
+    elif sanitizer is None:
+        original = marks.of_names(text, drawn.originals.values())
+        released = marks.of_names(released_text, drawn.originals)
+    else:
+        original = [marks.Piece(text, "changed")]
+        released = [marks.Piece(released_text, "changed")]
     counts = Counter(piece.what for piece in original if piece.what != "blank")
+    whole = drawn.release.certificate.unit in ("text", "sentence")
     return {"original": original, "released": released, "counts": counts, "whole": whole}
 
 
@@ -234,22 +220,12 @@ def _words(explanation: Explanation | None) -> list[dict[str, Any]]:
 
 
 def _attackers(releaser: Releaser, release: Release) -> list[str]:
-    """What the best ones reach, in sentences."""
     sanitizer = _perturbing(releaser)
     said = recovery(sanitizer.certificate) if sanitizer is not None else ""
     return [each for each in (said, guess(release.certificate)) if each]
 
 
-def _exchanged(session: Session, text: str) -> Exchange:
-    """The text released."""
-    with told("reading the text"):
-        return session.exchange(
-            [Message(role="user", texts=(text,), id=ONCE)], conversation=_CONVERSATION
-        )
-
-
 def _budget(releaser: Releaser, release: Release, *, is_ahead: bool = False) -> str:
-    """What a release costs, or would cost, and what is left, in sentences."""
     spends = f"{'A' if is_ahead else 'This'} release spends {nats(release.spent)} nats on this text"
     if not isinstance(releaser.ledger, PrivacyLedger) or releaser.subject is None:
         return f"{spends}. There is no ledger: nothing is charged."

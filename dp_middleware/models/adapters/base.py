@@ -25,18 +25,18 @@ class Adapter(ABC):
 
     @abstractmethod
     def ask(self, messages: Messages) -> str:
-        """The whole answer."""
+        """Returns the whole answer."""
 
     async def aask(self, messages: Messages) -> str:
-        """The whole answer, without blocking the event loop."""
+        """Returns the whole answer, without blocking the event loop."""
         return await in_thread(self.ask, messages)
 
     def chunks(self, messages: Messages) -> Generator[str, None, None]:
-        """The answer in pieces; one piece if the model does not stream."""
+        """Yields the answer in pieces; one piece if the model does not stream."""
         yield self.ask(messages)
 
     def private(self) -> Adapter:
-        """The same model for private text: nothing is recorded that has a switch of its own."""
+        """Returns the same model for private text: what has a switch records nothing."""
         return self
 
 

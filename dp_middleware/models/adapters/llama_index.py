@@ -36,7 +36,7 @@ class LlamaIndexAdapter(Adapter):
                 yield text_of(response.delta)
 
     def private(self) -> Adapter:
-        """A copy without callback handlers, whose recorders leave out unrecorded calls."""
+        """Returns a copy without callback handlers, whose recorders leave out unrecorded calls."""
         refuse_dispatched()
         llm = self._llm.model_copy(update={"callback_manager": silent_manager()})
         stay(llm)

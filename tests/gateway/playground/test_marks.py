@@ -6,7 +6,7 @@ from hypothesis import given, settings, strategies as st
 
 import dp_middleware as dp
 from dp_middleware.gateway.playground import marks
-from dp_middleware.gateway.playground.noting import NotingSanitizer, notes
+from dp_middleware.gateway.playground.drawn import Drawn
 
 SENTENCE = "do not can ' t stop playing , ( x ) . 50 % naïve 東京 they re"
 SPELLINGS = tuple(SENTENCE.split())
@@ -28,7 +28,7 @@ def vocabulary(kind):
 def sanitizer_of(kind, **options):
     words = vocabulary(kind)
     space = dp.EmbeddingSpace(words, np.random.default_rng(1).normal(size=(len(words), 4)))
-    return NotingSanitizer.of(dp.Sanitizer(dp.TokenExponential(epsilon=2.0), space, **options))
+    return dp.Sanitizer(dp.TokenExponential(epsilon=2.0), space, **options)
 
 
 @pytest.fixture(scope="module", params=["blanks", "wordpiece", "tiktoken"])
@@ -38,12 +38,12 @@ def sanitizer(request):
 
 def marked(sanitizer, text):
     """Pieces of the text and of its release, its draft, and the release."""
-    with notes() as noted:
-        release = sanitizer.release(text)
+    drawn = Drawn.of(sanitizer, text)
     words = sanitizer.space.vocabulary
     stays = {row.token: row.retention for row in sanitizer.explain(text).alternatives}
-    original = marks.of_original(text, noted, noted.draft, words, stays)
-    return original, marks.of_release(release.text, noted.draft, words), noted.draft, release
+    original = marks.of_original(text, drawn.spans, drawn.tokens, words, stays)
+    released = marks.of_release(drawn.release.text, drawn.tokens, words)
+    return original, released, drawn.tokens, drawn.release
 
 
 TEXTS = st.lists(st.sampled_from([*SPELLINGS, "unknown", "😀", "\n", "a" * 120])).map(" ".join)
@@ -89,11 +89,9 @@ def test_names_in_any_case_but_no_english_words():
     assert marks.of_names("", ["x"]) == []
 
 
-def test_notes_hide_what_they_hold():
-    with notes() as noted:
-        sanitizer_of("blanks").release("do stop")
-    sanitizer_of("blanks").release("do not stop")  # of what is outside nothing is noted
-    assert len(noted.draft.ids) == 2
-    assert "stop" not in repr(noted)
+def test_what_was_drawn_hides_what_it_holds():
+    drawn = Drawn.of(sanitizer_of("blanks"), "do stop")
+    assert len(drawn.tokens.ids) == 2
+    assert "stop" not in repr(drawn).replace(repr(drawn.release), "")
     with pytest.raises(TypeError):
-        noted.__reduce_ex__(2)
+        drawn.__reduce_ex__(2)

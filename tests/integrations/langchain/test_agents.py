@@ -36,6 +36,7 @@ from langgraph.types import Command
 from support.contract import ToolCall, TraceSafeContract
 from support.contract.calls import result_of
 
+import dp_middleware as dp
 from dp_middleware.errors import (
     EventRefused,
     ParameterError,
@@ -133,12 +134,6 @@ def _answers(events):
     return [event["data"] for event in events if event["event"] == "on_chat_model_end"]
 
 
-def _releases(updates):
-    """What the state keeps beside the raw messages."""
-    parts = [part for update in updates for part in update.values()]
-    return [part["dp_releases"] for part in parts if "dp_releases" in part]
-
-
 def _again(agent, probe):
     probe.remote.reply = "a fine answer"
     with untraced():
@@ -167,7 +162,6 @@ CALLS = {
     "astream tokens": _quiet(lambda a, v, c: a.astream(v, c, stream_mode="messages"), _texts),
     "astream_events": _quiet(lambda a, v, c: a.astream_events(v, c, version="v2"), _answers),
 }
-RELEASES = _quiet(lambda a, v, c: a.stream(v, c, stream_mode="updates"), _releases)
 REPLAYS = {"invoke": _again}
 RETRIES = {name: CALLS[name] for name in ("invoke", "ainvoke")}
 REFUSALS = {
@@ -182,7 +176,7 @@ REFUSALS = {
 
 @pytest.mark.slow
 class TestContract(TraceSafeContract):
-    calls = CALLS | {"releases": RELEASES}
+    calls = CALLS
     replays = REPLAYS
     retries = RETRIES
     refusals = REFUSALS
@@ -225,8 +219,7 @@ def test_a_resumed_run_sends_the_same_bytes(durability, probe):
 
 
 @pytest.mark.parametrize("saver", ["memory", "sqlite"])
-def test_another_process_with_the_key_goes_on_from_the_checkpoint(saver, probe, tmp_path):
-    """The memo is gone, the state is not: this fails if the reducer is not the last annotation."""
+def test_another_process_with_the_memo_goes_on_from_the_checkpoint(saver, probe, tmp_path):
     probe.remote.reply = loop
     with contextlib.ExitStack() as stack:
         if saver == "memory":
@@ -235,9 +228,10 @@ def test_another_process_with_the_key_goes_on_from_the_checkpoint(saver, probe, 
             sqlite = pytest.importorskip("langgraph.checkpoint.sqlite")
             path = str(tmp_path / "checkpoints.db")
             opened = stack.enter_context(sqlite.SqliteSaver.from_conn_string(path))
-        extractor = {"extractor": probe.extractor}
         for turn in range(3):
-            ask(agent_of(probe, saver=opened, **extractor), probe.new_text())
+            session = dp.Session(probe.sanitizer(), memo=tmp_path / "memo.db", key=bytes(32))
+            options = {"extractor": probe.extractor, "session": session}
+            ask(agent_of(probe, saver=opened, **options), probe.new_text())
             assert len(probe.charges) == 3 * (turn + 1)
     assert_extends(sent(probe))
     assert not probe.leaks()
@@ -409,8 +403,6 @@ def test_a_summary_by_a_protected_model_is_released_in_turn(probe):
     agent = agent_of(probe, summary, session=session, saver=InMemorySaver())
     for _ in range(4):
         ask(agent, probe.new_text())
-    entries = agent.get_state(thread()).values["dp_releases"]
-    assert set(entries) == {each.id for each in agent.get_state(thread()).values["messages"]}
     assert not probe.leaks()
 
 

@@ -1,10 +1,7 @@
-"""check_agent finds every model that would be sent raw text behind the middleware's back."""
-
-from __future__ import annotations
+"""check_chain names every place where raw input reaches what does not release it."""
 
 import functools
 
-import numpy as np
 import pytest
 from support.cases import over
 
@@ -13,52 +10,163 @@ pytest.importorskip("langchain_openai")
 
 from langchain.agents import create_agent
 from langchain.agents.middleware import (
-    AgentMiddleware,
     LLMToolEmulator,
     LLMToolSelectorMiddleware,
-    ModelCallLimitMiddleware,
     ModelFallbackMiddleware,
-    ModelRetryMiddleware,
     PIIMiddleware,
     SummarizationMiddleware,
-    before_model,
 )
-from langchain_core.language_models import FakeListChatModel
+from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.embeddings import DeterministicFakeEmbedding
+from langchain_core.output_parsers import StrOutputParser
+from langchain_core.prompts import ChatPromptTemplate
+from langchain_core.runnables import RunnableBranch, RunnableLambda, RunnablePassthrough
 from langchain_core.tools import tool
+from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_dp_middleware import (
     DPAgentMiddleware,
     DPChatModel,
-    DPSanitizer,
+    DPRetriever,
     InferDPTChatModel,
     PrivateHead,
-    check_agent,
+    check_chain,
+    untraced,
 )
-from langchain_openai import ChatOpenAI
-from langgraph.checkpoint.memory import InMemorySaver
+from langchain_openai import ChatOpenAI, OpenAIEmbeddings
 from langgraph.graph import END, START, MessagesState, StateGraph
 
 import dp_middleware as dp
 from dp_middleware.errors import ParameterError
 
-WORDS = [f"w{i}x" for i in range(20)]
-SPACE = dp.EmbeddingSpace(dp.Vocabulary(WORDS), np.random.default_rng(0).normal(size=(20, 6)))
-SESSION = dp.Session(dp.Sanitizer(dp.TokenExponential(epsilon=4.0), SPACE))
-LOOPBACK = "http://127.0.0.1:9/v1"
+SPACE = dp.EmbeddingSpace(dp.Vocabulary(["red", "blue"]), [[1, 0], [0, 1]])
+SESSION = dp.Session(dp.Sanitizer(dp.TokenExponential(epsilon=2.0), SPACE))
+PROMPT = ChatPromptTemplate.from_template("{q}")
+REMOTE = ChatOpenAI(model="m", api_key="k")
+NEAR = ChatOpenAI(model="m", api_key="k", base_url="http://127.0.0.1:9/v1")
+OURS = DPChatModel(SESSION, REMOTE)
+RETRIEVER = InMemoryVectorStore(DeterministicFakeEmbedding(size=2)).as_retriever()
+OUTSIDE = InMemoryVectorStore(OpenAIEmbeddings(model="m", api_key="k")).as_retriever()
+INFER = InferDPTChatModel(
+    SESSION,
+    remote=REMOTE,
+    extractor=dp.chat_model(lambda messages: "x", local=True),
+    traced="allow",
+)
 
 
-def remote(url=None):
-    return ChatOpenAI(model="gpt-4o-mini", api_key="key", base_url=url)
+class Handler(BaseCallbackHandler):
+    """Records."""
 
 
-def protected(**options):
-    return DPAgentMiddleware(SESSION, **options)
+def closing_over(model):
+    return RunnableLambda(lambda text: model.invoke(text))
 
 
-class Inner(AgentMiddleware):
-    """Looks at a request, and may put something into it."""
+FINE = {
+    "head": PrivateHead(SESSION, keys=["q"]) | PROMPT | REMOTE | StrOutputParser(),
+    "model": PROMPT | OURS | StrOutputParser(),
+    "bound": PROMPT | OURS.bind(stop=["x"]).with_fallbacks([REMOTE]),
+    "model, then remote": OURS | REMOTE,
+    "local": PROMPT | NEAR,
+    "released documents": DPRetriever(SESSION, RETRIEVER, query="public")
+    | RunnableLambda(str)
+    | REMOTE,
+    "recorded behind the head": PrivateHead(SESSION)
+    | (PROMPT | REMOTE).with_config(callbacks=[Handler()]),
+    "function behind the head": PrivateHead(SESSION) | closing_over(REMOTE),
+}
 
-    def wrap_model_call(self, request, handler):
-        return handler(request)
+BAD = {
+    "plain": (PROMPT | REMOTE, "chain, step 1", "ChatOpenAI is sent raw text"),
+    "bound": (REMOTE.bind(stop=["x"]), "chain, bound", "ChatOpenAI"),
+    "documents": (
+        PrivateHead(SESSION) | {"context": RETRIEVER, "q": RunnablePassthrough()} | PROMPT | REMOTE,
+        "chain, step 2",
+        "ChatOpenAI",
+    ),
+    "fallback": ((PROMPT | OURS).with_fallbacks([PROMPT | REMOTE]), "fallbacks 0, step 1", "Chat"),
+    "retry": ((PROMPT | REMOTE).with_retry(), "bound, step 1", "ChatOpenAI"),
+    "assign": (RunnablePassthrough.assign(a=PROMPT | REMOTE), "steps a, step 1", "ChatOpenAI"),
+    "branch": (RunnableBranch((lambda x: True, OURS), REMOTE), "default", "ChatOpenAI"),
+    "function": (closing_over(REMOTE), "RunnableLambda", "ChatOpenAI"),
+    "retriever": (OUTSIDE, "chain", "VectorStoreRetriever is sent raw text"),
+    "local answer": (PROMPT | NEAR | REMOTE, "step 2", "ChatOpenAI"),
+    "private answer": (INFER | REMOTE, "step 1", "ChatOpenAI"),
+    "callbacks": ((PROMPT | OURS).with_config(callbacks=[Handler()]), "chain", "Handler records"),
+    "listener": ((PROMPT | OURS).with_listeners(on_start=print), "chain", "records raw"),
+    "behind a boundary": ((OURS | str).then, "step 0", "ChatOpenAI is sent raw text"),
+    "each": (REMOTE.map(), "bound", "ChatOpenAI"),
+}
+
+
+@over("chain", FINE)
+def test_a_chain_that_releases_first_has_no_findings(chain):
+    assert check_chain(FINE[chain]) == []
+
+
+@over("chain", BAD)
+def test_where_raw_input_goes_is_named(chain):
+    runnable, where, what = BAD[chain]
+    [finding] = check_chain(runnable)
+    assert where in finding.where
+    assert what in finding.what
+    assert finding.remedy in str(finding)
+
+
+@pytest.fixture
+def traced(monkeypatch):
+    from langsmith.utils import get_env_var
+
+    def switch_on(name):
+        monkeypatch.setenv(name, "true")
+        get_env_var.cache_clear()
+
+    get_env_var.cache_clear()
+    yield switch_on
+    monkeypatch.undo()
+    get_env_var.cache_clear()
+
+
+TRACING = ["LANGSMITH_TRACING", "LANGCHAIN_TRACING_V2"]
+RECORDED = {
+    "model": (PROMPT | OURS | StrOutputParser(), "chain"),
+    "local": (PROMPT | NEAR, "chain"),
+    "documents": (PrivateHead(SESSION) | RETRIEVER, "chain"),
+    "documents in the middle": (PrivateHead(SESSION) | PROMPT | NEAR | RETRIEVER | str, "step 2"),
+}
+
+
+@pytest.mark.parametrize("name", TRACING)
+@pytest.mark.parametrize("chain", RECORDED)
+def test_tracing_that_the_environment_switched_on(chain, name, traced):
+    traced(name)
+    runnable, where = RECORDED[chain]
+    [finding] = check_chain(runnable)
+    assert finding.where.endswith(where)
+    assert finding.what.startswith("LangSmith records raw text")
+    with untraced():
+        assert not check_chain(runnable)
+
+
+@pytest.mark.parametrize("chain", ["head", "recorded behind the head"])
+def test_a_trace_that_has_the_release_or_was_allowed(chain, traced):
+    traced("LANGSMITH_TRACING")
+    assert not check_chain(FINE[chain])
+    assert not check_chain(OURS)
+    assert not check_chain(INFER.with_config(tags=["x"]) | StrOutputParser())
+
+
+def test_models_and_retrievers_may_be_declared_local():
+    assert not check_chain(PROMPT | REMOTE, local=[REMOTE])
+    assert not check_chain(OUTSIDE, local=[OUTSIDE])
+
+
+def test_only_a_runnable_is_taken():
+    with pytest.raises(ParameterError, match="expected a Runnable, got function"):
+        check_chain(closing_over)
+
+
+# agents ------------------------------------------------------------------------------------------
 
 
 def by_closure(model):
@@ -79,19 +187,10 @@ def by_agent(agent):
     return delegate
 
 
-def by_client(client):
-    def ask(q: str) -> str:
-        """Asks without LangChain."""
-        return client.responses.create(input=q).output_text
-
-    return ask
-
-
 class Helper:
     """A component of the user's own."""
 
     def __init__(self, model):
-        self.chain = PrivateHead(SESSION) | model
         self.models = {"first": [functools.partial(model.invoke, config=None)]}
 
     def ask(self, q: str) -> str:
@@ -99,197 +198,79 @@ class Helper:
         return self.models["first"][0](q).text
 
 
-class Slotted:
-    """Keeps its model in a slot, beside one that is empty."""
-
-    __slots__ = ("empty", "model")
-
-    def __init__(self, model):
-        self.model = model
-
-    def ask(self, q: str) -> str:
-        """Asks."""
-        return self.model.invoke(q).text
-
-
-class Looking(AgentMiddleware):
-    """Asks a model in a hook."""
-
-    def __init__(self, model):
-        super().__init__()
-        self.model = model
-
-    def before_model(self, state, runtime):
-        self.model.invoke("x")
+def protected(*middleware, tools=()):
+    return create_agent(REMOTE, [*tools], middleware=[*middleware, DPAgentMiddleware(SESSION)])
 
 
 def wheres(agent, **options):
-    findings = check_agent(agent, **options)
-    assert all(finding.what and finding.remedy for finding in findings)
-    assert all(finding.where in str(finding) for finding in findings)
-    return [finding.where for finding in findings]
-
-
-def found(*middleware, tools=(), model=None, **options):
-    agent = create_agent(model or remote(), [*tools], middleware=[*middleware, protected()])
-    return wheres(agent, **options)
+    return [finding.where for finding in check_chain(agent, **options)]
 
 
 def test_a_protected_agent_has_no_findings():
-    fine = [PIIMiddleware("email"), ModelRetryMiddleware(on_failure="error"), protected()]
-    assert not check_agent(create_agent(remote(), middleware=fine))
-    assert not check_agent(PrivateHead(SESSION) | create_agent(remote(), middleware=fine))
-    assert not check_agent(create_agent(DPChatModel(SESSION, remote())))
+    assert not check_chain(protected(PIIMiddleware("email")))
+    assert not check_chain(PrivateHead(SESSION) | protected())
+    assert not check_chain(create_agent(OURS))
+    assert not check_chain(create_agent(NEAR))
 
 
-@pytest.mark.parametrize("url", [None, LOOPBACK])
-def test_the_agents_own_model_without_the_middleware(url):
-    model = remote(url)
-    [finding] = check_agent(create_agent(model))
-    assert finding.where == "model"
-    assert "ChatOpenAI" in finding.what
-    assert not check_agent(create_agent(model), local=[model])
+def test_an_agents_own_model_without_the_middleware():
+    [finding] = check_chain(create_agent(REMOTE))
+    assert finding.where == "chain, model"
+    assert finding.what == "ChatOpenAI is sent raw text"
+    assert not check_chain(create_agent(REMOTE), local=[REMOTE])
 
 
-# A model that runs where the agent's own does is remote too, even on loopback.
-@over("url", [None, LOOPBACK])
-@over("kind", [SummarizationMiddleware, LLMToolSelectorMiddleware, LLMToolEmulator])
-def test_middleware_with_a_model_of_its_own(kind, url):
-    tools, own, bare = [by_closure(None)], remote(url), remote(url)
-    layer = kind(model=bare)
-    assert found(layer, tools=tools, model=own) == [f"middleware {layer.name}"]
-    assert not found(layer, tools=tools, model=own, local=[bare])
-    assert not found(kind(model=DPChatModel(SESSION, bare)), tools=tools, model=own)
+@over(
+    "kind",
+    [SummarizationMiddleware, LLMToolSelectorMiddleware, LLMToolEmulator, ModelFallbackMiddleware],
+)
+def test_middleware_with_a_model_of_its_own(kind):
+    def agent(model):
+        layer = kind(model) if kind is ModelFallbackMiddleware else kind(model=model)
+        return protected(layer, tools=[by_closure(None)])
 
-
-@pytest.mark.parametrize("near", [remote(LOOPBACK), FakeListChatModel(responses=["x"])])
-def test_a_local_model_is_fine(near):
-    assert not found(SummarizationMiddleware(model=near))
-
-
-def test_fallback_models_are_called_behind_the_swap():
-    fallback, name = ModelFallbackMiddleware(remote()), "middleware ModelFallbackMiddleware"
-    assert not found(fallback)
-    assert name in wheres(create_agent(remote(), middleware=[protected(), fallback]))
-    assert wheres(create_agent(remote(), middleware=[fallback])) == ["model", name]
-
-
-@before_model
-def late(state, runtime):
-    return None
-
-
-@pytest.mark.parametrize("other", [Inner(), late])
-def test_the_order_of_middleware(other):
-    [finding] = check_agent(create_agent(remote(), middleware=[protected(), other]))
-    assert finding.where == f"middleware {other.name}"
-    assert "after DPAgentMiddleware" in finding.what
-    assert not found(other)
-
-
-RETRY, LIMIT = ModelRetryMiddleware(), ModelCallLimitMiddleware(run_limit=3)
-LAYERS = {
-    "borrows the agent's model": [LLMToolSelectorMiddleware()],
-    "asks in a hook": [Looking(remote())],
-    "writes messages": [RETRY, LIMIT],
-}
-
-
-@pytest.mark.parametrize("layers", LAYERS.values(), ids=LAYERS)
-def test_middleware_that_needs_a_remedy(layers):
-    assert found(*layers) == [f"middleware {layer.name}" for layer in layers]
-    agent = create_agent(remote(), middleware=[*layers, protected()], debug=True)
-    assert wheres(agent)[0] == "agent"  # printed state
+    found = {finding.what for finding in check_chain(agent(REMOTE))}
+    assert found == {"ChatOpenAI is sent raw text"}
+    assert not check_chain(agent(NEAR))
+    assert not check_chain(agent(OURS))
 
 
 TOOLS = {
     "closure": by_closure,
-    "client": lambda model: by_client(model.root_client),
-    "field and partial": lambda model: Helper(model).ask,
-    "slot": lambda model: Slotted(model).ask,
+    "client": lambda model: lambda_tool(model.root_client),
+    "field and partial": lambda model: tool(Helper(model).ask),
     "agent": lambda model: by_agent(create_agent(model)),
-    "head in front of an agent": lambda model: by_agent(PrivateHead(SESSION) | create_agent(model)),
     "behind a boundary": lambda model: by_closure((DPChatModel(SESSION, model) | str).then),
-    "private answer": lambda model: by_closure(infer("allow") | model),
+    "private answer": lambda model: by_closure(INFER | model),
 }
 
 
-def infer(traced="refuse"):
-    local = dp.chat_model(lambda messages: "x", local=True)
-    return InferDPTChatModel(SESSION, remote=remote(), extractor=local, traced=traced)
+def lambda_tool(client):
+    @tool
+    def ask(q: str) -> str:
+        """Asks without LangChain."""
+        return client.responses.create(input=q).output_text
+
+    return ask
 
 
 @over("make", TOOLS.values())
 def test_wherever_a_tool_has_its_model(make):
-    [where] = found(tools=[make(remote())])
-    assert where.startswith("tool ")
-    assert where.endswith(" > model") is ("delegate" in where)
-    with_own_model = [make(remote(LOOPBACK))]
-    if "delegate" not in where:
-        assert not found(tools=with_own_model)
+    [where] = wheres(protected(tools=[make(REMOTE)]))
+    assert where.startswith("chain, tools")
 
 
-def test_an_agent_in_a_tool_is_looked_into():
-    helper = create_agent(remote(), [by_closure(remote())])
-    assert found(tools=[by_agent(helper)]) == ["tool delegate > model", "tool delegate > tool ask"]
-    assert not found(tools=[by_agent(create_agent(remote(), middleware=[protected()]))])
-
-
-HELPER = remote()
-
-
-@tool
-def by_global(q: str) -> str:
-    """Asks a model that is a global."""
-    return HELPER.invoke(q).text
-
-
-RELEASING = {
-    "InferDPT": lambda: by_closure(
-        dp.InferDPT(
-            SESSION.sanitizer,
-            remote=remote(),
-            extractor=dp.chat_model(lambda messages: "x", local=True),
-        )
-    ),
-    "head": lambda: by_closure(PrivateHead(SESSION) | remote()),
-    "sanitizer": lambda: by_closure(DPSanitizer(SESSION, traced="allow") | remote()),
-    "a global, which is not seen": lambda: by_global,
-}
-
-
-@pytest.mark.parametrize("make", RELEASING.values(), ids=RELEASING)
-def test_what_releases_before_it_sends_is_fine(make):
-    assert not found(tools=[make()])
+@over("held", [OURS, PrivateHead(SESSION) | REMOTE, protected()])
+def test_what_releases_before_it_sends_is_fine(held):
+    assert not check_chain(protected(tools=[by_closure(held)]))
 
 
 def test_agents_in_a_graph():
     graph = StateGraph(MessagesState)
-    graph.add_node("worker", create_agent(remote()))
-    ask = HELPER.invoke
+    graph.add_node("worker", create_agent(REMOTE))
+    ask = REMOTE.invoke
     graph.add_node("writer", lambda state: {"messages": [ask(state["messages"])]})
     graph.add_edge(START, "worker")
     graph.add_edge("worker", "writer")
     graph.add_edge("writer", END)
-    assert wheres(graph.compile()) == ["node worker > model", "node writer"]
-
-
-class Archive(InMemorySaver):
-    """Keeps checkpoints somewhere."""
-
-
-def test_memories_that_may_keep_raw_messages_elsewhere():
-    def agent(kept):
-        return create_agent(remote(), middleware=[protected()], checkpointer=kept)
-
-    elsewhere = Archive()
-    [finding] = check_agent(agent(elsewhere))
-    assert finding.where == "memory"
-    assert "Archive keeps raw messages" in finding.what
-    assert not check_agent(agent(elsewhere), local=[elsewhere])
-    assert not check_agent(agent(InMemorySaver()))
-
-
-def test_only_an_agent_is_taken():
-    with pytest.raises(ParameterError, match="compiled agent"):
-        check_agent(remote())
+    assert wheres(graph.compile()) == ["chain, worker, model", "chain, writer"]

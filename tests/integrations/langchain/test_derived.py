@@ -22,7 +22,6 @@ from langchain_core.tools import tool
 from langchain_dp_middleware import (
     DPChatModel,
     DPRetriever,
-    DPSanitizer,
     InferDPTChatModel,
     PrivateHead,
 )
@@ -181,15 +180,10 @@ def infer(probe, **options):
     )
 
 
-def sanitize(probe, **options):
-    return DPSanitizer(probe.session(), **options)
-
-
 ADAPTERS = {
     "InferDPTChatModel": infer,
     "DPChatModel": lambda p: DPChatModel(p.session(), p.chat_openai()),
     "DPRetriever": lambda p: DPRetriever(p.session(), Local()),
-    "DPSanitizer": sanitize,
     "PrivateHead": lambda p: PrivateHead(p.session()),
 }
 WRAPPERS = {
@@ -213,9 +207,8 @@ def test_wrappers_that_would_trace_raw_text_are_refused(name, wrapper, probe):
 
 
 @pytest.mark.parametrize("wrapper", ["map", "with_retry"])
-@pytest.mark.parametrize("adapter", [infer, sanitize])
-def test_what_may_be_recorded_may_be_wrapped(adapter, wrapper, probe):
-    WRAPPERS[wrapper](adapter(probe, traced="allow"), probe)
+def test_what_may_be_recorded_may_be_wrapped(wrapper, probe):
+    WRAPPERS[wrapper](infer(probe, traced="allow"), probe)
     assert len(probe.charges) == 1
 
 
@@ -238,23 +231,21 @@ def test_an_inferdpt_model_has_neither_tools_nor_structured_output(method, probe
         lambda x: x.with_config(tags=["t"]) | (lambda text: text),
     ],
 )
-@over("adapter", [infer, sanitize])
-def test_fallbacks_that_would_be_given_raw_text_are_refused(adapter, derive, traced, probe):
-    with pytest.raises(ParameterError, match=r"(with_fallbacks|pipe|or__)\(\) of (Infer|DPS)"):
-        derive(adapter(probe, traced=traced)).with_fallbacks([probe.chat_openai()])
+def test_fallbacks_that_would_be_given_raw_text_are_refused(derive, traced, probe):
+    with pytest.raises(ParameterError, match=r"(with_fallbacks|pipe|or__)\(\) of Infer"):
+        derive(infer(probe, traced=traced)).with_fallbacks([probe.chat_openai()])
     with pytest.raises(ParameterError, match=r"alternatives|(pipe|or__)\(\) of"):
-        derive(adapter(probe, traced=traced)).configurable_alternatives(
+        derive(infer(probe, traced=traced)).configurable_alternatives(
             ConfigurableField(id="m"), other=probe.chat_openai()
         )
 
 
-@pytest.mark.parametrize("adapter", [infer, sanitize])
-def test_a_sequence_that_would_record_raw_text_is_refused_when_it_is_built(adapter, probe):
+def test_a_sequence_that_would_record_raw_text_is_refused_when_it_is_built(probe):
     with pytest.raises(ParameterError, match="PrivateHead first"):
-        adapter(probe) | (lambda text: text)
+        infer(probe) | (lambda text: text)
     with pytest.raises(ParameterError, match="PrivateHead first"):
-        adapter(probe).bind().pipe(lambda text: text)
-    assert adapter(probe, traced="allow") | (lambda text: text)
+        infer(probe).bind().pipe(lambda text: text)
+    assert infer(probe, traced="allow") | (lambda text: text)
     configured = DPChatModel(probe.session(), probe.chat_openai()).configurable_fields(
         max_epsilon=ConfigurableField(id="c")
     )

@@ -23,7 +23,6 @@ from langchain_dp_middleware import (
     DPDocumentTransformer,
     DPEmbeddings,
     DPRetriever,
-    DPSanitizer,
     InferDPTChatModel,
     PrivateHead,
 )
@@ -59,7 +58,6 @@ class Agent:
 
 MAKERS = {
     "head": lambda s, p, **o: PrivateHead(s, **o),
-    "sanitizer": lambda s, p, **o: DPSanitizer(s, **o),
     "chat model": lambda s, p, **o: DPChatModel(s, p.chat_openai(), **o),
     "extraction": infer,
     "retriever": lambda s, p, **o: DPRetriever(s, retriever(), **o),
@@ -88,9 +86,7 @@ def test_the_epsilon_of_a_call_is_lowered_and_never_above_the_ceiling(kind, ceil
     kept = 1 if kind == "retriever" else 2  # the same document at the same epsilon
     assert spent_by(probe) == pytest.approx([0.5, top, top][: 1 + kept], abs=0.05)
     if kind != "agent":
-        assert [spec.id for spec in adapter.config_specs if "dp_" in spec.id] == (
-            [] if kind == "sanitizer" else ["dp_epsilon"]
-        )
+        assert [spec.id for spec in adapter.config_specs if "dp_" in spec.id] == (["dp_epsilon"])
 
 
 def test_a_ceiling_may_be_above_the_own_epsilon_and_a_config_bound(probe):
@@ -119,9 +115,8 @@ WRONG = [
     *((kind, {"max_epsilon": wrong}) for kind in MAKERS for wrong in (0, -1, float("inf"))),
     *((kind, {"epsilon": wrong}) for kind in WITHOUT_CONFIG for wrong in (0, "much")),
     *(("head", {"keys": keys}) for keys in ("question", [], "")),
-    *(("head", {name: True}) for name in ("system", "ai", "on_other", "answers")),
+    *(("head", {name: True}) for name in ("system", "ai", "answers")),
     *((kind, {"tools": "look_up"}) for kind in ("head", "chat model", "agent")),
-    ("sanitizer", {"keys": "question"}),
     ("agent", {"public_tools": "x"}),
     ("documents", {"metadata": "source"}),
     ("documents", {"metadata": [1]}),
@@ -141,7 +136,7 @@ def test_a_session_releases(kind, probe):
         {**MAKERS, **WITHOUT_CONFIG}[kind]("session", probe)
 
 
-@pytest.mark.parametrize("kind", ["sanitizer", "chat model", "extraction", "retriever"])
+@pytest.mark.parametrize("kind", ["chat model", "extraction", "retriever"])
 def test_a_misspelt_option_is_refused_and_not_quoted(kind, probe):
     with pytest.raises(ParameterError, match="has no max_epsion; expected some of") as caught:
         MAKERS[kind](probe.session(), probe, max_epsion=probe.canary)
@@ -171,3 +166,12 @@ def test_an_extractor_elsewhere_is_refused(kind, probe):
     with pytest.raises(UntrustedHost, match=r"api\.example"):
         MAKERS[kind](probe.session(), probe, extractor=FAR)
     MAKERS[kind](probe.session(), probe, extractor=FAR, trusted_hosts=["api.example"])
+
+
+LARGE = [pytest.param(10**400, id="large"), pytest.param(10**5000, id="larger")]
+
+
+@over("epsilon", [0, -1.0, float("nan"), float("inf"), "much", True, [1], *LARGE])
+def test_an_epsilon_of_a_call_is_a_positive_number(epsilon, probe):
+    with pytest.raises(ParameterError, match=r"dp_epsilon > 0"):
+        PrivateHead(probe.session()).invoke("secret", {"configurable": {"dp_epsilon": epsilon}})

@@ -317,18 +317,26 @@ def test_a_structured_response_has_the_originals(remote, caplog):
 
 @pytest.mark.parametrize("kept", [False, True])
 def test_a_run_that_another_process_resumes(kept, remote, tmp_path):
-    """Without a memo its pseudonyms are lost: it gets new ones, and these are restored."""
+    """Without a memo its pseudonyms are lost, and with them who said what."""
     memory = pytest.importorskip("langgraph.checkpoint.memory").InMemorySaver()
+    config = {"configurable": {"thread_id": "t"}}
     remote.mode = "echo"
-    for turn, text in enumerate(["I am Mirela Tamburi.", "Where is Tamburi?"]):
+
+    def said(text):
         options = {"memo": str(tmp_path / "memo.db")} if kept else {}
         session = dp.Pseudonyms(detector(), on_empty="pass").session(key=bytes(32), **options)
-        agent = agent_on(remote, session, saver=memory)
         with untraced():
-            config = {"configurable": {"thread_id": "t"}}
-            state = agent.invoke({"messages": [("user", text)]}, config)
-        assert state["messages"][-1].text.splitlines()[-1].endswith(text)
-        assert len(remote.requests) == turn + 1
-    before, after = [[m["content"] for m in r["messages"]] for r in remote.requests]
-    assert (after[:1] == before) is kept
+            given = {"messages": [("user", text)]}
+            state = agent_on(remote, session, saver=memory).invoke(given, config)
+        return state["messages"][-1].text.splitlines()[-1]
+
+    assert said("I am Mirela Tamburi.").endswith("I am Mirela Tamburi.")
+    if kept:
+        assert said("Where is Tamburi?").endswith("Where is Tamburi?")
+        before, after = [[m["content"] for m in r["messages"]] for r in remote.requests]
+        assert after[:1] == before
+    else:
+        with pytest.raises(dp.EventRefused):
+            said("Where is Tamburi?")
+        assert len(remote.requests) == 1
     assert private(remote) == []

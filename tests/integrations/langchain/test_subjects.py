@@ -14,7 +14,6 @@ from langchain_dp_middleware import (
     DPChatModel,
     DPDocumentTransformer,
     DPEmbeddings,
-    DPSanitizer,
     InferDPTChatModel,
     PrivateHead,
 )
@@ -36,7 +35,6 @@ ADAPTERS = {
     "chat model": lambda s, p: DPChatModel(s, p.chat_openai()),
     "head": lambda s, p: PrivateHead(s, answers="note") | p.chat_openai(),
     "extraction": extracting,
-    "sanitizer": lambda s, p: DPSanitizer(s),
 }
 
 

@@ -1,7 +1,5 @@
 """No function or class of the host is replaced, whatever is called: its process stays as it was."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

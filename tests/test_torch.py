@@ -1,7 +1,5 @@
 """torch is loaded by the first name that is read of it, and warmed once, whoever loaded it."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """What adapters share: the session they are given, and errors that hold no private text."""
 
-from __future__ import annotations
-
 import traceback
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Sessions: one release and one charge per event, over turns, edits, restarts and threads."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import math

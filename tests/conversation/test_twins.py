@@ -1,7 +1,5 @@
 """An epsilon that a call asks for never makes it wait: prepared, or refused."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

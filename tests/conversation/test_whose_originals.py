@@ -1,7 +1,5 @@
 """Nobody is shown the originals of another caller, through whichever adapter they ask."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

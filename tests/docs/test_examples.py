@@ -1,7 +1,5 @@
 """The Python blocks of the pages in docs/ run, one after the other, as they are printed."""
 
-from __future__ import annotations
-
 import ast
 import asyncio
 import importlib

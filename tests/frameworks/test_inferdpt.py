@@ -1,7 +1,5 @@
 """InferDPT end to end through real clients and real HTTP servers on loopback."""
 
-from __future__ import annotations
-
 import asyncio
 import copy
 import dataclasses

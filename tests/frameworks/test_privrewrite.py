@@ -1,7 +1,5 @@
 """PrivRewrite: the exact epsilon of all that is seen, its charge, and real HTTP on loopback."""
 
-from __future__ import annotations
-
 import asyncio
 import dataclasses
 import itertools

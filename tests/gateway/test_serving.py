@@ -1,7 +1,5 @@
 """Workers of a gateway: a dead one is replaced, and a signal ends all of them in time."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

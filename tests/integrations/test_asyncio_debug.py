@@ -1,7 +1,5 @@
 """asyncio's debug mode logs tasks, futures and what is lost of them: no private answer is there."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -4,8 +4,6 @@ On the pretended device the arithmetic is the host's, so bits are compared; on a
 bound that certificates grant to another device.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """NearestResponse: its exact epsilon, and its codebook against the best there can be."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from concurrent.futures import ThreadPoolExecutor

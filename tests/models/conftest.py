@@ -1,7 +1,5 @@
 """No proxy of the machine stands in front of the models."""
 
-from __future__ import annotations
-
 import pytest
 
 

@@ -1,7 +1,5 @@
 """Every kind of chat model behaves the same, and its failures say nothing private."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import re

@@ -1,7 +1,5 @@
 """Chat models from one-line specifications."""
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 

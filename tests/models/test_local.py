@@ -1,7 +1,5 @@
 """Models that are given raw text: which are let in, and that their calls go nowhere else."""
 
-from __future__ import annotations
-
 import asyncio
 import traceback
 from collections.abc import Callable, Iterator

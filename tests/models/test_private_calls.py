@@ -3,8 +3,6 @@
 Every test first shows, or shows afterwards, that its recorder does see an ordinary call.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Where models run: what may see raw text, and what is refused."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import openai

@@ -1,7 +1,5 @@
 """Sessions with pseudonyms: what goes out, what comes back, what is kept and what it is worth."""
 
-from __future__ import annotations
-
 import math
 import pickle
 import re

@@ -1,7 +1,5 @@
 """A real browser: Chromium of the system, without a window."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Iterator

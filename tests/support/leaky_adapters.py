@@ -1,7 +1,5 @@
 """One clean adapter, and leaky ones that each break a single rule of the contract."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import pickle

@@ -1,7 +1,5 @@
 """The OpenAI-compatible server: what the vendors' real clients understand of it."""
 
-from __future__ import annotations
-
 import json
 
 import openai

@@ -1,7 +1,5 @@
 """The page in a real browser: by keyboard, on small screens, in both colour schemes, alone."""
 
-from __future__ import annotations
-
 import re
 from importlib.resources import files
 from itertools import pairwise

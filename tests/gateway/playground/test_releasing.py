@@ -1,7 +1,5 @@
 """What the page is told: the whole truth about a release, and of errors no text."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging

@@ -1,7 +1,5 @@
 """DPAgentMiddleware in real agents of create_agent, against a real server that speaks OpenAI's."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import itertools

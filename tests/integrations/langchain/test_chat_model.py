@@ -1,8 +1,6 @@
 """DPChatModel: the remote model gets released text on every path, and its answers may come back."""
 # ruff: noqa: RUF012 - the tables of a contract are class attributes
 
-from __future__ import annotations
-
 import asyncio
 import json
 

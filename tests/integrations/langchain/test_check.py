@@ -1,7 +1,5 @@
 """check_agent finds every model that would be sent raw text behind the middleware's back."""
 
-from __future__ import annotations
-
 import functools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What is made of an adapter keeps its boundary, and only the remote model's answers are noted."""
 
-from __future__ import annotations
-
 import json
 from typing import ClassVar
 

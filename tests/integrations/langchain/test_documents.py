@@ -1,7 +1,5 @@
 """DPDocumentTransformer: content released once per id, nothing else of a document left over."""
 
-from __future__ import annotations
-
 import pytest
 
 pytest.importorskip("langchain_core")

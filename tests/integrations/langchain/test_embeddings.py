@@ -1,7 +1,5 @@
 """DPEmbeddings: vectors of released text, in LangChain's own test suites and under the contract."""
 
-from __future__ import annotations
-
 import asyncio
 
 import numpy as np

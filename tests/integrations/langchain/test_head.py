@@ -1,8 +1,6 @@
 """PrivateHead: on every call path, nothing that LangChain can record holds the raw text."""
 # ruff: noqa: RUF012 - the tables of a contract are class attributes
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import json

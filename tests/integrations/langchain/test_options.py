@@ -1,7 +1,5 @@
 """What every adapter takes: a session, its own options, and an epsilon for a call."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """Pseudonyms with LangChain: the remote model sees none of the values, the caller sees all."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import json

@@ -1,7 +1,5 @@
 """What was released and charged is in the answer's metadata, and stays out of later requests."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 

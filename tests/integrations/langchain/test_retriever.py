@@ -1,7 +1,5 @@
 """DPRetriever: a raw search inside, released documents outside."""
 
-from __future__ import annotations
-
 import _socket
 import contextvars
 import functools

@@ -1,7 +1,5 @@
 """One adapter for several users: who pays is told by the config, and nothing is shared."""
 
-from __future__ import annotations
-
 import pytest
 
 pytest.importorskip("langchain_openai")

@@ -3,8 +3,6 @@
 The probe's LangSmith is on by the environment, ``set_debug`` too, and a handler is in every call.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextvars
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """A FunctionAgent on a real client: ten turns, two tools, one charge per private message."""
 
-from __future__ import annotations
-
 import itertools
 from contextlib import asynccontextmanager
 

@@ -1,7 +1,5 @@
 """Blocks of calls: every component heeds a smaller epsilon and who pays; subjects share nothing."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 from uuid import uuid4

@@ -1,7 +1,5 @@
 """Pseudonyms with LlamaIndex's engines: chats, queries, indexes of released nodes."""
 
-from __future__ import annotations
-
 import json
 import pickle
 

@@ -1,7 +1,5 @@
 """Pseudonyms with LlamaIndex's models: the remote one sees none of the values, the caller all."""
 
-from __future__ import annotations
-
 import itertools
 import json
 

@@ -1,7 +1,5 @@
 """Agents on records that tools return as dicts: the tool that acts gets the right record."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 

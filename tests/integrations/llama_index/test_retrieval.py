@@ -1,7 +1,5 @@
 """Retrievers with a part that would take the raw question away are refused, wherever it hides."""
 
-from __future__ import annotations
-
 import pytest
 from sqlalchemy import create_engine
 from support.cases import over

@@ -1,8 +1,6 @@
 """What stands above a component records raw text itself, but not in ``with unrecorded()``."""
 # ruff: noqa: RUF012 - the tables of a contract are class attributes
 
-from __future__ import annotations
-
 import asyncio
 import logging
 

@@ -1,7 +1,5 @@
 """Agents of the OpenAI Agents SDK under pseudonyms: tools see the originals, the remote none."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

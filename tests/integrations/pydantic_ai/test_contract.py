@@ -1,8 +1,6 @@
 """The trace-safe contract for models of pydantic-ai."""
 # ruff: noqa: RUF012 - the tables of a contract are class attributes
 
-from __future__ import annotations
-
 import pytest
 
 pytest.importorskip("pydantic_ai")

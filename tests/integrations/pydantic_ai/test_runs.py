@@ -1,7 +1,5 @@
 """Agents of pydantic-ai under pseudonyms: tools and users see the originals, the remote none."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import traceback

@@ -1,7 +1,5 @@
 """A toy space of the words of the samples, and an encoder that needs no model."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

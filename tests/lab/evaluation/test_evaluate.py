@@ -1,7 +1,5 @@
 """The table: complete, honest about what is missing, true about epsilon, and resumable."""
 
-from __future__ import annotations
-
 import csv
 import json
 import math

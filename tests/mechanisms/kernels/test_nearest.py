@@ -1,7 +1,5 @@
 """The nearest token of a point."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The default detector: what it finds, what it leaves alone, and that nothing of a text stays."""
 
-from __future__ import annotations
-
 import logging
 import os
 import pickle

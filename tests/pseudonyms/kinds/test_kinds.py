@@ -1,7 +1,5 @@
 """What holds for every kind: parts lie inside, nothing crashes, no value is needed for a draw."""
 
-from __future__ import annotations
-
 import re
 import sys
 

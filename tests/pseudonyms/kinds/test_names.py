@@ -1,7 +1,5 @@
 """Names of people, organisations and places, and addresses."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

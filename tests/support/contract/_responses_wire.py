@@ -1,7 +1,5 @@
 """How OpenAI's Responses API and its older completions spell answers, whole and streamed."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Where text may be recorded: in every process, its console, logs and warnings."""
 
-from __future__ import annotations
-
 import io
 import logging
 import sys

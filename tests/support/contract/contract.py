@@ -1,7 +1,5 @@
 """The trace-safe contract: tests that every adapter must pass, whatever framework it is for."""
 
-from __future__ import annotations
-
 import contextvars
 import pickle
 from collections.abc import Callable, Iterator, Mapping, Sequence

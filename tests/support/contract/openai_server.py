@@ -1,7 +1,5 @@
 """A real HTTP server on loopback that speaks the OpenAI protocol and remembers everything."""
 
-from __future__ import annotations
-
 import json
 import socket
 from collections import deque

@@ -30,7 +30,7 @@ LLAMA_INDEX = {"LlamaIndex spans", "LlamaIndex events", "LlamaIndex callbacks"}
 
 
 class TestClean(TraceSafeContract):
-    calls = {  # noqa: RUF012
+    calls = {
         **CALLS,
         "aask": lambda adapter, probe: adapter.aask(probe.new_text(), probe.config),
     }

@@ -6,10 +6,6 @@ import itertools
 from typing import Annotated
 
 import pytest
-
-pytest.importorskip("langchain")
-pytest.importorskip("langchain_openai")
-
 from langchain.agents import create_agent
 from langchain.agents.middleware import (
     AgentMiddleware,
@@ -20,12 +16,10 @@ from langchain.agents.middleware import (
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.callbacks.base import BaseCallbackManager
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
-from langchain_core.runnables import RunnableLambda
 from langchain_core.tools import InjectedToolCallId, tool
 from langchain_dp_middleware import (
     DPAgentMiddleware,
     DPChatModel,
-    PrivateHead,
     note_answer,
     untraced,
 )
@@ -241,23 +235,6 @@ def test_another_process_with_the_key_goes_on_from_the_checkpoint(saver, probe, 
     assert not probe.leaks()
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "same"),
-    [("t", "same", True), ("t", "edited", False), ("other", "same", False)],
-)
-def test_a_message_in_its_thread_is_released_once_and_again_if_it_is_edited(
-    name, text, same, probe
-):
-    agent, words = agent_of(probe, saver=InMemorySaver()), " ".join(probe.words)
-    texts = {"same": words, "edited": " ".join(reversed(probe.words))}
-    with untraced():
-        agent.invoke({"messages": [HumanMessage(words, id="m1")]}, thread())
-        agent.invoke({"messages": [HumanMessage(texts[text], id="m1")]}, thread(name))
-    first, second = [request[1]["content"] for request in sent(probe)]
-    assert (first == second) is same
-    assert len(probe.charges) == (1 if same else 2)
-
-
 # what goes out -----------------------------------------------------------------------------------
 
 
@@ -273,19 +250,6 @@ class Injecting(AgentMiddleware):
         return handler(request.override(messages=[*before, HumanMessage(self.text), last]))
 
 
-class Rewriting(AgentMiddleware):
-    """Lets the user's words into what the model had written."""
-
-    def __init__(self, probe):
-        super().__init__()
-        self.canary = probe.canary
-
-    def after_model(self, state, runtime):
-        last = state["messages"][-1]
-        calls = [{**call, "args": {"q": self.canary}} for call in last.tool_calls]
-        return {"messages": [last.model_copy(update={"content": self.canary, "tool_calls": calls})]}
-
-
 def test_a_message_that_another_middleware_puts_in_is_released_once_per_call(probe):
     agent = agent_of(probe, Injecting(probe), saver=InMemorySaver())
     probe.remote.failures = 2
@@ -294,21 +258,6 @@ def test_a_message_that_another_middleware_puts_in_is_released_once_per_call(pro
     assert len(probe.charges) == 2
     ask(agent, probe.new_text())
     assert len(probe.charges) == 4
-    assert not probe.leaks()
-
-
-def test_what_the_remote_model_wrote_goes_out_whatever_the_state_shows(probe):
-    probe.remote.script.append(
-        [
-            ToolCall(name="look_up", arguments={"q": "w1x"}),
-        ]
-    )
-    agent = agent_of(probe, Rewriting(probe), saver=InMemorySaver())
-    ask(agent, probe.new_text())
-    ask(agent, probe.new_text())
-    assistants = [each for each in sent(probe)[-1] if each["role"] == "assistant"]
-    assert assistants[0]["tool_calls"][0]["function"]["arguments"] == '{"q": "w1x"}'
-    assert assistants[1]["content"] == "a fine answer"
     assert not probe.leaks()
 
 
@@ -442,28 +391,6 @@ def test_an_agent_that_is_traced_is_refused_and_nothing_is_sent(probe):
     assert not probe.charges
     agent_of(probe, traced="allow").invoke(messages)
     assert len(probe.remote.requests) == 1
-
-
-def test_a_head_that_notes_answers_in_front_of_an_agent(probe):
-    session = probe.session()
-    chain = PrivateHead(session, keys=["messages"], answers="note") | agent_of(
-        probe, session=session
-    )
-    with untraced():
-        found = chain.invoke({"messages": [HumanMessage(probe.new_text())]})
-    assert found["messages"][-1].text == "a fine answer"
-    assert not probe.leaks(found=found)
-
-
-def test_untraced_hides_the_run_around_it(probe):
-    outer = Counting()
-
-    def step(text):
-        return ask(agent_of(probe), probe.new_text())["messages"][-1].text
-
-    assert RunnableLambda(step).invoke("w1x", {"callbacks": [outer]}) == "a fine answer"
-    assert outer.started == 1
-    assert not probe.leaks()
 
 
 def test_untraced_refuses_an_instrumentor_that_is_in_every_call(probe, monkeypatch):

@@ -1,5 +1,4 @@
 """DPChatModel: the remote model gets released text on every path, and its answers may come back."""
-# ruff: noqa: RUF012 - the tables of a contract are class attributes
 
 import asyncio
 import json
@@ -20,8 +19,6 @@ from support.contract import (
 )
 
 from dp_middleware.errors import EventRefused
-
-pytest.importorskip("langchain_openai")
 
 HEARD = frozenset({"LangChain callbacks", "LangChain async callbacks", "LangSmith"})
 IMAGE = {"type": "image_url", "image_url": {"url": "https://private.example"}}

@@ -4,11 +4,6 @@ import functools
 
 import numpy as np
 import pytest
-from support.cases import over
-
-pytest.importorskip("langchain")
-pytest.importorskip("langchain_openai")
-
 from langchain.agents import create_agent
 from langchain.agents.middleware import (
     AgentMiddleware,
@@ -26,14 +21,13 @@ from langchain_core.tools import tool
 from langchain_dp_middleware import (
     DPAgentMiddleware,
     DPChatModel,
-    DPSanitizer,
-    InferDPTChatModel,
     PrivateHead,
     check_agent,
 )
 from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, MessagesState, StateGraph
+from support.cases import over
 
 import dp_middleware as dp
 from dp_middleware.errors import ParameterError
@@ -77,14 +71,6 @@ def by_agent(agent):
     return delegate
 
 
-def by_client(client):
-    def ask(q: str) -> str:
-        """Asks without LangChain."""
-        return client.responses.create(input=q).output_text
-
-    return ask
-
-
 class Helper:
     """A component of the user's own."""
 
@@ -95,19 +81,6 @@ class Helper:
     def ask(self, q: str) -> str:
         """Asks a model in a field."""
         return self.models["first"][0](q).text
-
-
-class Slotted:
-    """Keeps its model in a slot, beside one that is empty."""
-
-    __slots__ = ("empty", "model")
-
-    def __init__(self, model):
-        self.model = model
-
-    def ask(self, q: str) -> str:
-        """Asks."""
-        return self.model.invoke(q).text
 
 
 class Looking(AgentMiddleware):
@@ -202,19 +175,10 @@ def test_middleware_that_needs_a_remedy(layers):
 
 TOOLS = {
     "closure": by_closure,
-    "client": lambda model: by_client(model.root_client),
     "field and partial": lambda model: Helper(model).ask,
-    "slot": lambda model: Slotted(model).ask,
     "agent": lambda model: by_agent(create_agent(model)),
-    "head in front of an agent": lambda model: by_agent(PrivateHead(SESSION) | create_agent(model)),
     "behind a boundary": lambda model: by_closure((DPChatModel(SESSION, model) | str).then),
-    "private answer": lambda model: by_closure(infer("allow") | model),
 }
-
-
-def infer(traced="refuse"):
-    local = dp.chat_model(lambda messages: "x", local=True)
-    return InferDPTChatModel(SESSION, remote=remote(), extractor=local, traced=traced)
 
 
 @over("make", TOOLS.values())
@@ -233,38 +197,10 @@ def test_an_agent_in_a_tool_is_looked_into():
     assert not found(tools=[by_agent(create_agent(remote(), middleware=[protected()]))])
 
 
-HELPER = remote()
-
-
-@tool
-def by_global(q: str) -> str:
-    """Asks a model that is a global."""
-    return HELPER.invoke(q).text
-
-
-RELEASING = {
-    "InferDPT": lambda: by_closure(
-        dp.InferDPT(
-            SESSION.sanitizer,
-            remote=remote(),
-            extractor=dp.chat_model(lambda messages: "x", local=True),
-        )
-    ),
-    "head": lambda: by_closure(PrivateHead(SESSION) | remote()),
-    "sanitizer": lambda: by_closure(DPSanitizer(SESSION, traced="allow") | remote()),
-    "a global, which is not seen": lambda: by_global,
-}
-
-
-@pytest.mark.parametrize("make", RELEASING.values(), ids=RELEASING)
-def test_what_releases_before_it_sends_is_fine(make):
-    assert not found(tools=[make()])
-
-
 def test_agents_in_a_graph():
     graph = StateGraph(MessagesState)
     graph.add_node("worker", create_agent(remote()))
-    ask = HELPER.invoke
+    ask = remote().invoke
     graph.add_node("writer", lambda state: {"messages": [ask(state["messages"])]})
     graph.add_edge(START, "worker")
     graph.add_edge("worker", "writer")

@@ -1,10 +1,6 @@
 """check_chain names every place where raw input reaches what does not release it."""
 
 import pytest
-from support.cases import over
-
-pytest.importorskip("langchain_openai")
-
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.output_parsers import StrOutputParser
@@ -21,6 +17,7 @@ from langchain_dp_middleware import (
     untraced,
 )
 from langchain_openai import ChatOpenAI, OpenAIEmbeddings
+from support.cases import over
 
 import dp_middleware as dp
 from dp_middleware.errors import ParameterError

@@ -1,9 +1,5 @@
 """DPDocumentTransformer: content released once per id, nothing else of a document left over."""
 
-import pytest
-
-pytest.importorskip("langchain_core")
-
 from langchain_core.documents import Document
 from langchain_dp_middleware import DPDocumentTransformer
 from support.contract import Probe, TraceSafeContract

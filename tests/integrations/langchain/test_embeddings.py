@@ -9,7 +9,6 @@ from support.contract import Probe, TraceSafeContract
 import dp_middleware as dp
 from dp_middleware.errors import ParameterError
 
-pytest.importorskip("langchain_openai")
 pytest.importorskip("langchain_tests")
 
 from langchain_core.embeddings import DeterministicFakeEmbedding
@@ -73,7 +72,7 @@ def test_texts_push_nothing_out_of_the_memo():
 
 def test_equal_texts_are_independent_releases():
     class Inner(DeterministicFakeEmbedding):
-        seen: list = []  # noqa: RUF012  pydantic copies it
+        seen: list = []  # pydantic copies it
 
         def embed_documents(self, texts):
             self.seen.extend(texts)

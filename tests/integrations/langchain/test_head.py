@@ -1,5 +1,4 @@
 """PrivateHead: on every call path, nothing that LangChain can record holds the raw text."""
-# ruff: noqa: RUF012 - the tables of a contract are class attributes
 
 import asyncio
 import itertools
@@ -35,8 +34,6 @@ from support.texts import CANARY
 
 import dp_middleware as dp
 from dp_middleware.errors import EventRefused, ParameterError
-
-pytest.importorskip("langchain_openai")
 
 PRIVATE = f"{CANARY} one two {CANARY} three four"  # no word of it is in the vocabulary
 WORDS = [f"w{i}x" for i in range(50)]
@@ -87,9 +84,6 @@ class RecordingModel(GenericFakeChatModel):
     def _generate(self, messages, stop=None, run_manager=None, **kwargs):
         self.received.append(messages)
         return super()._generate(messages, stop, run_manager, **kwargs)
-
-    def last_text(self):
-        return self.received[-1][-1].text
 
 
 def model():
@@ -173,20 +167,6 @@ class TestChain(TraceSafeContract):
         note_answer(session, AI_CALL)
         head = PrivateHead(session, keys=["question", "history"])
         return head | PROMPT | probe.chat_openai() | StrOutputParser()
-
-
-@pytest.mark.asyncio
-async def test_typed_events_of_a_model_behind_the_head(probe):
-    remote = model()
-    chain = PrivateHead(SANITIZER) | remote
-    events = list(chain.stream_events(PRIVATE, probe.config, version="v3"))
-    events += await _collect(await chain.astream_events(PRIVATE, probe.config, version="v3"))
-    deltas = [e["delta"]["text"] for e in events if e["event"] == "content-block-delta"]
-    assert "".join(deltas) == "the answer" * 2
-    assert all(is_released(messages[0].content) for messages in remote.received)
-    found = probe.records()
-    assert remote.last_text() in found["LangSmith"]
-    assert CANARY not in "".join([*found.values(), repr(events)])
 
 
 # what is released --------------------------------------------------------------------------------
@@ -336,18 +316,6 @@ def test_a_head_refuses_to_run_inside_another_run(outer, call):
     with pytest.raises(ParameterError, match=r"inside another run.*the head goes first"):
         CALLS[call](chain, PRIVATE)
     assert (session.raw, remote.received) == ([], [])
-
-
-def test_a_graph_or_agent_behind_the_head_streams():
-    graphs = pytest.importorskip("langgraph.graph")
-    graph = graphs.StateGraph(graphs.MessagesState)
-    graph.add_node("ask", lambda state: {"messages": [AIMessage(state["messages"][-1].text)]})
-    graph.add_edge(graphs.START, "ask")
-    chain = PrivateHead(SANITIZER, keys=["messages"]) | graph.compile()
-    value = {"messages": [("human", PRIVATE)]}
-    last = list(chain.stream(value, stream_mode="values"))[-1]
-    assert is_released(last["messages"][0].text)
-    assert last["messages"][1].text == last["messages"][0].text
 
 
 def test_a_head_refuses_to_run_in_a_traced_function(probe):

@@ -7,7 +7,6 @@ import re
 
 import pytest
 
-pytest.importorskip("langchain_openai")
 pytest.importorskip("faker", reason="the lists of names are of the extra detect")
 
 from langchain_core.messages import AIMessage, HumanMessage

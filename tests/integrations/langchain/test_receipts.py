@@ -4,9 +4,6 @@ import asyncio
 import json
 
 import pytest
-
-pytest.importorskip("langchain_openai")
-
 from langchain_core.messages import HumanMessage
 from langchain_core.tools import tool
 from langchain_dp_middleware import DPChatModel, InferDPTChatModel, PrivateHead

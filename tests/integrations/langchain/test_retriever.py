@@ -10,14 +10,10 @@ import weakref
 from multiprocessing.managers import BaseManager
 from typing import Any, ClassVar
 
-import pytest
-from support.cases import over
-
-pytest.importorskip("langchain_openai")
-
 import httpx
 import langsmith
 import openai
+import pytest
 import requests
 from langchain.agents import create_agent
 from langchain_core.callbacks import StdOutCallbackHandler
@@ -35,6 +31,7 @@ from langchain_dp_middleware import (
 )
 from langchain_openai import ChatOpenAI, OpenAIEmbeddings
 from pydantic import ConfigDict
+from support.cases import over
 from support.contract import Probe, ToolCall, TraceSafeContract, fallback_calls, runnable_calls
 
 from dp_middleware.certification import storage

@@ -1,5 +1,4 @@
 """DPSanitizer: trace-safe alone, refused in the middle of a traced chain, one session in copies."""
-# ruff: noqa: RUF012 - the tables of a contract are class attributes
 
 import numpy as np
 import pytest

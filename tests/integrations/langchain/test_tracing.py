@@ -8,10 +8,6 @@ import contextvars
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-
-pytest.importorskip("langchain")
-pytest.importorskip("langchain_openai")
-
 from langchain.agents import create_agent
 from langchain_core.runnables import RunnableLambda
 from langchain_core.tools import tool

@@ -4,10 +4,6 @@ import itertools
 from contextlib import asynccontextmanager
 
 import pytest
-
-pytest.importorskip("llama_index.core")
-pytest.importorskip("llama_index.llms.openai")
-
 from llama_index.core.agent.workflow import FunctionAgent, ReActAgent
 from llama_index.core.llms import MockLLM
 from llama_index.core.memory import Memory

@@ -1,13 +1,8 @@
 """The trace-safe contract for the adapters of nodes and queries, on every way of calling them."""
-# ruff: noqa: RUF012 - the tables of a contract are class attributes
 
 from types import SimpleNamespace
 
 import pytest
-
-pytest.importorskip("llama_index.core")
-pytest.importorskip("llama_index.llms.openai")
-
 from llama_index.core.retrievers import QueryFusionRetriever
 from llama_index.core.schema import Document, ImageNode, NodeWithScore, QueryBundle, TextNode
 from llama_index_dp_middleware import (

@@ -1,19 +1,11 @@
 """DPLLM: what goes out again, what is refused, and a workflow that releases before it runs."""
 
 import copy
-import gc
 import json
 import pickle
 import traceback
 
-import httpx
 import pytest
-from support.extras import said_without
-from support.llama_index import said, sent_by, user
-
-pytest.importorskip("llama_index.core")
-pytest.importorskip("llama_index.llms.openai")
-
 from llama_index.core.base.llms.types import (
     ChatMessage,
     MessageRole,
@@ -27,6 +19,8 @@ from llama_index.core.prompts import PromptTemplate
 from llama_index.core.tools import FunctionTool
 from llama_index_dp_middleware import DPLLM
 from support.contract import ToolCall
+from support.extras import said_without
+from support.llama_index import said, sent_by, user
 
 import dp_middleware as dp
 from dp_middleware._quiet import is_unrecorded
@@ -111,43 +105,6 @@ def test_a_stream_that_was_left_is_known_as_far_as_it_went(desk):
     assert contents(desk)[1] == "a fine"
     with pytest.raises(dp.EventRefused):
         model.chat([*asked, said("a fine answer")])
-
-
-def connections(client):
-    """What is open or kept for the next request."""
-    return client._transport._pool.connections
-
-
-@pytest.fixture
-def uncollected():
-    """Without garbage collection, which may come at any time or not for long."""
-    gc.collect()
-    gc.disable()
-    yield
-    gc.enable()
-
-
-STREAMS = {
-    "stream_chat": lambda model, text: model.stream_chat([user(text)]),
-    "stream_complete": lambda model, text: model.stream_complete(text),
-    "stream": lambda model, text: model.stream(PromptTemplate("Say {topic}."), topic=text),
-    "astream_chat": lambda model, text: model.astream_chat([user(text)]),
-    "astream_complete": lambda model, text: model.astream_complete(text),
-    "astream": lambda model, text: model.astream(PromptTemplate("Say {topic}."), topic=text),
-}
-
-
-@pytest.mark.parametrize("leave", [lambda stream: stream.close(), lambda stream: None])
-@pytest.mark.parametrize("path", [path for path in STREAMS if path[0] == "s"])
-def test_a_stream_that_was_left_has_closed_its_connection(path, leave, desk, uncollected):
-    with httpx.Client() as client:
-        model = DPLLM(desk.session(), desk.llama_openai(http_client=client))
-        stream = STREAMS[path](model, desk.private_text)
-        next(stream)
-        assert len(connections(client)) == 1
-        leave(stream)
-        del stream
-        assert connections(client) == []
 
 
 def test_an_answer_extracted_from_raw_text_stays(desk):

@@ -5,8 +5,6 @@ import pickle
 
 import pytest
 
-pytest.importorskip("llama_index.core")
-pytest.importorskip("llama_index.llms.openai")
 pytest.importorskip("faker", reason="the lists of names are of the extra detect")
 
 from llama_index.core.memory import ChatMemoryBuffer

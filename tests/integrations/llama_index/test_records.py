@@ -6,8 +6,6 @@ import json
 import pytest
 from support.cases import over
 
-pytest.importorskip("llama_index.core")
-pytest.importorskip("llama_index.llms.openai")
 pytest.importorskip("faker", reason="the lists of names are of the extra detect")
 
 from hypothesis import given, strategies as st

@@ -1,12 +1,6 @@
 """Retrievers with a part that would take the raw question away are refused, wherever it hides."""
 
 import pytest
-from sqlalchemy import create_engine
-from support.cases import over
-
-pytest.importorskip("llama_index.core")
-pytest.importorskip("llama_index.llms.openai")
-
 from llama_index.core import VectorStoreIndex
 from llama_index.core.base.base_selector import BaseSelector, SelectorResult, SingleSelection
 from llama_index.core.callbacks import CallbackManager, LlamaDebugHandler
@@ -48,6 +42,8 @@ from llama_index.core.selectors import (
 from llama_index.core.tools import QueryEngineTool, RetrieverTool
 from llama_index.llms.openai import OpenAI
 from llama_index_dp_middleware import DPQueryEngine, ServiceEmbedding
+from sqlalchemy import create_engine
+from support.cases import over
 
 import dp_middleware as dp
 from dp_middleware.models.trust import Location

@@ -1,14 +1,9 @@
 """What stands above a component records raw text itself, but not in ``with unrecorded()``."""
-# ruff: noqa: RUF012 - the tables of a contract are class attributes
 
 import asyncio
 import logging
 
 import pytest
-
-pytest.importorskip("llama_index.core")
-pytest.importorskip("llama_index.llms.openai")
-
 from llama_index.core import PromptTemplate, Settings, VectorStoreIndex
 from llama_index.core.agent.workflow import FunctionAgent
 from llama_index.core.callbacks import CallbackManager

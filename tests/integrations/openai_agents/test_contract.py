@@ -1,9 +1,4 @@
 """The trace-safe contract for models of the OpenAI Agents SDK."""
-# ruff: noqa: RUF012 - the tables of a contract are class attributes
-
-import pytest
-
-pytest.importorskip("agents")
 
 import openai
 from agents import (

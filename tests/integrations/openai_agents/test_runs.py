@@ -4,7 +4,6 @@ import asyncio
 
 import pytest
 
-pytest.importorskip("agents")
 pytest.importorskip("faker", reason="the lists of names are of the extra detect")
 
 import openai

@@ -1,9 +1,4 @@
 """The trace-safe contract for models of pydantic-ai."""
-# ruff: noqa: RUF012 - the tables of a contract are class attributes
-
-import pytest
-
-pytest.importorskip("pydantic_ai")
 
 import openai
 from pydantic_ai import Agent, ImageUrl, ModelRetry

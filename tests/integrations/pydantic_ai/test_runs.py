@@ -7,7 +7,6 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-pytest.importorskip("pydantic_ai")
 pytest.importorskip("faker", reason="the lists of names are of the extra detect")
 
 import openai

@@ -186,7 +186,7 @@ def clustered(tokens, seed):
 @pytest.mark.parametrize("epsilon", [2.0, 3.0, 4.0, 6.0])
 @pytest.mark.parametrize("seed", [0, 1])
 def test_tuned_comes_within_half_a_percent_of_the_linear_programme(epsilon, seed):
-    """On 40 tokens; benchmarks/nearest_response.py does it on 150 real words."""
+    """On 40 tokens; docs/benchmarks.md has it on 150 real words."""
     space = clustered(40, seed)
     reached = value(dp.NearestResponse.tuned(space, epsilon=epsilon), space)
     possible = best_possible(space, epsilon)

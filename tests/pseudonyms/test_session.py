@@ -88,9 +88,10 @@ def test_the_law_does_not_depend_on_the_value_and_the_value_itself_is_not_left_o
     space = [str(n) for n in range(10)]
     counts = {}
     for value in "17":
+        talk, text = session({value: "id"}), f"id {value}"
         drawn = Counter(
-            session({value: "id"}).release("1", "user", f"id {value}").text.split()[1]
-            for _ in range(1000)
+            talk.release("1", "user", text, conversation=str(n)).text.split()[1]
+            for n in range(1000)
         )
         counts[value] = [drawn[each] for each in space]
     for row in counts.values():

@@ -33,7 +33,7 @@ def closing(request):
 
 @pytest.mark.filterwarnings("ignore::pydantic.warnings.PydanticDeprecationWarning")
 def test_agents_act_on_the_right_record_every_time(desk):
-    numbers = [10_007 + 883 * k for k in range(30)]
+    numbers = [10_007 + 883 * k for k in range(12)]
     desk.remote.mode, desk.remote.reply = "ok", closing
     closed = []
 

@@ -118,7 +118,7 @@ print("changed", *changed(before))
 """
 
 
-def test_nothing_is_replaced_by_any_kind_of_call_and_what_is_replaced_is_found(tmp_path: Path):
+def test_nothing_is_replaced_by_any_kind_of_call_and_what_is_replaced_is_found(tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", HEAD + CALLS, str(tmp_path), str(Path(__file__).parent)],
         env={**os.environ, "HF_HUB_OFFLINE": "1"},

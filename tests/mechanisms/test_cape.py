@@ -233,11 +233,7 @@ def test_the_strict_loss_is_attained_with_unequal_sizes(size, buckets, epsilon):
 def test_the_loss_of_cape_is_a_supremum(size, buckets, epsilon, sensitivity):
     """Approached by tokens a hair below the upper ends of the upper intervals."""
     mechanism = Cape(
-        epsilon=epsilon,
-        buckets=buckets,
-        logit_bound=1.0,
-        logit_weight=1.0,
-        sensitivity=sensitivity,
+        epsilon=epsilon, buckets=buckets, logit_bound=1.0, logit_weight=1.0, sensitivity=sensitivity
     )
     rows = [[1.0] + [0.0] * (size - 1), [0.5] * size]
     for others in range(1, min(buckets, size)):

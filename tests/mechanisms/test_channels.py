@@ -33,9 +33,6 @@ def hockey_stick(first, second, epsilon):
     return float(np.maximum(first - math.exp(epsilon) * second, 0).sum())
 
 
-# SANTEXT+ ----------------------------------------------------------------------------------------
-
-
 def test_santext_plus_by_hand():
     space = space_of([[0.0], [1.0], [3.0]])
     mechanism = SanTextPlus(epsilon=2.0, non_sensitive={" W1"}, keep=0.25)
@@ -86,9 +83,6 @@ def test_without_sensitive_tokens_there_is_nothing_to_draw():
 def test_a_bad_keep_is_refused(keep):
     with pytest.raises(dp.ParameterError, match="keep"):
         SanTextPlus(epsilon=1.0, non_sensitive=[], keep=keep)
-
-
-# CUSTEXT+ ----------------------------------------------------------------------------------------
 
 
 def test_custext_plus_by_hand():
@@ -146,8 +140,6 @@ def test_the_least_frequent_share_of_the_words_is_sensitive():
     with pytest.raises(dp.ParameterError, match="sensitive"):
         dp.SanTextPlus.by_frequency(space, epsilon=1.0, sensitive=0.0)
 
-
-# DYNTEXT -----------------------------------------------------------------------------------------
 
 LINE = [[0.0], [1.0], [2.0], [10.0]]
 
@@ -395,9 +387,6 @@ def test_bad_parameters_of_dyntext_are_refused(wrong):
         DynText(epsilon=1.0, **wrong)
 
 
-# TEM ---------------------------------------------------------------------------------------------
-
-
 def test_tem_by_hand():
     space = space_of([[0.0], [1.0], [3.0]])
     weights = np.array([1, E**-1, E**-2])  # distance 3 counts as 2
@@ -457,8 +446,6 @@ def test_bad_parameters_of_tem_are_refused(wrong):
     with pytest.raises(dp.ParameterError, match=next(iter(wrong))):
         TruncatedExponential(epsilon=1.0, **wrong)
 
-
-# all ---------------------------------------------------------------------------------------------
 
 EVERY = [  # beside those of test_laws.py
     DynText(epsilon=2.0, candidates=50),

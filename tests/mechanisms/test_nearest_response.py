@@ -55,9 +55,6 @@ def best_possible(space, epsilon):
     return -solved.fun
 
 
-# the law ----------------------------------------------------------------------------------
-
-
 def test_by_hand():
     space = space_of([[0.0], [1.0], [3.0], [7.0]])
     # the two nearest of token 2 are itself and token 1; weights at epsilon 1: 1, e, e, 1
@@ -126,12 +123,7 @@ def test_the_exact_epsilon_is_the_nominal_one(space, epsilon, candidates, nearne
 
 
 @settings(max_examples=60)
-@given(
-    space=spaces(),
-    epsilon=st.floats(0.01, 20.0),
-    candidates=st.integers(1, 8),
-    data=st.data(),
-)
+@given(space=spaces(), epsilon=st.floats(0.01, 20.0), candidates=st.integers(1, 8), data=st.data())
 def test_repeated_codewords_never_cost_more(space, epsilon, candidates, data):
     ids = st.integers(0, len(space) - 1)
     codebook = data.draw(st.lists(ids, min_size=1, max_size=12).map(tuple))
@@ -167,9 +159,6 @@ def test_a_codebook_of_another_space_is_refused():
     mechanism = dp.NearestResponse(epsilon=1.0, candidates=1, codebook=(0, 99))
     with pytest.raises(dp.ParameterError, match="codebook"):
         mechanism.log_probs([0], random_space())
-
-
-# the codebook -----------------------------------------------------------------------------
 
 
 def clustered(tokens, seed):

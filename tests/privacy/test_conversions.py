@@ -11,11 +11,7 @@ from scipy.stats import norm
 from support.cases import over
 
 from dp_middleware.errors import ParameterError
-from dp_middleware.privacy.conversions import (
-    approx_of_zcdp,
-    zcdp_of_bounded_range,
-    zcdp_of_pure,
-)
+from dp_middleware.privacy.conversions import approx_of_zcdp, zcdp_of_bounded_range, zcdp_of_pure
 
 EPSILONS = [0.01, 0.5, 1.0, 3.0, 8.0, 20.0]
 ORDERS = 1 + np.logspace(-4, 3, 120)

@@ -35,7 +35,7 @@ def chromium(profile: Path) -> Iterator[Any]:
 
 
 @pytest.fixture
-def browser(tmp_path: Path) -> Iterator[Any]:
+def browser(tmp_path):
     """One for a test."""
     with chromium(tmp_path / "profile") as running:
         yield running

@@ -48,9 +48,6 @@ class Clean:
         return "Clean()"
 
 
-# records -----------------------------------------------------------------------------------------
-
-
 class InsideGenerate(BaseChatModel):
     """The obvious wrapper of LangChain, which sees the text after everyone else."""
 
@@ -114,9 +111,6 @@ class Tagging(Clean):
         return super().answer(text, {**(config or {}), "metadata": {"about": text}}, event)
 
 
-# requests ----------------------------------------------------------------------------------------
-
-
 class SendingName(Clean):
     """Releases the content and sends the rest of the message as it is."""
 
@@ -167,9 +161,6 @@ class ChargingFirst(Clean):
         return super().release(text, event)
 
 
-# events ------------------------------------------------------------------------------------------
-
-
 class Forgetful(Clean):
     """Draws again whenever it sees the event again."""
 
@@ -206,9 +197,6 @@ class ChargingOnce(Clean):
             return self.paid
         paid = self.session.sanitizer
         return dp.Sanitizer(paid.mechanism, paid.space).release(text).text
-
-
-# errors ------------------------------------------------------------------------------------------
 
 
 class QuotingErrors(Clean):
@@ -267,9 +255,6 @@ class ExtractingThroughProxies(Extracting):
         Clean.__init__(self, probe)
         asked = dp.chat_model(probe.llama_openai(probe.local))
         self.extract = local_model(dp.chat_model(lambda messages: asked(messages), local=True))
-
-
-# components --------------------------------------------------------------------------------------
 
 
 class Remembering(Clean):

@@ -17,21 +17,13 @@ from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.callbacks.base import BaseCallbackManager
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.tools import InjectedToolCallId, tool
-from langchain_dp_middleware import (
-    DPAgentMiddleware,
-    DPChatModel,
-    note_answer,
-    untraced,
-)
+from langchain_dp_middleware import DPAgentMiddleware, DPChatModel, note_answer, untraced
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 from support.contract import ToolCall, TraceSafeContract
 from support.contract.calls import result_of
 
-from dp_middleware.errors import (
-    EventRefused,
-    ParameterError,
-)
+from dp_middleware.errors import EventRefused, ParameterError
 
 IMAGE = {"type": "image_url", "image_url": {"url": "https://private.example"}}
 NO_WAIT = {"initial_delay": 0.0, "backoff_factor": 0.0, "jitter": False}
@@ -95,9 +87,6 @@ def fresh(probe):
     blocks = [{"type": "text", "text": probe.new_text(), "extras": {"x": probe.canary}}, "w1x"]
     private = {"name": probe.canary, "additional_kwargs": {"x": probe.canary}}
     return {"messages": [HumanMessage(blocks, **private), ("user", probe.new_text())]}
-
-
-# the contract ------------------------------------------------------------------------------------
 
 
 def _quiet(call, read=lambda found: found):
@@ -194,9 +183,6 @@ class TestContract(TraceSafeContract):
         return [self.middleware]
 
 
-# ten turns ---------------------------------------------------------------------------------------
-
-
 def assert_extends(requests):
     """Every request begins with all that was sent before it, bit for bit."""
     for earlier, later in itertools.pairwise(requests):
@@ -233,9 +219,6 @@ def test_another_process_with_the_key_goes_on_from_the_checkpoint(saver, probe, 
             assert len(probe.charges) == 3 * (turn + 1)
     assert_extends(sent(probe))
     assert not probe.leaks()
-
-
-# what goes out -----------------------------------------------------------------------------------
 
 
 class Injecting(AgentMiddleware):
@@ -359,9 +342,6 @@ def test_a_summary_by_a_protected_model_is_released_in_turn(probe):
     entries = agent.get_state(thread()).values["dp_releases"]
     assert set(entries) == {each.id for each in agent.get_state(thread()).values["messages"]}
     assert not probe.leaks()
-
-
-# tracing -----------------------------------------------------------------------------------------
 
 
 async def _read(pieces):

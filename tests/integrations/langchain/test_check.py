@@ -18,12 +18,7 @@ from langchain.agents.middleware import (
 )
 from langchain_core.language_models import FakeListChatModel
 from langchain_core.tools import tool
-from langchain_dp_middleware import (
-    DPAgentMiddleware,
-    DPChatModel,
-    PrivateHead,
-    check_agent,
-)
+from langchain_dp_middleware import DPAgentMiddleware, DPChatModel, PrivateHead, check_agent
 from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, MessagesState, StateGraph

@@ -62,9 +62,6 @@ MADE = {
 PLAIN = [name for name in MADE if name not in ("bind_tools", "with_structured_output")]
 
 
-# answers -----------------------------------------------------------------------------------------
-
-
 @over("made", MADE)
 def test_a_local_answer_is_not_noted_as_remote(made, probe):
     session = probe.session()
@@ -126,12 +123,6 @@ def test_the_remote_answer_is_noted_behind_whatever_is_made(made, probe):
     model.invoke([question, answer, HumanMessage("two")], thread)
     sent = json.loads(probe.remote.bodies[-1])["messages"]
     assert sent[1].get("content") == (answer.text or None)
-
-
-# fallbacks ---------------------------------------------------------------------------------------
-
-
-# wrappers that would see raw text ---------------------------------------------------------------
 
 
 class Local(BaseRetriever):

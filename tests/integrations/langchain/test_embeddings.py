@@ -85,8 +85,6 @@ def test_equal_texts_are_independent_releases():
     assert not set(inner.seen) & set(texts)
 
 
-# vectors of whole texts ---------------------------------------------------------------------------
-
 RESPONSE = dp.VectorResponse.fitted(np.random.default_rng(1).normal(size=(60, 6)), epsilon=3.0)
 
 

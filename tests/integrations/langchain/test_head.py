@@ -73,9 +73,6 @@ class Counting(dp.Session):
         return released
 
 
-# the remote model --------------------------------------------------------------------------------
-
-
 class RecordingModel(GenericFakeChatModel):
     """A remote model that answers always and remembers what it was sent."""
 
@@ -112,10 +109,7 @@ async def _collect(items):
 
 def private_messages(canary=CANARY, text=lambda: PRIVATE, name=lambda: 1):
     """A canary in every private slot of human and tool messages."""
-    slots = {
-        "additional_kwargs": {canary: canary},
-        "response_metadata": {"m": canary},
-    }
+    slots = {"additional_kwargs": {canary: canary}, "response_metadata": {"m": canary}}
     blocks = [{"type": "text", "text": text(), "annotations": [canary], "id": canary}, text()]
     return [
         SystemMessage("public rules"),
@@ -169,9 +163,6 @@ class TestChain(TraceSafeContract):
         return head | PROMPT | probe.chat_openai() | StrOutputParser()
 
 
-# what is released --------------------------------------------------------------------------------
-
-
 def test_messages_are_rebuilt_and_public_ones_pass():
     given = private_messages()
     before = repr(given)
@@ -218,8 +209,6 @@ def test_streamed_input_is_released_once_and_whole():
     assert session.raw == [PRIVATE]
     assert found == [session.out[0].upper()]
 
-
-# refusals ----------------------------------------------------------------------------------------
 
 REFUSED = {
     "image": [HumanMessage([{"type": "text", "text": PRIVATE}, IMAGE])],
@@ -277,9 +266,6 @@ def test_keys_must_be_there_and_hold_text(value, match):
     assert session.raw == []
 
 
-# the head goes first -----------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "left", [{"q": RunnablePassthrough()}, str.upper], ids=["dict", "function"]
 )
@@ -327,9 +313,6 @@ def test_a_head_refuses_to_run_in_a_traced_function(probe):
     assert CANARY in probe.records()["LangSmith"]  # why it refuses
 
 
-# composition -------------------------------------------------------------------------------------
-
-
 def test_composition_gives_new_heads():
     head = PrivateHead(SANITIZER, keys=["q"])
     chain = head | {"x": lambda d: d["q"]} | (lambda d: d["x"])
@@ -370,9 +353,6 @@ async def test_wrapped_heads_stay_heads(probe):
     assert CANARY not in "".join([*found.values(), *starts])
 
 
-# answers, epsilon, rules and conversations --------------------------------------------------------
-
-
 def test_by_default_no_answer_is_noted_as_it_may_come_from_a_local_model(probe):
     session = probe.session()
     head = PrivateHead(session)
@@ -409,9 +389,6 @@ def test_conversations_have_names(probe):
     first = released(thread_id="a")
     assert first == released(thread_id="a") != released(session_id="b")
     assert len(probe.charges) == 2
-
-
-# many at once ------------------------------------------------------------------------------------
 
 
 class Starts(BaseCallbackHandler):

@@ -150,9 +150,6 @@ def test_structured_output_and_chains_have_the_originals(remote, caplog):
     assert private(remote) == []
 
 
-# agents ------------------------------------------------------------------------------------------
-
-
 def agent_on(remote, session, *tools, saver=None, schema=None, **options):
     agents = pytest.importorskip("langchain.agents")
     return agents.create_agent(
@@ -241,9 +238,6 @@ def looking_up(remote, look_up, waits, **options):
         if waits:
             return asyncio.run(agent.ainvoke(given, config))
         return agent.invoke(given, config)
-
-
-# inputs of heads ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("ask", [lambda c, x: c.invoke(x), lambda c, x: sum_of(c.stream(x))])

@@ -24,11 +24,7 @@ from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnableLambda
 from langchain_core.tools import create_retriever_tool
 from langchain_core.vectorstores import InMemoryVectorStore
-from langchain_dp_middleware import (
-    DPAgentMiddleware,
-    DPDocumentTransformer,
-    DPRetriever,
-)
+from langchain_dp_middleware import DPAgentMiddleware, DPDocumentTransformer, DPRetriever
 from langchain_openai import ChatOpenAI, OpenAIEmbeddings
 from pydantic import ConfigDict
 from support.cases import over

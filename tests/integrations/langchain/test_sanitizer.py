@@ -27,9 +27,7 @@ class TestTexts(TraceSafeContract):
     output = "released"
     calls = runnable_calls(Probe.new_text)
     fallbacks = fallback_calls(Probe.new_text)
-    refusals = {
-        "no text": lambda s, p: s.invoke([HumanMessage([IMAGE, p.private_text])], p.config),
-    }
+    refusals = {"no text": lambda s, p: s.invoke([HumanMessage([IMAGE, p.private_text])], p.config)}
 
     def adapter(self, probe):
         return DPSanitizer(probe.session())
@@ -49,7 +47,7 @@ class TestMessages(TraceSafeContract):
     refusals = {
         "unknown answer": lambda s, p: s.invoke(
             [HumanMessage(p.private_text), AIMessage(p.private_text)], p.config
-        ),
+        )
     }
 
     def adapter(self, probe):

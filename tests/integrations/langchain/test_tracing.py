@@ -62,9 +62,6 @@ def assert_unrecorded(probe):
     assert recorders <= {leak.split(":")[0] for leak in probe.leaks()}, "the recorders are deaf"
 
 
-# inside the block --------------------------------------------------------------------------------
-
-
 def test_a_tool_that_runs_an_agent(probe):
     helper = agent_of(probe)
 
@@ -129,9 +126,6 @@ def test_a_task_that_runs_on_after_the_block(probe):
 
     assert asyncio.run(main())
     assert_unrecorded(probe)
-
-
-# outside of it -----------------------------------------------------------------------------------
 
 
 def test_an_agent_that_runs_after_the_block_or_in_a_thread_of_ones_own_is_refused(probe):

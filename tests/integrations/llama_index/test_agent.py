@@ -62,8 +62,7 @@ async def test_a_resumed_conversation_costs_nothing(desk, tmp_path):
     for k in range(2):
         session = desk.session(memo=tmp_path / "memo.sqlite")
         agent = FunctionAgent(
-            tools=tools_of(desk),
-            llm=DPLLM(session, desk.llama_openai(), conversation="thread-1"),
+            tools=tools_of(desk), llm=DPLLM(session, desk.llama_openai(), conversation="thread-1")
         )
         async with memory_in(tmp_path) as memory:
             await agent.run(user_msg=f"{desk.private_text} {k}", memory=memory)

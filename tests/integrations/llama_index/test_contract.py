@@ -22,9 +22,6 @@ class Contract(TraceSafeContract):
     requires = LLAMA
 
 
-# nodes -------------------------------------------------------------------------------------------
-
-
 def document(probe, **fields):
     secret = {"author": probe.canary}
     fields = {"id_": probe.new_id(), "text": probe.new_text(), **fields}
@@ -53,7 +50,7 @@ class TestDPTransform(Contract):
         "acall": lambda step, probe: step.acall([document(probe), chunk(probe)]),
     }
     replays = {
-        "call": lambda step, probe: step([document(probe, id_="d", text=probe.private_text)]),
+        "call": lambda step, probe: step([document(probe, id_="d", text=probe.private_text)])
     }
     refusals = {
         "image": lambda step, probe: step([document(probe), image(probe)]),
@@ -78,7 +75,7 @@ class TestDPNodePostprocessor(Contract):
     replays = {
         "twice in one list": lambda step, probe: step.postprocess_nodes(
             [NodeWithScore(node=document(probe, id_="d", text=probe.private_text))] * 2
-        ),
+        )
     }
     refusals = {
         "image": lambda step, probe: step.postprocess_nodes(
@@ -88,9 +85,6 @@ class TestDPNodePostprocessor(Contract):
 
     def adapter(self, probe):
         return DPNodePostprocessor(probe.session())
-
-
-# queries -----------------------------------------------------------------------------------------
 
 
 def bundle(probe):

@@ -213,9 +213,6 @@ async def test_only_the_steps_of_the_model_are_unrecorded(desk):
     await pieces.aclose()
 
 
-# the package -------------------------------------------------------------------------------------
-
-
 def test_without_llama_index_the_import_names_the_extra():
     assert "pip install '.[llama-index]'" in said_without(
         "llama_index.core", "llama_index_dp_middleware"

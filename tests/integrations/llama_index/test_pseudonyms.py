@@ -111,8 +111,6 @@ def test_a_shown_answer_is_known_after_a_restart(desk, remote, tmp_path):
     assert grows(remote)
 
 
-# tools and structured output -----------------------------------------------------------------
-
 QUOTED = 'Mirela "Mo" Tamburi'
 
 
@@ -175,9 +173,6 @@ def test_structured_output_has_the_originals(model, remote):
         assert Person.model_validate_json(text) == expected
 
 
-# agents --------------------------------------------------------------------------------------
-
-
 @pytest.mark.filterwarnings("ignore::pydantic.warnings.PydanticDeprecationWarning")
 @pytest.mark.asyncio
 @pytest.mark.parametrize("streaming", [True, False], ids=["streamed", "whole"])
@@ -191,6 +186,3 @@ async def test_an_agent_finds_its_customer_over_three_turns(streaming, model, re
         answers = [str(await agent.run(user_msg=text, memory=memory)) for text in QUESTIONS]
     assert (asked, answers) == (ASKED, ANSWERS)
     assert grows(remote)
-
-
-# subjects, receipts, fixed replies -----------------------------------------------------------

@@ -67,8 +67,6 @@ def test_what_is_no_template_is_refused(wrong, desk):
         DPLLM(desk.session(), desk.llama_openai(), public_templates=wrong)
     with pytest.raises(dp.ParameterError, match="RichPromptTemplate"):
         DPLLM(
-            desk.session(),
-            desk.llama_openai(),
-            public_templates=[RichPromptTemplate("Q: {{q}}")],
+            desk.session(), desk.llama_openai(), public_templates=[RichPromptTemplate("Q: {{q}}")]
         )
     DPLLM(desk.session(), desk.llama_openai(), public_templates=[PromptTemplate("Q: {q}")])

@@ -132,9 +132,7 @@ SHAPES = {
     ),
     "RetryGuidelineQueryEngine": lambda m: below(
         RetryGuidelineQueryEngine(
-            engine(),
-            GuidelineEvaluator(llm=m),
-            query_transformer=HyDEQueryTransform(llm=MockLLM()),
+            engine(), GuidelineEvaluator(llm=m), query_transformer=HyDEQueryTransform(llm=MockLLM())
         )
     ),
     "TransformQueryEngine": lambda m: below(
@@ -165,9 +163,6 @@ def test_a_remote_model_is_refused_and_one_on_loopback_is_not(build, desk):
         DPQueryEngine(desk.session(), inner, retriever=remote)
     DPQueryEngine(desk.session(), inner, retriever=remote, trusted_hosts=["models.example"])
     DPQueryEngine(desk.session(), inner, retriever=build(desk.llama_openai()))
-
-
-# what is not known -------------------------------------------------------------------------------
 
 
 class Mine(BaseRetriever):

@@ -115,9 +115,6 @@ class TestEngineOverRawIndex(TraceSafeContract):
         return TransformQueryEngine(inner, DPQueryTransform(session))
 
 
-# streams and coroutines --------------------------------------------------------------------------
-
-
 @pytest.fixture(autouse=True)
 def silent_store(monkeypatch):
     """aiosqlite logs, at DEBUG, in a thread of its own: no context reaches it."""
@@ -172,9 +169,6 @@ def test_a_coroutine_in_the_block(begin, probe):
 
     assert asyncio.run(main())
     assert not probe.leaks()
-
-
-# recorders that were not made discreet -----------------------------------------------------------
 
 
 class Handler(BaseCallbackHandler):

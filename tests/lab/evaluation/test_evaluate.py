@@ -156,9 +156,6 @@ def test_no_data_is_refused(space):
         dp.evaluate(space=space)
 
 
-# on disk ------------------------------------------------------------------------------------------
-
-
 @pytest.mark.slow
 def test_files_hold_the_same_rows_and_no_text(run, tmp_path, reviews):
     import pandas
@@ -223,9 +220,6 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path):
     after = {file.name: file.read_bytes() for file in cells.glob("*.json")}
     assert {name: after[name] for name in kept} == kept
     assert (tmp_path / "table.csv").exists()
-
-
-# language models ----------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")

@@ -6,12 +6,7 @@ import sys
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import (
-    AbstractContextManager,
-    contextmanager,
-    redirect_stderr,
-    redirect_stdout,
-)
+from contextlib import AbstractContextManager, contextmanager, redirect_stderr, redirect_stdout
 from typing import Any
 
 from support.contract._reading import text_of

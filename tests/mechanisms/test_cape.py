@@ -276,28 +276,6 @@ def test_bad_logits_are_refused(kind, logits):
 
 
 @BOTH
-@over(
-    "wrong",
-    [
-        {"epsilon": 0.0},
-        {"logit_bound": 0.0},
-        {"logit_bound": math.inf},
-        {"buckets": 0},
-        {"buckets": 2.0},
-        {"buckets": 10**6 + 1},
-        {"logit_weight": -0.5},
-        {"logit_weight": math.nan},
-        {"logit_weight": False},
-        {"distance_weight": -1.0},
-        {"context": "both"},
-    ],
-)
-def test_bad_parameters_are_refused(kind, wrong):
-    with pytest.raises(dp.ParameterError, match=next(iter(wrong))):
-        kind(**{"epsilon": 1.0, "logit_bound": 1.0, **wrong})
-
-
-@BOTH
 def test_more_buckets_than_tokens_take_no_more_memory(kind):
     """The most buckets: a table of all would have 64 million cells."""
     space = random_space(tokens=6, seed=2)

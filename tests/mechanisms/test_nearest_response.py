@@ -138,23 +138,6 @@ def test_calibration_loses_nothing():
     assert dp.certify(found, random_space()).epsilon <= 4.0
 
 
-@over(
-    "options",
-    [
-        {"candidates": 0},
-        {"candidates": 1.5},
-        {"candidates": 1, "codebook": ()},
-        {"candidates": 1, "codebook": (-1, 2)},
-        {"candidates": 1, "codebook": (0.5,)},
-        {"candidates": 1, "codebook": ((1, 2),)},
-        {"candidates": 1, "nearness": "fame"},
-    ],
-)
-def test_bad_parameters_are_refused(options):
-    with pytest.raises(dp.ParameterError, match="expected"):
-        dp.NearestResponse(epsilon=1.0, **options)
-
-
 def test_a_codebook_of_another_space_is_refused():
     mechanism = dp.NearestResponse(epsilon=1.0, candidates=1, codebook=(0, 99))
     with pytest.raises(dp.ParameterError, match="codebook"):

@@ -168,8 +168,16 @@ def test_middleware_that_needs_a_remedy(layers):
     assert wheres(agent)[0] == "agent"  # printed state
 
 
+def slotted(model):
+    kept = type("Slotted", (), {"__slots__": ("empty", "model")})()
+    kept.model = model
+    return by_closure(kept)
+
+
 TOOLS = {
     "closure": by_closure,
+    "client": lambda model: by_closure(model.root_client),
+    "slot": slotted,
     "field and partial": lambda model: Helper(model).ask,
     "agent": lambda model: by_agent(create_agent(model)),
     "behind a boundary": lambda model: by_closure((DPChatModel(SESSION, model) | str).then),
@@ -184,6 +192,13 @@ def test_wherever_a_tool_has_its_model(make):
     with_own_model = [make(remote(LOOPBACK))]
     if "delegate" not in where:
         assert not found(tools=with_own_model)
+
+
+def test_what_releases_before_it_sends_is_fine():
+    local = dp.chat_model(lambda messages: "x", local=True)
+    infer = dp.InferDPT(SESSION.sanitizer, remote=remote(), extractor=local)
+    for part in (infer, PrivateHead(SESSION) | remote()):
+        assert not found(tools=[by_closure(part)])
 
 
 def test_an_agent_in_a_tool_is_looked_into():

@@ -14,8 +14,6 @@ integer lies in the interval that the certificate states for all devices.
 Without an accelerator ``--device cpu`` measures the CPU against its own limits.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import tempfile

@@ -9,8 +9,6 @@ the table into benchmarks/evaluation.json, the table into docs/benchmarks.md and
 docs/images/privacy_utility.svg.
 """
 
-from __future__ import annotations
-
 import argparse
 import io
 import json

@@ -9,8 +9,6 @@ a short one into docs/mechanisms.md; ``--write --again`` computes all anew. With
 ``--write`` the table of the stored cells is printed.
 """
 
-from __future__ import annotations
-
 import argparse
 import itertools
 import json

@@ -12,8 +12,6 @@ folder for temporary files, durable before each draw; the line above the table h
 synchronised append of 4 KiB to a file beside it, what a commit cannot be faster than.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

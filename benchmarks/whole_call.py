@@ -10,8 +10,6 @@ a half times the tokenizer's time. Each figure is the best of some rounds that t
 time of the process: other jobs do not count.
 """
 
-from __future__ import annotations
-
 import argparse
 import time
 from collections.abc import Callable

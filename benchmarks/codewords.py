@@ -11,8 +11,6 @@ are written anew. So are, as single words, those that read as violence or contem
 word stood.
 """
 
-from __future__ import annotations
-
 import re
 import textwrap
 from collections.abc import Iterator

@@ -19,8 +19,6 @@ dates, amounts and ages are annotated too, and neither needed nor counted as oth
 ``--errors`` prints what is not covered; ``--write`` puts the table into docs/pseudonyms.md.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import math

@@ -11,8 +11,6 @@ ordinary there: a word is one where it is much more frequent in its language tha
 which a name is as frequent.
 """
 
-from __future__ import annotations
-
 import csv
 import gzip
 import importlib

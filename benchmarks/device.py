@@ -14,17 +14,15 @@ integer lies in the interval that the certificate states for all devices.
 Without an accelerator ``--device cpu`` measures the CPU against its own limits.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import tempfile
 import time
+from collections.abc import Callable
 
 import numpy as np
 import torch
 from exact_epsilon import mechanism_named
-from limits import bandwidth, fastest, product_rate, random_space
 
 import dp_middleware as dp
 from dp_middleware.lab.curves import interval
@@ -36,6 +34,40 @@ from dp_middleware.sampling.sampler import os_entropy
 
 EPSILON, COMPARED, NOISY = 3.0, 256, 20_000
 CERTIFIED = ("token-exponential", "nearest-response", "rantext-strict")
+COPIED = 1 << 28  # bytes
+SIDE = 4096  # of a square product
+
+
+def random_space(size: int, dimensions: int, device: str = "auto") -> dp.EmbeddingSpace:
+    """Unit vectors in random directions."""
+    vectors = np.random.default_rng(0).normal(size=(size, dimensions))
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    return dp.EmbeddingSpace(dp.Vocabulary([f"w{k}" for k in range(size)]), vectors, device=device)
+
+
+def bandwidth(device: torch.device) -> float:
+    """Bytes a second, read and written, of a copy."""
+    source = torch.ones(COPIED // 8, dtype=torch.float64, device=device)
+    return 2 * COPIED / fastest(source.clone)
+
+
+def product_rate(device: torch.device) -> float:
+    """Operations a second of a large square product in float64."""
+    square = torch.ones(SIDE, SIDE, dtype=torch.float64, device=device)
+    return 2 * SIDE**3 / fastest(lambda: square @ square)
+
+
+def fastest(work: Callable[[], torch.Tensor], rounds: int = 3) -> float:
+    """Seconds of the best of some rounds by the clock, each until its result can be read.
+
+    A round before them does not count: libraries load at first use.
+    """
+    taken = []
+    for _ in range(rounds + 1):
+        started = time.perf_counter()
+        work().ravel()[-1].item()
+        taken.append(time.perf_counter() - started)
+    return min(taken[1:])
 
 
 def row_line(

@@ -10,8 +10,6 @@ on under CC BY-SA 4.0, and so may these files. The package itself is no dependen
 packages for lists of 0.8 MB.
 """
 
-from __future__ import annotations
-
 import gzip
 import math
 import re

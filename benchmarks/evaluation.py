@@ -8,8 +8,6 @@ puts the values of the table into benchmarks/evaluation.json, the table into doc
 the plot into docs/images/privacy_utility.svg.
 """
 
-from __future__ import annotations
-
 import argparse
 import io
 import json

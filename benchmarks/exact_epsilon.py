@@ -9,8 +9,6 @@ a short one into docs/mechanisms.md; ``--write --again`` computes all anew. With
 ``--write`` the table of the stored cells is printed.
 """
 
-from __future__ import annotations
-
 import argparse
 import itertools
 import json
@@ -18,6 +16,7 @@ from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
 
+import numpy as np
 import pages
 
 import dp_middleware as dp
@@ -46,9 +45,12 @@ class Cell:
 
 @lru_cache(maxsize=2)
 def space_named(name: str) -> dp.EmbeddingSpace:
-    """The two spaces of the table, both with the bundled encoder's input vectors."""
+    """The bundled encoder's input vectors of a vocabulary; ``toy`` has 1,000 random ones."""
     if name == "default":
         return dp.default_space()
+    if name == "toy":
+        vectors = np.random.default_rng(0).normal(size=(1000, 64))
+        return dp.EmbeddingSpace(dp.Vocabulary([f"w{i}" for i in range(1000)]), vectors)
     vocabulary = dp.Vocabulary.from_tiktoken("cl100k_base", size=11_000)
     return dp.EmbeddingService().space(vocabulary, "input")
 

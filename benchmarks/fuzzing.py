@@ -6,8 +6,6 @@ Of signs of all planes, right to left, emoji, combining and control characters, 
 with overlapping, nested and empty spans of all kinds, also at the ends; one in 20,000 has 1 MB.
 """
 
-from __future__ import annotations
-
 import argparse
 import random
 import traceback

@@ -21,8 +21,6 @@ verified, and what the upstream received is compared with what was charged.
 Caches should be warm: the default space calibrates for minutes, once. --toy takes 40 words instead.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import json

@@ -3,8 +3,6 @@
 python benchmarks/kinds.py
 """
 
-from __future__ import annotations
-
 import inspect
 
 import pages

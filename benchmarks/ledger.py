@@ -10,8 +10,6 @@ a file beside the ledger, alone. Without a URL of an empty database, PostgreSQL 
 tests start.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import multiprocessing

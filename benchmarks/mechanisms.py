@@ -23,8 +23,6 @@ equal, and what is left of its utility is the distance; its texts have one token
 DChiStencil have, so that both are what they are for a token alone.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import time

@@ -5,8 +5,6 @@ Templates and values stand in messages.toml. A slot of a template is ``<kind:nam
 person. Templates at even places are for tuning, those at odd ones for reports alone.
 """
 
-from __future__ import annotations
-
 import random
 import re
 import string

@@ -12,8 +12,6 @@ folder for temporary files, durable before each draw; the line above the table h
 synchronised append of 4 KiB to a file beside it, what a commit cannot be faster than.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys
@@ -23,11 +21,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
-from exact_epsilon import mechanism_named
+from exact_epsilon import SPACES, mechanism_named, space_named
 from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import HumanMessage
 from llama_index.core.llms import ChatMessage, MockLLM
-from sampling import SPACES, the_space
 
 import dp_middleware as dp
 from dp_middleware.privacy.ledger.ledger import PrivacyLedger
@@ -120,11 +117,11 @@ def rows(
 def main() -> None:
     """Print a Markdown table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--space", choices=SPACES, default="cl100k-11000")
+    parser.add_argument("--space", choices=[*SPACES, "toy"], default="cl100k-11000")
     parser.add_argument("--mechanism", choices=list(dp.MECHANISMS), action="append")
     parser.add_argument("--calls", type=int, default=400)
     options = parser.parse_args()
-    space = the_space(options.space)
+    space = space_named(options.space)
     header = ["mechanism", "call", "ledger", "model alone ms", "added p50 ms", "added p99 ms"]
     header += ["added CPU p50 ms"]
     with tempfile.TemporaryDirectory() as folder:

@@ -1,7 +1,5 @@
 """Sections of the README and of the pages in docs/ that programs write, between two comments."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent

@@ -3,8 +3,6 @@
 python benchmarks/picture.py
 """
 
-from __future__ import annotations
-
 import textwrap
 from html import escape
 from pathlib import Path

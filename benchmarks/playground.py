@@ -6,8 +6,6 @@ One release of pseudonyms and words on the default space, whose certificate take
 is not on disk; 1280 pixels wide in light colours, 390 in dark ones, reduced to 64 colours.
 """
 
-from __future__ import annotations
-
 import argparse
 import io
 import sys

@@ -15,8 +15,6 @@ Then random texts (see fuzzing.py), and tokens (words and signs) per CPU second 
 given, the best of five passes. ``--write`` puts the table into docs/pseudonyms.md.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import random

@@ -7,8 +7,6 @@ Writes the model and its vocabulary beside the detector. Weights are kept to sev
 products of eight may overflow on processors without VNNI.
 """
 
-from __future__ import annotations
-
 import gzip
 import sys
 import tempfile

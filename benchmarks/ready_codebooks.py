@@ -8,8 +8,6 @@ torch. Codebooks come from a search in float32 that may end elsewhere on another
 better or worse.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 from pathlib import Path

@@ -19,8 +19,6 @@ next one. ``cold`` are the texts for the first time in that process, ``warm`` fo
 The last table says where the cold seconds go, by cProfile.
 """
 
-from __future__ import annotations
-
 import argparse
 import cProfile
 import importlib

@@ -7,8 +7,6 @@ best of the rounds, of all processors and by the clock, and memory is the peak o
 The baseline imports what no release can do without.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

@@ -9,8 +9,6 @@ the units that greedily bring the texts closest to their nearest unit (facility 
 those that are most often among the nearest ones of a text. Takes ten minutes on two cores.
 """
 
-from __future__ import annotations
-
 import argparse
 import heapq
 import json

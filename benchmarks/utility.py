@@ -22,8 +22,6 @@ words in their names, --show prints releases, --write puts the table into the pa
 knows, and in brackets the most that any mechanism of this epsilon allows.
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib.util
 import json

@@ -10,15 +10,12 @@ a half times the tokenizer's time. Each figure is the best of some rounds that t
 time of the process: other jobs do not count.
 """
 
-from __future__ import annotations
-
 import argparse
 import time
 from collections.abc import Callable
 
 import numpy as np
-from exact_epsilon import mechanism_named
-from sampling import SPACES, the_space
+from exact_epsilon import SPACES, mechanism_named, space_named
 
 import dp_middleware as dp
 from dp_middleware.vocabulary import frequencies
@@ -70,7 +67,7 @@ def rates(sanitizer: dp.Sanitizer, tokens: int, length: int) -> dict[str, float]
 def main() -> None:
     """Print a Markdown table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--space", choices=SPACES, action="append")
+    parser.add_argument("--space", choices=[*SPACES, "toy"], action="append")
     parser.add_argument("--mechanism", choices=list(dp.MECHANISMS), default="nearest-response")
     parser.add_argument("--tokens", type=int, default=60_000)
     options = parser.parse_args()
@@ -87,8 +84,8 @@ def main() -> None:
     ]
     header += ["release / limit", "batch / limit"]
     print("| " + " | ".join(header) + " |\n|" + "---|" * len(header))
-    for name in options.space or SPACES[:2]:
-        space = the_space(name)
+    for name in options.space or reversed(SPACES):
+        space = space_named(name)
         mechanism = mechanism_named(options.mechanism, EPSILON, space)
         sanitizer = dp.Sanitizer(mechanism, space)
         for length in LENGTHS:

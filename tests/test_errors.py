@@ -1,7 +1,5 @@
 """An error that may quote private text is withheld: neither cause nor context of ours holds it."""
 
-from __future__ import annotations
-
 import traceback
 
 import pytest

@@ -1,7 +1,5 @@
 """No function or class of the host is replaced, whatever is called: its process stays as it was."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -113,9 +111,6 @@ with Probe(Path(sys.argv[1])) as probe:
     with running(policies=POLICY) as gateway:
         assert gateway.chat("I am Mirela Tamburi.").status_code == 200
 print("changed", *changed(before))
-"""
-
-PATCH = """
 import logging
 handle = logging.Logger.handle
 logging.Logger.handle = lambda *args: handle(*args)
@@ -123,9 +118,9 @@ print("changed", *changed(before))
 """
 
 
-def changes(code: str, folder: Path) -> str:
+def test_nothing_is_replaced_by_any_kind_of_call_and_what_is_replaced_is_found(tmp_path):
     done = subprocess.run(
-        [sys.executable, "-c", HEAD + code, str(folder), str(Path(__file__).parent)],
+        [sys.executable, "-c", HEAD + CALLS, str(tmp_path), str(Path(__file__).parent)],
         env={**os.environ, "HF_HUB_OFFLINE": "1"},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -133,12 +128,5 @@ def changes(code: str, folder: Path) -> str:
         timeout=280,
     )
     assert done.returncode == 0, done.stdout[-3000:]
-    return done.stdout.splitlines()[-1]
-
-
-def test_nothing_is_replaced_by_any_kind_of_call(tmp_path: Path) -> None:
-    assert changes(CALLS, tmp_path) == "changed"
-
-
-def test_a_method_that_is_replaced_is_found(tmp_path: Path) -> None:
-    assert changes(PATCH, tmp_path) == "changed ('logging', 'Logger', 'handle')"
+    last = ["changed", "changed ('logging', 'Logger', 'handle')"]
+    assert done.stdout.splitlines()[-2:] == last

@@ -83,9 +83,6 @@ def test_a_span_of_offsets_goes_to_another_process_and_one_with_a_text_does_not(
         copy.copy(dp.Span(0, 4, text=CANARY))
 
 
-# spaces -----------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def served(monkeypatch, tmp_path):
     """A space of the bundled model's vectors, which another process can make again."""

@@ -1,7 +1,5 @@
 """What a new process loads before its first release by the default mechanism, all on disk."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

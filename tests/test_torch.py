@@ -1,24 +1,17 @@
 """torch is loaded by the first name that is read of it, and warmed once, whoever loaded it."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
 
 import pytest
 
-NOT_LOADED = """
+FIRST = """
 import importlib, pkgutil, sys
 import dp_middleware
 for module in pkgutil.walk_packages(dp_middleware.__path__, "dp_middleware."):
     importlib.import_module(module.name)
 assert not {"torch", "transformers", "scipy"} & set(sys.modules)
-from dp_middleware._torch import torch
-assert torch.ones(1, dtype=torch.float64).dtype is sys.modules["torch"].float64
-"""
-
-WARMED_ONCE = """
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
@@ -36,6 +29,7 @@ def read(_):
 with ThreadPoolExecutor(8) as threads:
     assert set(threads.map(read, range(8))) == {first.Tensor}
 assert calls == dict.fromkeys(WARMED, 1)
+assert torch.ones(1, dtype=torch.float64).dtype is first.float64
 first.new = 7
 assert torch.new == 7
 """
@@ -64,12 +58,8 @@ def run(code: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_no_module_loads_it():
-    run(NOT_LOADED)
-
-
-def test_threads_that_come_first_warm_it_once():
-    run(WARMED_ONCE)
+def test_no_module_loads_it_and_threads_that_come_first_warm_it_once():
+    run(FIRST)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

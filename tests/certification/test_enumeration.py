@@ -12,10 +12,7 @@ from support.spaces import random_space
 from torch.overrides import TorchFunctionMode
 
 import dp_middleware as dp
-from dp_middleware.certification.enumeration import (
-    enumerate_pairs,
-    left_over_drift,
-)
+from dp_middleware.certification.enumeration import enumerate_pairs, left_over_drift
 from dp_middleware.embedding import space as space_module
 from dp_middleware.mechanisms import near_lists
 from dp_middleware.sampling import sampler

@@ -1,7 +1,5 @@
 """All commands: exit codes, errors that quote nothing, and real processes."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

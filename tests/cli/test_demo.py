@@ -1,7 +1,5 @@
 """The demo: what its provider is sent, what its user reads, and what it says without a model."""
 
-from __future__ import annotations
-
 import importlib.util
 import io
 import re

@@ -1,7 +1,5 @@
 """``dp-middleware evaluate``: what is shown, written and refused."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -46,9 +46,6 @@ def restored(answer, mapping, *arguments, code=0):
     return pseudonymize("--restore", "--mapping", mapping, *arguments, stdin=answer, code=code)
 
 
-# a text ------------------------------------------------------------------------------------------
-
-
 def test_the_summary_is_on_stderr_and_true():
     said = flat(pseudonymize(CONTRACT, code=0).stderr)
     assert "epsilon 1 per value (exact); 0 per value of all kinds but age, amount, number" in said
@@ -125,9 +122,6 @@ def test_the_rest_is_perturbed():
     assert pseudonymize("w1", "--perturb", "-1", code=2).stdout == ""
 
 
-# and back ----------------------------------------------------------------------------------------
-
-
 def test_an_answer_gets_its_originals_back(mapping, tmp_path):
     released = pseudonymize(CONTRACT, "--mapping", mapping, code=0)
     assert "--restore puts them back" in flat(released.stderr)
@@ -176,9 +170,6 @@ def test_a_key_of_ones_own(mapping, tmp_path):
     again = tmp_path / "second.db"
     released = pseudonymize("Berlin", "--mapping", again, "--key", key, code=0).stdout
     assert restored(released, again, "--key", key).stdout == "Berlin\n"
-
-
-# what goes wrong ---------------------------------------------------------------------------------
 
 
 def one_line(result):
@@ -234,9 +225,6 @@ def test_options_that_need_a_mapping(options):
     assert "--mapping" in one_line(pseudonymize("Berlin", *options, code=2))
 
 
-# the real detector -------------------------------------------------------------------------------
-
-
 def test_the_detector_of_the_package(monkeypatch, mapping):
     monkeypatch.undo()
     monkeypatch.setenv("XDG_DATA_HOME", str(mapping.parent))
@@ -246,9 +234,6 @@ def test_the_detector_of_the_package(monkeypatch, mapping):
     hidden = ("Barack", "Obama", "London", "199,500.00", "obama.com")  # in none of Faker's lists
     assert not [value for value in hidden if value in released]
     assert restored(released, mapping).stdout == text + "\n"
-
-
-# the rest ----------------------------------------------------------------------------------------
 
 
 def test_only_words_of_a_public_list_go_out():

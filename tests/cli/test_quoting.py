@@ -1,7 +1,5 @@
 """A text that stands where an option or a command should is quoted by no error."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """``sanitize-file --pseudonyms`` and ``restore-file``: a file there and back by two commands."""
 
-from __future__ import annotations
-
 import csv
 import json
 

@@ -1,7 +1,5 @@
 """``dp-middleware sanitize-file``: options, exit codes, and where ``sanitize`` points to."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -12,12 +12,7 @@ import torch
 from support.bert import save_bert
 from support.cases import over
 from support.texts import CANARY
-from transformers import (
-    AutoTokenizer,
-    BertForMaskedLM,
-    RobertaConfig,
-    RobertaForMaskedLM,
-)
+from transformers import AutoTokenizer, BertForMaskedLM, RobertaConfig, RobertaForMaskedLM
 
 import dp_middleware as dp
 from dp_middleware import _files

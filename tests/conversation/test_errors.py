@@ -1,7 +1,5 @@
 """What adapters share: the session they are given, and errors that hold no private text."""
 
-from __future__ import annotations
-
 import traceback
 
 import numpy as np
@@ -23,7 +21,7 @@ def fails(kind: type[Exception]) -> None:
         raise kind(CANARY if kind is ValueError else "text-free") from error
 
 
-def test_a_session_is_used_and_a_sanitizer_gets_one() -> None:
+def test_a_session_is_used_and_a_sanitizer_gets_one():
     session = dp.Session(SANITIZER)
     assert session_of(session) is session
     assert session_of(SANITIZER).sanitizer is SANITIZER
@@ -32,7 +30,7 @@ def test_a_session_is_used_and_a_sanitizer_gets_one() -> None:
 
 
 @pytest.mark.parametrize("kind", [ValueError, dp.BudgetExhausted])
-def test_a_failure_quotes_nothing(kind: type[Exception]) -> None:
+def test_a_failure_quotes_nothing(kind):
     with pytest.raises(dp.DPMiddlewareError) as caught:
         guarded(fails, kind, what="the step")
     ours = "text-free" if kind is dp.BudgetExhausted else "the step failed with ValueError"
@@ -42,5 +40,5 @@ def test_a_failure_quotes_nothing(kind: type[Exception]) -> None:
     assert fails.__name__ not in [frame.name for frame in traceback.extract_tb(caught.tb)]
 
 
-def test_a_result_is_passed_on() -> None:
+def test_a_result_is_passed_on():
     assert guarded(max, 1, 2) == 2

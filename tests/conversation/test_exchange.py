@@ -143,8 +143,6 @@ def test_an_answer_is_known_by_its_words(text, calls, extra):
     assert [call[:2] for call in again.calls] == [call[:2] for call in message.calls]
 
 
-# what an adapter keeps ---------------------------------------------------------------------------
-
 KEY = bytes(32)
 SPACE = dp.EmbeddingSpace(dp.Vocabulary(["red", "blue"]), [[1, 0], [0, 1]])
 

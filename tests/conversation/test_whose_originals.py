@@ -1,7 +1,5 @@
 """Nobody is shown the originals of another caller, through whichever adapter they ask."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re
@@ -42,9 +40,6 @@ def note(seen):
 
 def turns(history):
     return [{"role": role, "content": text} for role, text in history]
-
-
-# LangChain ---------------------------------------------------------------------------------------
 
 
 def chat_model(remote, seen):
@@ -103,9 +98,6 @@ def unnamed_agent(remote, seen):
         return said.setdefault(answer.text, answer).text
 
     return ask
-
-
-# LlamaIndex --------------------------------------------------------------------------------------
 
 
 def llama_model(remote):
@@ -172,9 +164,6 @@ def query_engine(remote, seen):
     return lambda history: str(engine.query(history[-1][1]))
 
 
-# agents ------------------------------------------------------------------------------------------
-
-
 def async_client(remote):
     import openai
 
@@ -229,9 +218,6 @@ def pydantic_agent(remote, seen):
         return (await agent.run(text, message_history=said)).output
 
     return lambda history: asyncio.run(run(history))
-
-
-# gateway -----------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,5 @@
 """A file's other cells stay, its rows keep their order, and a run goes on where it was killed."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

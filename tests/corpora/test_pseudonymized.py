@@ -1,7 +1,5 @@
 """A file with the pseudonyms of one session: the same in all rows, and every text comes back."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """The Python blocks of the pages in docs/ run, one after the other, as they are printed."""
 
-from __future__ import annotations
-
 import ast
 import asyncio
 import importlib
@@ -149,9 +147,6 @@ def test_the_reference_of_pseudonyms_is_complete():
     assert set(listed) == set(kinds.__all__)
 
 
-# pseudonyms ---------------------------------------------------------------------------------------
-
-
 def test_pseudonyms(probe, sanitizer, capsys):
     pytest.importorskip("langchain")
     pytest.importorskip("langchain_openai")
@@ -186,9 +181,6 @@ def test_pseudonyms(probe, sanitizer, capsys):
     assert "ORD-77812" not in names["release"].text
 
 
-# scopes -------------------------------------------------------------------------------------------
-
-
 def test_a_question_is_asked_with_its_release():
     names = {}
     run("questions.md", names)
@@ -212,9 +204,6 @@ def test_scopes_and_classes(sanitizer):
     private = ["Maria", "paid", "450", "on", "Monday", "in", "May", "2024"]
     assert released == [labels[word] for word in private]
     assert len(set(labels.values())) == 6
-
-
-# LangChain ----------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -332,9 +321,6 @@ def test_the_reference_of_langchain_is_complete():
         if getattr(importlib.import_module(module.strip("`")), name)
     }
     assert names == set(adapters.__all__)
-
-
-# LlamaIndex ---------------------------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -38,9 +38,6 @@ def section(name):
     return re.split(r"^##+ ", PAGE.split(f"### `{name}`\n")[1], maxsplit=1, flags=re.MULTILINE)[0]
 
 
-# the page as a whole ------------------------------------------------------------------------------
-
-
 def test_every_mechanism_has_a_section_and_nothing_else_has():
     assert re.findall(r"^### `(.*)`$", PAGE, flags=re.MULTILINE) == list(dp.MECHANISMS)
 
@@ -77,9 +74,6 @@ def test_every_mechanism_says_the_truth_in_a_phrase(name):
     wrong = mechanism.truth.startswith("nothing") or "infinite" in mechanism.truth
     if wrong:
         assert re.search(r"\*\*Certified\*\*: none|none under substitution", section(name))
-
-
-# its tables ---------------------------------------------------------------------------------------
 
 
 def bound(epsilon, size):
@@ -242,9 +236,6 @@ def test_figures_in_the_text():
     defaults = inspect.signature(dp.Cape).parameters
     assert defaults["buckets"].default == 50
     assert "With N = 50," in words
-
-
-# its lemmas ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("epsilon", [0.3, 3.0, 12.0])

@@ -9,9 +9,6 @@ import dp_middleware as dp
 pytestmark = pytest.mark.usefixtures("scripts")
 
 
-# what the scripts share ---------------------------------------------------------------------------
-
-
 def test_welchs_test_by_hand():
     import protocol
 
@@ -68,9 +65,6 @@ def test_a_probe_reads_labels_of_texts_and_of_pairs():
     assert pairs.accuracy(pairs.texts, pairs.questions) == 1
     assert pairs.accuracy(pairs.texts, ["bad"] * 4) < 1
     assert len(asked) == len(set(asked))
-
-
-# one paper each -----------------------------------------------------------------------------------
 
 
 def test_cape_measures_texts_and_laws():

@@ -51,8 +51,6 @@ EVALUATION = load_benchmark("evaluation")
 KINDS = load_benchmark("kinds")
 CELLS = TABLE.stored()
 
-# as it stands -------------------------------------------------------------------------------------
-
 
 def test_it_is_short_and_every_block_is_tested():
     assert len(README.splitlines()) <= 120
@@ -187,9 +185,6 @@ def test_the_default_is_ahead_at_equal_exact_epsilon():
         at = {row.mechanism: row.centred for row in rows if row.epsilon == epsilon}
         own = at.pop(DEFAULT_MECHANISM)
         assert own >= times * max(value for value in at.values() if value is not None)
-
-
-# on the full spaces -------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")

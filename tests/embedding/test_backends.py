@@ -1,7 +1,5 @@
 """Embedding models of frameworks behind the service: trust and silence."""
 
-from __future__ import annotations
-
 import logging
 from typing import Any, ClassVar
 

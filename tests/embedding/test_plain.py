@@ -1,7 +1,5 @@
 """The encoder on NumPy: the vectors of the service, but for rounding and its GELU."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

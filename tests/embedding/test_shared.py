@@ -1,7 +1,5 @@
 """The shared model: same rows, one call at a time, errors without text."""
 
-from __future__ import annotations
-
 import os
 import time
 from threading import Event, Lock, Thread

@@ -1,7 +1,5 @@
 """InferDPT end to end through real clients and real HTTP servers on loopback."""
 
-from __future__ import annotations
-
 import asyncio
 import copy
 import dataclasses
@@ -27,13 +25,7 @@ DOCUMENT = f"word1 word2 {CANARY} word3"
 
 
 @pytest.fixture(params=KINDS)
-def inferdpt(
-    request: pytest.FixtureRequest,
-    make: Make,
-    remote: OpenAIServer,
-    local: OpenAIServer,
-    sanitizer: dp.Sanitizer,
-) -> dp.InferDPT:
+def inferdpt(request, make, remote, local, sanitizer):
     """The same kind of client on both sides."""
     return dp.InferDPT(
         sanitizer, remote=make(request.param, remote.url), extractor=make(request.param, local.url)
@@ -41,8 +33,8 @@ def inferdpt(
 
 
 def test_the_remote_sees_the_release_and_the_extractor_the_document(
-    inferdpt: dp.InferDPT, remote: OpenAIServer, local: OpenAIServer, caplog: Any
-) -> None:
+    inferdpt, remote, local, caplog
+):
     caplog.set_level(logging.DEBUG)
     answers = [inferdpt.run(DOCUMENT), asyncio.run(inferdpt.arun(DOCUMENT))]
     assert "".join(inferdpt.stream(DOCUMENT)) == "extracted answer"
@@ -60,9 +52,7 @@ def test_the_remote_sees_the_release_and_the_extractor_the_document(
     assert CANARY not in repr(inferdpt)
 
 
-def test_instructions_are_sent_as_they_are(
-    inferdpt: dp.InferDPT, remote: OpenAIServer, local: OpenAIServer
-) -> None:
+def test_instructions_are_sent_as_they_are(inferdpt, remote, local):
     answer = inferdpt.run(DOCUMENT, instruction="Count the verbs.")
     assert "Count the verbs." in remote.prompts[0]
     assert answer.release.text in remote.prompts[0]
@@ -72,16 +62,14 @@ def test_instructions_are_sent_as_they_are(
     assert "Prefix Text" not in remote.prompts[0] + local.prompts[0]
 
 
-def test_the_extraction_prompt_has_the_papers_parts() -> None:
+def test_the_extraction_prompt_has_the_papers_parts():
     prompt = prompts.for_extractor("my document", "their text", None)[0]["content"]
     parts = ["Prefix Text:\nmy document", "Perturbed Generation:\ntheir text", "Extended Text:"]
     assert [prompt.count(part) for part in parts] == [1, 1, 1]
     assert prompt.endswith("Extended Text:")
 
 
-def test_released_words_agree_with_the_document_no_more_than_the_law_says(
-    make: Make, remote: OpenAIServer, sanitizer: dp.Sanitizer
-) -> None:
+def test_released_words_agree_with_the_document_no_more_than_the_law_says(make, remote, sanitizer):
     words = [WORDS[k % len(WORDS)] for k in range(200)]
     document = " ".join(words)
     inferdpt = dp.InferDPT(
@@ -101,9 +89,9 @@ def test_released_words_agree_with_the_document_no_more_than_the_law_says(
 @pytest.mark.parametrize("mode", ["error", "malformed", "empty", "slow", "down"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_failures(
-    side: str, mode: Any, kind: str, make: Make, sanitizer: dp.Sanitizer,
-    remote: OpenAIServer, local: OpenAIServer, caplog: Any,
-) -> None:  # fmt: skip
+    side, mode, kind, make, sanitizer,
+    remote, local, caplog,
+):  # fmt: skip
     caplog.set_level(logging.DEBUG)
     failing, expected = (remote, dp.RemoteError) if side == "remote" else (local, dp.ExtractorError)
     urls = {"remote": remote.url, "extractor": local.url}
@@ -133,9 +121,7 @@ def test_failures(
     assert CANARY not in caplog.text
 
 
-def test_an_untrusted_extractor_is_refused_before_anything_is_sent(
-    make: Make, remote: OpenAIServer, sanitizer: dp.Sanitizer
-) -> None:
+def test_an_untrusted_extractor_is_refused_before_anything_is_sent(make, remote, sanitizer):
     ask = make("openai", remote.url)
     far = make("openai", "http://api.example.com/v1")
     with pytest.raises(dp.UntrustedHost, match=r"api\.example\.com"):
@@ -158,9 +144,7 @@ def charging(sanitizer: dp.Sanitizer, ledger: Any, make: Make, remote: OpenAISer
     return dp.InferDPT(paid, remote=asked, extractor=here(lambda messages: "x"))
 
 
-def test_one_charge_per_run_and_none_before_a_stream_is_read(
-    make: Make, remote: OpenAIServer, sanitizer: dp.Sanitizer
-) -> None:
+def test_one_charge_per_run_and_none_before_a_stream_is_read(make, remote, sanitizer):
     ledger = Charges()
     inferdpt = charging(sanitizer, ledger, make, remote)
     stream = inferdpt.stream(DOCUMENT)
@@ -175,9 +159,7 @@ def test_one_charge_per_run_and_none_before_a_stream_is_read(
 
 
 @pytest.mark.parametrize("document", ["", " \n\t", "\x00"])
-def test_a_document_without_tokens_is_refused_uncharged(
-    document: str, make: Make, remote: OpenAIServer, sanitizer: dp.Sanitizer
-) -> None:
+def test_a_document_without_tokens_is_refused_uncharged(document, make, remote, sanitizer):
     ledger = Charges()
     inferdpt = charging(sanitizer, ledger, make, remote)
     for call in (
@@ -190,16 +172,14 @@ def test_a_document_without_tokens_is_refused_uncharged(
     assert (ledger.tokens, remote.requests) == ([], [])
 
 
-def test_an_exhausted_budget_sends_nothing(
-    make: Make, remote: OpenAIServer, sanitizer: dp.Sanitizer
-) -> None:
+def test_an_exhausted_budget_sends_nothing(make, remote, sanitizer):
     inferdpt = charging(sanitizer, Charges(budget=0), make, remote)
     with pytest.raises(dp.BudgetExhausted):
         inferdpt.run(DOCUMENT)
     assert not remote.requests
 
 
-def test_arun_does_not_block_the_event_loop(sanitizer: dp.Sanitizer) -> None:
+def test_arun_does_not_block_the_event_loop(sanitizer):
     block = Blocking()
 
     class Slow:
@@ -216,7 +196,7 @@ def test_arun_does_not_block_the_event_loop(sanitizer: dp.Sanitizer) -> None:
     assert block.freed == 3
 
 
-def test_an_answer_hides_its_text(sanitizer: dp.Sanitizer) -> None:
+def test_an_answer_hides_its_text(sanitizer):
     answer = dp.InferDPT(
         sanitizer, remote=lambda messages: "draft", extractor=here(lambda messages: CANARY)
     ).run(DOCUMENT)
@@ -234,14 +214,14 @@ def test_an_answer_hides_its_text(sanitizer: dp.Sanitizer) -> None:
         answer.text = "x"  # type: ignore[misc]
 
 
-def test_models_are_taken_as_chat_model_takes_them(sanitizer: dp.Sanitizer) -> None:
+def test_models_are_taken_as_chat_model_takes_them(sanitizer):
     with pytest.raises(dp.ParameterError, match="expected a LangChain chat model"):
         dp.InferDPT(sanitizer, remote="gpt-4o", extractor=here(lambda messages: "x"))
     made = here(lambda messages: "x")
     assert dp.InferDPT(sanitizer, remote=made, extractor=made).run("word1").text == "x"
 
 
-def test_a_restored_answer_keeps_pseudonyms_in_addresses_of_other_hosts() -> None:
+def test_a_restored_answer_keeps_pseudonyms_in_addresses_of_other_hosts():
     pytest.importorskip("faker", reason="the lists of names are of the extra detect")
     session = dp.Pseudonyms(detector(), on_empty="pass").session()
 

@@ -1,7 +1,5 @@
 """PrivRewrite: the exact epsilon of all that is seen, its charge, and real HTTP on loopback."""
 
-from __future__ import annotations
-
 import asyncio
 import dataclasses
 import itertools
@@ -18,7 +16,7 @@ import numpy as np
 import pytest
 from scipy import stats
 from support.cases import over
-from support.chat_models import KINDS, WORDS, Make
+from support.chat_models import KINDS, WORDS
 from support.contract import OpenAIServer
 from support.known_bad import LINE, Renormalised
 from support.ledgers import Charges
@@ -119,7 +117,7 @@ CASES: list[tuple[type[PrivRewrite], dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("kind", "options"), CASES)
-def test_the_exact_epsilon_end_to_end(kind: type[PrivRewrite], options: dict[str, Any]) -> None:
+def test_the_exact_epsilon_end_to_end(kind, options):
     rewrite = rewriter(kind, **options)
     laws = {ids: law(rewrite, ids, rewrite.selection) for ids in INPUTS}
     provider = loss({ids: marginal(joint, 0) for ids, joint in laws.items()})
@@ -134,7 +132,7 @@ def test_the_exact_epsilon_end_to_end(kind: type[PrivRewrite], options: dict[str
 
 
 @pytest.mark.parametrize("sensitivity", ["candidates", "paper"])
-def test_a_renormalised_mean_breaks_it(sensitivity: Any) -> None:
+def test_a_renormalised_mean_breaks_it(sensitivity):
     rewrite = rewriter(sensitivity=sensitivity)
     wrong = Renormalised(epsilon=EPSILON_SELECT, sensitivity=sensitivity, vectors=LINE.vectors)
     assert loss({ids: law(rewrite, ids, wrong) for ids in INPUTS}) > 1.02 * (
@@ -142,7 +140,7 @@ def test_a_renormalised_mean_breaks_it(sensitivity: Any) -> None:
     )
 
 
-def test_what_is_released_follows_the_enumerated_law() -> None:
+def test_what_is_released_follows_the_enumerated_law():
     rewrite = rewriter(insecure_entropy=sampler.insecure_entropy(2))
     ids, runs = (0, 0), 1000
 
@@ -163,9 +161,7 @@ def test_what_is_released_follows_the_enumerated_law() -> None:
 
 @over("count", [1, 2, 7])
 @over("alpha", [0.0, 0.3, 1.0])
-def test_no_replacement_moves_a_utility_by_more_than_its_sensitivity(
-    count: int, alpha: float
-) -> None:
+def test_no_replacement_moves_a_utility_by_more_than_its_sensitivity(count, alpha):
     generator = np.random.default_rng(count)
     space = random_space(tokens=8, dimensions=3, seed=count)
     space = space_of(space.vectors / np.linalg.norm(space.vectors, axis=1).max())
@@ -187,7 +183,7 @@ def test_no_replacement_moves_a_utility_by_more_than_its_sensitivity(
         assert max(moves) == pytest.approx(ours, abs=1e-9)
 
 
-def test_utilities_by_hand() -> None:
+def test_utilities_by_hand():
     similarities = token_similarities([np.array([0, 1]), np.array([2]), np.array([-1])], LINE)
     means = [0.025, -1.0, 0.0]
     expected = [[token * mean for mean in means] for token in (0.95, -0.9, -1.0, 0.0)]
@@ -201,7 +197,7 @@ def test_utilities_by_hand() -> None:
     assert law[0] - law[1] == pytest.approx(scale * utilities[0], abs=1e-9)
 
 
-def test_alpha_can_peak_only_where_the_sensitivity_is_one() -> None:
+def test_alpha_can_peak_only_where_the_sensitivity_is_one():
     """The nearer of two candidates: with Delta 1 it comes most often at a moderate alpha."""
     candidates, ids = [np.array([0, 1]), np.array([2])], np.zeros(4, dtype=np.int64)
 
@@ -216,7 +212,7 @@ def test_alpha_can_peak_only_where_the_sensitivity_is_one() -> None:
 
 
 @pytest.mark.parametrize("epsilon", [1e-7, 0.5, 20.0, 45.0, 500.0])
-def test_the_drawn_integers_keep_epsilon_on_steep_rows(epsilon: float) -> None:
+def test_the_drawn_integers_keep_epsilon_on_steep_rows(epsilon):
     selection = Selection(epsilon=epsilon)
     candidates = [np.array([0]), np.array([2]), np.array([1, 2]), np.array([0, 1])]
     tables = [selection.table(np.array([i]), candidates, LINE) for i in (0, 1, 2, -1)]
@@ -229,7 +225,7 @@ def test_the_drawn_integers_keep_epsilon_on_steep_rows(epsilon: float) -> None:
         assert worst > 0.5 * epsilon
 
 
-def test_pruning_is_greedy_and_in_order() -> None:
+def test_pruning_is_greedy_and_in_order():
     class Angles:
         def encode(self, texts: Any) -> Any:
             turns = np.radians([float(text) for text in texts])
@@ -259,7 +255,7 @@ UNIT = dp.TokenExponential(epsilon=2.0)
 
 
 @pytest.fixture(scope="module")
-def space() -> dp.EmbeddingSpace:
+def space():
     vectors = np.random.default_rng(0).normal(size=(len(WORDS), 8))
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     return dp.EmbeddingSpace(dp.Vocabulary(WORDS), vectors)
@@ -276,9 +272,7 @@ def over_http(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_model_sees_the_sanitized_text_only(
-    kind: str, make: Make, remote: OpenAIServer, space: dp.EmbeddingSpace, caplog: Any
-) -> None:
+def test_the_model_sees_the_sanitized_text_only(kind, make, remote, space, caplog):
     caplog.set_level(logging.DEBUG)
     books = Watching(remote)
     rewrite = over_http(make(kind, remote.url), space, books, k=3)
@@ -298,7 +292,7 @@ def test_the_model_sees_the_sanitized_text_only(
     assert CANARY not in caplog.text + repr(rewrite) + repr(releases)
 
 
-def test_failed_empty_and_repeated_candidates(space: dp.EmbeddingSpace) -> None:
+def test_failed_empty_and_repeated_candidates(space):
     said = iter(["word1 word2", OSError(CANARY), "", " Word1  word2 ", ValueError(CANARY), "word9"])
 
     def model(messages: Any) -> Any:
@@ -313,9 +307,7 @@ def test_failed_empty_and_repeated_candidates(space: dp.EmbeddingSpace) -> None:
 
 
 @pytest.mark.parametrize("mode", ["error", "malformed", "slow"])
-def test_too_few_answers(
-    mode: Any, make: Make, remote: OpenAIServer, space: dp.EmbeddingSpace, caplog: Any
-) -> None:
+def test_too_few_answers(mode, make, remote, space, caplog):
     caplog.set_level(logging.DEBUG)
     remote.mode = mode
     books = Charges()
@@ -329,7 +321,7 @@ def test_too_few_answers(
     assert len(books.rows) == 1  # it stays spent
 
 
-def test_no_candidate_left(make: Make, remote: OpenAIServer, space: dp.EmbeddingSpace) -> None:
+def test_no_candidate_left(make, remote, space):
     remote.mode = "empty"
     books = Charges()
     model = make("async_openai", remote.url)
@@ -356,9 +348,7 @@ class Ragged:
 
 
 @pytest.mark.parametrize(("service", "kind"), [(Quoting, "TypeError"), (Ragged, "ValueError")])
-def test_a_service_that_fails_is_named_and_not_quoted(
-    service: Any, kind: str, make: Make, remote: OpenAIServer, space: dp.EmbeddingSpace
-) -> None:
+def test_a_service_that_fails_is_named_and_not_quoted(service, kind, make, remote, space):
     remote.script.extend(["word1", "word2"])
     options = {"k": 2, "prune_above": 0.9, "service": service(), "at_once": 1}
     rewrite = over_http(make("openai", remote.url), space, **options)
@@ -368,7 +358,7 @@ def test_a_service_that_fails_is_named_and_not_quoted(
     assert "word1 word2" not in "".join(traceback.format_exception(error.value))
 
 
-def test_slow_candidates_do_not_hold_up_each_other(space: dp.EmbeddingSpace) -> None:
+def test_slow_candidates_do_not_hold_up_each_other(space):
     running, most = 0, 0
 
     async def slow(messages: Any) -> str:
@@ -385,9 +375,7 @@ def test_slow_candidates_do_not_hold_up_each_other(space: dp.EmbeddingSpace) -> 
 
 
 @pytest.mark.parametrize("kind", ["openai", "async_openai", "langchain"])
-def test_cancelled_half_way(
-    kind: str, make: Make, remote: OpenAIServer, space: dp.EmbeddingSpace
-) -> None:
+def test_cancelled_half_way(kind, make, remote, space):
     remote.mode = "slow"
     books = Charges()
     rewrite = over_http(make(kind, remote.url, timeout=20), space, books, k=4, at_once=2)
@@ -409,9 +397,7 @@ def test_cancelled_half_way(
     assert len(books.rows) == 3
 
 
-def test_a_spent_budget_sends_nothing(
-    make: Make, remote: OpenAIServer, space: dp.EmbeddingSpace
-) -> None:
+def test_a_spent_budget_sends_nothing(make, remote, space):
     books = Charges(budget=4)  # tokens, as many as one text has
     rewrite = over_http(make("openai", remote.url), space, books, k=1)
     rewrite.rewrite(TEXT)
@@ -421,7 +407,7 @@ def test_a_spent_budget_sends_nothing(
     assert rewrite.sanitizer.ledger is books  # the sanitizer is left as it was
 
 
-def test_refusals(space: dp.EmbeddingSpace) -> None:
+def test_refusals(space):
     def model(messages: Any) -> str:
         return "word1"
 
@@ -451,7 +437,7 @@ def test_refusals(space: dp.EmbeddingSpace) -> None:
     assert not books.rows
 
 
-def test_a_metric_channel_adds_its_exact_epsilon(space: dp.EmbeddingSpace) -> None:
+def test_a_metric_channel_adds_its_exact_epsilon(space):
     sanitizer = dp.Sanitizer(dp.SanText(epsilon=1.0), space)
     rewrite = PrivRewrite(sanitizer, generator=lambda messages: "word1", epsilon_select=0.5)
     first, both = sanitizer.certificate, rewrite.certificate
@@ -461,7 +447,7 @@ def test_a_metric_channel_adds_its_exact_epsilon(space: dp.EmbeddingSpace) -> No
     assert both.metric is None
 
 
-def test_a_candidate_with_unknown_words_under_raise(space: dp.EmbeddingSpace) -> None:
+def test_a_candidate_with_unknown_words_under_raise(space):
     strict = dp.EmbeddingSpace(dp.Vocabulary(WORDS, unknown="raise"), space.vectors)
     rewrite = over_http(lambda messages: "quite new words", strict)
     assert rewrite.rewrite("word1 word2").text == "quite new words"
@@ -470,7 +456,7 @@ def test_a_candidate_with_unknown_words_under_raise(space: dp.EmbeddingSpace) ->
     assert CANARY not in "".join(traceback.format_exception(error.value))
 
 
-def test_the_sanitizer_may_keep_public_words(space: dp.EmbeddingSpace) -> None:
+def test_the_sanitizer_may_keep_public_words(space):
     policy = dp.KeepPolicy.words(["word1"], label="one word")
     books = Charges()
     sanitizer = dp.Sanitizer(UNIT, space, policy=policy, ledger=books, subject="s")
@@ -479,9 +465,6 @@ def test_the_sanitizer_may_keep_public_words(space: dp.EmbeddingSpace) -> None:
     assert (release.tokens_total, release.tokens_verbatim) == (4, 1)
     assert books.rows == [("s", rewrite.certificate.epsilon, 3)]
     assert release.certificate.adjacency.classes is not None
-
-
-# the paper's settings -----------------------------------------------------------------------------
 
 
 def test_a_nominal_total_is_split_evenly():

@@ -1,7 +1,5 @@
 """``/v1/messages``: system prompt, blocks, tools and streams of Anthropic's protocol."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """One scenario through real clients: a canary in every private slot, found nowhere but here."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """Requests that nobody meant: an answer or a clean refusal, never a leak or a crash."""
 
-from __future__ import annotations
-
 import copy
 import json
 import os

@@ -3,6 +3,7 @@
 import json
 import sqlite3
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
 import httpx
@@ -121,9 +122,22 @@ def limited(upstream):
 
 @pytest.mark.parametrize("path", PRIVATE)
 def test_the_total_time_ends_a_stream_with_an_error_of_its_protocol(limited, upstream, path):
+    """Which the real client raises."""
     upstream.fault = "drip"
-    with AllLogs() as logs:
+    client = openai.OpenAI(base_url=limited.url, api_key=KEYS["ann"], max_retries=0)
+    asked = {"/responses": client.responses, "/completions": client.completions}.get(
+        path, client.chat.completions
+    )
+
+    def read():
+        with client, pytest.raises(openai.APIError, match="in time"):
+            for _ in asked.create(model=MODEL, stream=True, **PRIVATE[path]):
+                pass
+
+    with AllLogs() as logs, ThreadPoolExecutor(1) as beside:
+        reading = beside.submit(read)
         answer = limited.post(path, {"model": MODEL, "stream": True, **PRIVATE[path]})
+        reading.result()
     first, *_, last = map(json.loads, events(answer))
     assert "x" in str(first)
     assert {*last["error"]} == {"message", "type", "param", "code"}
@@ -135,18 +149,6 @@ def test_the_total_time_ends_a_stream_with_an_error_of_its_protocol(limited, ups
         )  # fmt: skip
     assert CANARY not in answer.text + "".join(logs.lines)
     assert not [line for line in logs.lines if "without completing" in line]
-
-
-@pytest.mark.parametrize("path", PRIVATE)
-def test_the_real_client_raises_at_the_total_time(limited, upstream, path):
-    upstream.fault = "drip"
-    client = openai.OpenAI(base_url=limited.url, api_key=KEYS["ann"], max_retries=0)
-    asked = {"/responses": client.responses, "/completions": client.completions}.get(
-        path, client.chat.completions
-    )
-    with client, pytest.raises(openai.APIError, match="in time"):
-        for _ in asked.create(model=MODEL, stream=True, **PRIVATE[path]):
-            pass
 
 
 NAME = "Mirela Tamburi"

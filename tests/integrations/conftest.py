@@ -2,6 +2,15 @@
 
 import pytest
 from support.contract import Probe
+from support.contract._sources import installed
+
+NEEDED = {
+    "langchain": ("langchain", "langchain_openai"),
+    "llama_index": ("llama_index.core", "llama_index.llms.openai"),
+    "openai_agents": ("agents",),
+    "pydantic_ai": ("pydantic_ai",),
+}
+collect_ignore = [folder for folder, names in NEEDED.items() if not all(map(installed, names))]
 
 
 @pytest.fixture

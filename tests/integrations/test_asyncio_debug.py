@@ -1,7 +1,5 @@
 """asyncio's debug mode logs tasks, futures and what is lost of them: no private answer is there."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -86,7 +84,7 @@ FRAMEWORKS = ("inferdpt", "langchain", "llama_index")  # in this order: the firs
 
 
 @pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+def written(tmp_path_factory):
     """What the process wrote for each framework, and the canary backwards."""
     folder = str(tmp_path_factory.mktemp("ledgers"))
     done = subprocess.run(
@@ -104,7 +102,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_no_part_of_a_private_answer_is_logged(framework: str, written: dict[str, str]) -> None:
+def test_no_part_of_a_private_answer_is_logged(framework, written):
     """Of one that arrives, fails or is given up, from a function in a thread or a coroutine."""
     assert "Executing <" in written[framework], "asyncio logged nothing"
     assert written["canary"][::-1][:8] not in written[framework]

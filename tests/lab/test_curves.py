@@ -1,7 +1,5 @@
 """Delta curves, ranges and zero-concentration against brute force and closed forms."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import ClassVar

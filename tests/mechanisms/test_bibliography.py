@@ -1,7 +1,5 @@
 """Every entry is BibTeX with what it needs, and every mechanism's keys have an entry."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from typing import ClassVar

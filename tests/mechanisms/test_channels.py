@@ -33,9 +33,6 @@ def hockey_stick(first, second, epsilon):
     return float(np.maximum(first - math.exp(epsilon) * second, 0).sum())
 
 
-# SANTEXT+ ----------------------------------------------------------------------------------------
-
-
 def test_santext_plus_by_hand():
     space = space_of([[0.0], [1.0], [3.0]])
     mechanism = SanTextPlus(epsilon=2.0, non_sensitive={" W1"}, keep=0.25)
@@ -80,15 +77,6 @@ def test_without_sensitive_tokens_there_is_nothing_to_draw():
     mechanism = SanTextPlus(epsilon=1.0, non_sensitive=["w0", "w1"])
     with pytest.raises(dp.ParameterError, match="all non-sensitive"):
         mechanism.log_probs([0], random_space(tokens=2))
-
-
-@over("keep", [-0.1, 1.0, 1, math.nan, "0.5", None, True])
-def test_a_bad_keep_is_refused(keep):
-    with pytest.raises(dp.ParameterError, match="keep"):
-        SanTextPlus(epsilon=1.0, non_sensitive=[], keep=keep)
-
-
-# CUSTEXT+ ----------------------------------------------------------------------------------------
 
 
 def test_custext_plus_by_hand():
@@ -146,8 +134,6 @@ def test_the_least_frequent_share_of_the_words_is_sensitive():
     with pytest.raises(dp.ParameterError, match="sensitive"):
         dp.SanTextPlus.by_frequency(space, epsilon=1.0, sensitive=0.0)
 
-
-# DYNTEXT -----------------------------------------------------------------------------------------
 
 LINE = [[0.0], [1.0], [2.0], [10.0]]
 
@@ -376,28 +362,6 @@ def test_the_normal_mass_of_an_interval_is_accurate_in_the_tails():
     assert found == pytest.approx([tail, tail, flat, middle], rel=1e-12)
 
 
-@over(
-    "wrong",
-    [
-        {"epsilon_density": 0},
-        {"epsilon_density": math.inf},
-        {"delta": 0.0},
-        {"delta": 1.0},
-        {"candidates": 0},
-        {"candidates": 2.0},
-        {"reading": "clean"},
-        {"table_seed": -1},
-        {"table_seed": None},
-    ],
-)
-def test_bad_parameters_of_dyntext_are_refused(wrong):
-    with pytest.raises(dp.ParameterError, match=next(iter(wrong))):
-        DynText(epsilon=1.0, **wrong)
-
-
-# TEM ---------------------------------------------------------------------------------------------
-
-
 def test_tem_by_hand():
     space = space_of([[0.0], [1.0], [3.0]])
     weights = np.array([1, E**-1, E**-2])  # distance 3 counts as 2
@@ -449,16 +413,6 @@ def test_a_release_beyond_the_default_threshold_has_probability_beta_at_most():
         assert (failures <= 0.05 + 1e-12).all()
     assert failures == pytest.approx(0.05)  # attained where all others are beyond
 
-
-@pytest.mark.parametrize(
-    "wrong", [{"beta": 0.0}, {"beta": 1}, {"threshold": 0}, {"threshold": "2"}]
-)
-def test_bad_parameters_of_tem_are_refused(wrong):
-    with pytest.raises(dp.ParameterError, match=next(iter(wrong))):
-        TruncatedExponential(epsilon=1.0, **wrong)
-
-
-# all ---------------------------------------------------------------------------------------------
 
 EVERY = [  # beside those of test_laws.py
     DynText(epsilon=2.0, candidates=50),

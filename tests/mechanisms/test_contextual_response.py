@@ -272,28 +272,6 @@ def test_the_unigram_is_english_where_the_vocabulary_is():
     assert set(uniform.tolist()) == {1 / 401}
 
 
-@over(
-    "wrong",
-    [
-        {"epsilon": 0.0},
-        {"mixture": 0.0},
-        {"mixture": 1.0},
-        {"unigram": ()},
-        {"unigram": (0.0, 0.0)},
-        {"unigram": (1.0, -1.0)},
-        {"unigram": (1.0, math.inf)},
-        {"unigram": ("a",)},
-        {"unigram": ((1.0,), (1.0, 2.0))},
-        {"allowed": ()},
-        {"allowed": (-1,)},
-        {"allowed": (0.5,)},
-    ],
-)
-def test_bad_parameters_are_refused(wrong):
-    with pytest.raises(dp.ParameterError, match=next(iter(wrong))):
-        dp.ContextualResponse(**{"epsilon": 1.0, **wrong})
-
-
 def test_what_is_of_another_space_is_refused():
     space = random_space(tokens=5)
     for wrong in ({"unigram": (1.0,) * 4}, {"allowed": (5,)}):

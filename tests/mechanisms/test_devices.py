@@ -4,8 +4,6 @@ On the pretended device the arithmetic is the host's, so bits are compared; on a
 bound that certificates grant to another device.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +16,6 @@ from support.spaces import CASES, Case, host_rows, random_space, space_of
 import dp_middleware as dp
 from dp_middleware.certification.enumeration import RECOMPUTED
 from dp_middleware.embedding import space as spaces
-from dp_middleware.lab.metrics import mapping_set_size, retention
 from dp_middleware.mechanisms.base import rows_of
 from dp_middleware.mechanisms.drawing import drawer
 from dp_middleware.mechanisms.kernels import lists as _lists
@@ -201,17 +198,3 @@ def test_the_last_class_may_be_short(there):
     assert rows[6] == [0, 0, 0, 0, 0, 0, 1]
     weights = np.exp([1.0, 0.5, 0.0])
     assert rows[0] == pytest.approx([*weights / weights.sum(), 0, 0, 0, 0])
-
-
-def test_attacks_metrics_and_explanations_are_those_of_the_host(pair):
-    mechanism = among(3.0)
-    prior = np.random.default_rng(0).dirichlet(np.ones(TOKENS))
-    found = [
-        (
-            dp.attacks.bayes(mechanism, space, prior=prior, top=[1, 3]).rate,
-            retention(mechanism, space).value,
-            mapping_set_size(mechanism, space, ids=[0, 1, 1, 74]).value,
-        )
-        for space in (pair.host, pair.there)
-    ]
-    assert found[0] == pytest.approx(found[1], rel=1e-9)

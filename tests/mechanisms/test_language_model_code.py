@@ -1,7 +1,5 @@
 """Lines of a language model as a code: a tiny random GPT-2, whose lines can all be listed."""
 
-from __future__ import annotations
-
 import math
 import pickle
 from fractions import Fraction

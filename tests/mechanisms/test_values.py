@@ -1,6 +1,7 @@
-"""Mechanisms that are no channels are values as channels are: equal, hashed, frozen, pickled."""
+"""Mechanisms are values: equal, hashed, frozen, pickled, and never with a wrong parameter."""
 
 import dataclasses
+import math
 import pickle
 
 import numpy as np
@@ -60,3 +61,65 @@ def test_a_mechanism_is_a_value(name):
         assert other.fingerprint != one.fingerprint
     with pytest.raises(dataclasses.FrozenInstanceError):
         one.epsilon = 1.0
+
+
+RIGHT = {"epsilon": 1.0, "eta": 1.0, "logit_bound": 1.0, "non_sensitive": [], "candidates": 1}
+NUMBERS = [0, -1.0, math.nan, math.inf, "3", None, True]
+CAPE = {
+    "epsilon": NUMBERS,
+    "logit_bound": [0.0, math.inf],
+    "buckets": [0, 2.0, 10**6 + 1],
+    "logit_weight": [-0.5, math.nan, False],
+    "distance_weight": [-1.0],
+    "context": ["both"],
+}
+STENCIL = {"window": [0, -1, 2.5, "5", True], "sigma": [0, -1.0, math.nan, math.inf, "1"]}
+TABLES = {"table_seed": [-1, None], "delta": [0.0, 1.0], "candidates": [0, 2.0]}
+WRONG = [  # what makes it with epsilon or eta, and what its parameters must not be
+    (dp.Cape, CAPE),
+    (dp.CapeStrict, CAPE),
+    (dp.SanTextPlus, {"keep": [-0.1, 1.0, 1, math.nan, "0.5", None, True]}),
+    (dp.DynText, {**TABLES, "epsilon_density": [0, math.inf], "reading": ["clean"]}),
+    (dp.TruncatedExponential, {"beta": [0.0, 1], "threshold": [0, "2"]}),
+    (dp.MetricNoise, {"eta": [*NUMBERS, 1e-7, 1e7]}),
+    (dp.DChiStencil, {"eta": [*NUMBERS, 1e-7, 1e7], **STENCIL}),
+    (dp.Stencil, STENCIL),
+    (
+        dp.ContextualResponse,
+        {
+            "epsilon": NUMBERS,
+            "mixture": [0.0, 1.0],
+            "unigram": [(), (0, 0), (1.0, -1.0), (1, math.inf), ("a",), ((1.0,), (1.0, 2.0))],
+            "allowed": [(), (-1,), (0.5,)],
+        },
+    ),
+    (
+        dp.NearestResponse,
+        {
+            "candidates": [0, 1.5],
+            "codebook": [(), (-1, 2), (0.5,), ((1, 2),)],
+            "nearness": ["fame"],
+        },
+    ),
+    (
+        dp.DocumentResponse,
+        {
+            "epsilon": NUMBERS,
+            "rounds": [0, 65],
+            "codebook": ["abc", (), ("a", "a"), ("a", " ")],
+            "shortlist": [0],
+        },
+    ),
+    (dp.WeightedResponse, {"epsilon": NUMBERS}),
+    (dp.VectorResponse, {"epsilon": [0, -1.0, math.inf, 501], "components": [PUBLIC]}),
+]
+
+
+@over("kind, wrong", WRONG)
+def test_a_wrong_parameter_is_refused_by_its_name(kind, wrong):
+    needed = {each.name for each in dataclasses.fields(kind) if each.default is dataclasses.MISSING}
+    right = {name: RIGHT[name] for name in needed}
+    kind(**right)
+    for name, value in ((name, value) for name, values in wrong.items() for value in values):
+        with pytest.raises(dp.ParameterError, match=name):
+            kind(**{**right, name: value})

@@ -1,7 +1,5 @@
 """WeightedResponse: exactly epsilon, in rationals, for any code, search and text."""
 
-from __future__ import annotations
-
 import itertools
 import pickle
 from dataclasses import dataclass, field

@@ -152,13 +152,6 @@ def test_one_class_of_all_tokens_keeps_the_metric_guarantee():
     assert dp.certify(mechanism, space).metric == dp.certify(inner, space).metric
 
 
-def test_bounds_are_those_of_the_inner_one():
-    for inner in (dp.RanText(epsilon=1.0), dp.SanText(epsilon=1.0)):
-        mechanism = within(inner, "ab")
-        assert (mechanism.largest, mechanism.jumps) == (inner.largest, inner.jumps)
-        assert mechanism.notion == inner.notion
-
-
 def test_what_cannot_be_kept_in_classes_is_refused():
     with pytest.raises(dp.ParameterError, match="as a channel"):
         within(dp.MetricNoise(eta=1.0), "ab")

@@ -1,7 +1,5 @@
 """Every kind of chat model behaves the same, and its failures say nothing private."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import re
@@ -11,8 +9,7 @@ from typing import Any
 
 import pytest
 from llama_index.core.llms import ChatMessage, ChatResponse, MockLLM
-from support.chat_models import KINDS, Make, langchain_model
-from support.contract import OpenAIServer
+from support.chat_models import KINDS, langchain_model
 from support.loops import Blocking
 from support.texts import CANARY
 
@@ -25,7 +22,7 @@ PRIVATE = [{"role": "user", "content": CANARY}]
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("mode", ["normal", "private"])
-def test_calls_streams_and_awaits(kind: str, mode: str, make: Make, remote: OpenAIServer) -> None:
+def test_calls_streams_and_awaits(kind, mode, make, remote):
     model = make(kind, remote.url)
     model = model.private() if mode == "private" else model
     remote.reply = "one two  three"
@@ -53,9 +50,7 @@ def test_calls_streams_and_awaits(kind: str, mode: str, make: Make, remote: Open
         ("slow", r"\w+TimeoutError"),
     ],
 )
-def test_failures_name_their_kind_only(
-    kind: str, mode: Any, named: str, make: Make, local: OpenAIServer, caplog: Any
-) -> None:
+def test_failures_name_their_kind_only(kind, mode, named, make, local, caplog):
     local.mode = mode
     model = make(kind, local.url, timeout=0.3 if mode == "slow" else 10).private()
     caplog.set_level(logging.DEBUG)
@@ -76,7 +71,7 @@ def test_failures_name_their_kind_only(
     assert CANARY not in caplog.text
 
 
-def test_what_a_function_raises_is_never_quoted() -> None:
+def test_what_a_function_raises_is_never_quoted():
     class HTTPError(Exception):
         response = SimpleNamespace(status_code=418)
 
@@ -95,7 +90,7 @@ def test_what_a_function_raises_is_never_quoted() -> None:
         assert str(caught.value) == f"the chat model (unknown (failing)) failed: {told}"
 
 
-def test_a_keyboard_interrupt_passes() -> None:
+def test_a_keyboard_interrupt_passes():
     def interrupted(messages: list[dict[str, str]]) -> str:
         raise KeyboardInterrupt
 
@@ -103,7 +98,7 @@ def test_a_keyboard_interrupt_passes() -> None:
         chat_model(interrupted).private()(QUESTION)
 
 
-def test_functions_sync_and_async() -> None:
+def test_functions_sync_and_async():
     def plain(messages: list[dict[str, str]]) -> str:
         return messages[-1]["content"].upper()
 
@@ -122,7 +117,7 @@ def test_functions_sync_and_async() -> None:
             assert asyncio.run(model.acall(QUESTION)) == "HELLO THERE"
 
 
-def test_a_sync_call_of_an_async_model_works_inside_a_running_loop() -> None:
+def test_a_sync_call_of_an_async_model_works_inside_a_running_loop():
     async def answer(messages: list[dict[str, str]]) -> str:
         await asyncio.sleep(0)
         return "fine"
@@ -133,7 +128,7 @@ def test_a_sync_call_of_an_async_model_works_inside_a_running_loop() -> None:
     assert asyncio.run(main()) == "fine"
 
 
-def test_sync_models_do_not_block_the_event_loop() -> None:
+def test_sync_models_do_not_block_the_event_loop():
     block = Blocking()
 
     def slow(messages: list[dict[str, str]]) -> str:
@@ -145,7 +140,7 @@ def test_sync_models_do_not_block_the_event_loop() -> None:
     assert block.freed == 1
 
 
-def test_blocks_are_joined_and_other_answers_refused() -> None:
+def test_blocks_are_joined_and_other_answers_refused():
     from langchain_core.language_models import GenericFakeChatModel
     from langchain_core.messages import AIMessage
 
@@ -164,7 +159,7 @@ def test_blocks_are_joined_and_other_answers_refused() -> None:
         assert CANARY not in str(caught.value)
 
 
-def test_bound_arguments_reach_the_model_in_both_modes(local: OpenAIServer) -> None:
+def test_bound_arguments_reach_the_model_in_both_modes(local):
     bound = langchain_model(local.url).bind(temperature=0.25).bind(seed=7)
     for model in (chat_model(bound), chat_model(bound).private()):
         model(QUESTION)
@@ -183,7 +178,7 @@ class FailsToClose(MockLLM):
 
 
 @pytest.mark.parametrize("private", [False, True])
-def test_what_closing_a_stream_raises_quotes_nothing(private: bool) -> None:
+def test_what_closing_a_stream_raises_quotes_nothing(private):
     model = chat_model(FailsToClose())
     stream = (model.private() if private else model).stream(PRIVATE)
     next(stream)
@@ -192,7 +187,7 @@ def test_what_closing_a_stream_raises_quotes_nothing(private: bool) -> None:
     assert PRIVATE[0]["content"] not in "".join(traceback.format_exception(caught.value))
 
 
-def test_what_is_no_chat_model_is_refused(remote: OpenAIServer, make: Make) -> None:
+def test_what_is_no_chat_model_is_refused(remote, make):
     import openai
     from langchain_core.runnables import RunnableLambda
 
@@ -211,13 +206,13 @@ def test_what_is_no_chat_model_is_refused(remote: OpenAIServer, make: Make) -> N
 @pytest.mark.parametrize(
     "messages", [[], CANARY, [CANARY], [{"role": "tool", "content": CANARY}], [{"role": "user"}]]
 )
-def test_malformed_messages_are_refused_without_quoting_them(messages: Any) -> None:
+def test_malformed_messages_are_refused_without_quoting_them(messages):
     with pytest.raises(dp.ParameterError) as caught:
         chat_model(lambda messages: "x")(messages)
     assert CANARY not in str(caught.value)
 
 
-def test_an_abandoned_stream_closes_the_connection(make: Make, local: OpenAIServer) -> None:
+def test_an_abandoned_stream_closes_the_connection(make, local):
     local.reply = "many words " * 100
     for kind in KINDS:
         stream = make(kind, local.url).private().stream(QUESTION)

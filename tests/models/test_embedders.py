@@ -1,7 +1,5 @@
 """The shared service in LangChain and LlamaIndex: same rows, one worker, nothing recorded."""
 
-from __future__ import annotations
-
 import asyncio
 
 import numpy as np

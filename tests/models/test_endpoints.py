@@ -1,13 +1,10 @@
 """Chat models from one-line specifications."""
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 
 import pytest
 from support.cases import over
-from support.contract import OpenAIServer
 
 import dp_middleware as dp
 from dp_middleware.frameworks import open_model
@@ -17,14 +14,14 @@ QUESTION = [{"role": "user", "content": "w1 w2 w3"}]
 
 
 @pytest.fixture(autouse=True)
-def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def clean_environment(monkeypatch):
     for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "HTTP_PROXY", "http_proxy", "NO_PROXY"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.delenv("OLLAMA_HOST", raising=False)
 
 
 @pytest.fixture
-def close(monkeypatch: pytest.MonkeyPatch) -> Any:
+def close(monkeypatch):
     """Closes the clients that specifications open: a command ends, a test goes on."""
     import openai
 
@@ -45,7 +42,7 @@ pytestmark = pytest.mark.usefixtures("close")
 
 
 @pytest.mark.parametrize("private", [True, False])
-def test_openai_with_a_url(private: bool, remote: OpenAIServer) -> None:
+def test_openai_with_a_url(private, remote):
     model = open_model(f"openai:my-model@{remote.url}", private=private)
     assert model(QUESTION) == "remote text"
     assert "".join(model.stream(QUESTION)) == "remote text"
@@ -54,7 +51,7 @@ def test_openai_with_a_url(private: bool, remote: OpenAIServer) -> None:
     require_trusted(model)
 
 
-def test_openai_from_the_environment(remote: OpenAIServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_openai_from_the_environment(remote, monkeypatch):
     with pytest.raises(dp.ParameterError, match="OPENAI_API_KEY"):
         open_model("openai:gpt", private=False)
     monkeypatch.setenv("OPENAI_API_KEY", "my-key")
@@ -64,9 +61,7 @@ def test_openai_from_the_environment(remote: OpenAIServer, monkeypatch: pytest.M
     assert remote.saw("Authorization: Bearer my-key")
 
 
-def test_a_private_client_uses_no_environment_proxy(
-    remote: OpenAIServer, local: OpenAIServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_private_client_uses_no_environment_proxy(remote, local, monkeypatch):
     proxy = remote  # answers as the model would
     monkeypatch.setenv("HTTP_PROXY", proxy.url.removesuffix("/v1"))
     spec = f"openai:gpt@{local.url}"
@@ -92,7 +87,7 @@ def test_a_private_client_uses_no_environment_proxy(
         ("https://models.example.com/ollama/", "https://models.example.com/ollama/v1/"),
     ],
 )
-def test_where_ollama_is(host: Any, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_ollama_is(host, url, monkeypatch):
     assert base_url(dp.ollama("llama3.2", host)) == url
     if host is not None:
         monkeypatch.setenv("OLLAMA_HOST", host)
@@ -110,9 +105,7 @@ def base_url(model: Any) -> str:
     return str(model.adapter._completions._client.base_url)
 
 
-def test_ollama_is_called_directly(
-    remote: OpenAIServer, local: OpenAIServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ollama_is_called_directly(remote, local, monkeypatch):
     monkeypatch.setenv("HTTP_PROXY", remote.url.removesuffix("/v1"))
     model = dp.ollama("llama3.2:1b", f"127.0.0.1:{local.port}")
     assert model(QUESTION) == model.private()(QUESTION) == "extracted answer"
@@ -126,7 +119,7 @@ def test_ollama_is_called_directly(
 
 
 @pytest.mark.parametrize("host", ["http://", "ftp://x", "host:port", "http://[::1"])
-def test_no_host_of_ollama(host: str) -> None:
+def test_no_host_of_ollama(host):
     with pytest.raises(dp.ParameterError, match="HOST, HOST:PORT or a URL"):
         dp.ollama("llama3.2", host)
     with pytest.raises(dp.ParameterError, match="name of a model"):
@@ -146,12 +139,12 @@ def test_no_host_of_ollama(host: str) -> None:
         "x:y",
     ],
 )
-def test_bad_specifications(spec: str) -> None:
+def test_bad_specifications(spec):
     with pytest.raises(dp.ParameterError, match=r"expected openai:MODEL"):
         open_model(spec, private=False)
 
 
-def test_a_missing_package_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_names_its_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "openai", None)
     with pytest.raises(dp.MissingExtra, match=r"install '\.\[openai\]"):
         open_model("openai:gpt@http://localhost:1", private=False)

@@ -1,7 +1,5 @@
 """Models that are given raw text: which are let in, and that their calls go nowhere else."""
 
-from __future__ import annotations
-
 import asyncio
 import traceback
 from collections.abc import Callable, Iterator
@@ -14,8 +12,7 @@ import pytest
 import requests
 import urllib3
 from support.cases import over
-from support.chat_models import KINDS, Make, langchain_model, llama_index_llm
-from support.contract import OpenAIServer
+from support.chat_models import KINDS, langchain_model, llama_index_llm
 from support.texts import CANARY
 
 import dp_middleware as dp
@@ -30,13 +27,10 @@ PROXY = "http://proxy.example:3128"
 
 
 @pytest.fixture
-def redirecting(local: OpenAIServer, remote: OpenAIServer) -> OpenAIServer:
+def redirecting(local, remote):
     """On loopback; sends its callers on to ``remote``, which records."""
     local.mode, local.redirect_to = "redirect", remote.url
     return local
-
-
-# redirects ---------------------------------------------------------------------------------------
 
 
 def assert_stays(call: Callable[[], Any], error: type[Exception], told: str) -> None:
@@ -47,9 +41,7 @@ def assert_stays(call: Callable[[], Any], error: type[Exception], told: str) -> 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("status", [302, 307])
-def test_a_redirect_is_not_followed(
-    kind: str, status: int, make: Make, redirecting: OpenAIServer, remote: OpenAIServer
-) -> None:
+def test_a_redirect_is_not_followed(kind, status, make, redirecting, remote):
     redirecting.redirect_status = status
     model = local_model(make(kind, redirecting.url))
     told = rf"HTTP {status}, a redirect that is not followed"
@@ -64,9 +56,7 @@ def test_a_redirect_is_not_followed(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_model_of_released_text_follows_as_before(
-    kind: str, make: Make, redirecting: OpenAIServer, remote: OpenAIServer
-) -> None:
+def test_a_model_of_released_text_follows_as_before(kind, make, redirecting, remote):
     model = make(kind, redirecting.url)
     with pytest.raises(ExtractorError, match="HTTP 307"):
         local_model(model)(RAW)
@@ -74,9 +64,7 @@ def test_a_model_of_released_text_follows_as_before(
     assert not remote.saw(CANARY)
 
 
-def test_a_client_that_others_use_at_the_same_time_follows_for_them(
-    redirecting: OpenAIServer, remote: OpenAIServer
-) -> None:
+def test_a_client_that_others_use_at_the_same_time_follows_for_them(redirecting, remote):
     with httpx.Client(follow_redirects=True) as shared:
         client = openai.OpenAI(
             base_url=redirecting.url, api_key="none", http_client=shared, max_retries=0
@@ -99,9 +87,7 @@ def test_a_client_that_others_use_at_the_same_time_follows_for_them(
     assert not remote.saw(CANARY)
 
 
-def test_a_redirected_embedding_model_fails(
-    redirecting: OpenAIServer, remote: OpenAIServer
-) -> None:
+def test_a_redirected_embedding_model_fails(redirecting, remote):
     from langchain_openai import OpenAIEmbeddings
 
     settings: dict[str, Any] = {"api_key": "none", "max_retries": 0}
@@ -110,9 +96,6 @@ def test_a_redirected_embedding_model_fails(
     assert_stays(lambda: service.encode([CANARY]), dp.EmbeddingError, "Status|HTTP 307")
     assert redirecting.saw(CANARY)
     assert not remote.raw
-
-
-# proxies -----------------------------------------------------------------------------------------
 
 
 class Field:
@@ -188,7 +171,7 @@ BEHIND: dict[str, Callable[[], Any]] = {
 
 
 @over("kind", BEHIND)
-def test_a_model_behind_a_proxy_is_refused(kind: str) -> None:
+def test_a_model_behind_a_proxy_is_refused(kind):
     model = BEHIND[kind]()
     location = locate(model)
     assert location.proxies == {"proxy.example"}
@@ -200,7 +183,7 @@ def test_a_model_behind_a_proxy_is_refused(kind: str) -> None:
 
 
 @pytest.mark.parametrize("proxy", ["http://127.0.0.1:3128", "http://localhost:1", "http://[::1]:1"])
-def test_a_proxy_on_loopback_forwards_anywhere(proxy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_proxy_on_loopback_forwards_anywhere(proxy, monkeypatch):
     client = openai.OpenAI(base_url=LOOPBACK, api_key="x", http_client=httpx.Client(proxy=proxy))
     with pytest.raises(dp.UntrustedHost, match="the proxy"):
         local_model(dp.chat_model(client, model="m"))
@@ -210,7 +193,7 @@ def test_a_proxy_on_loopback_forwards_anywhere(proxy: str, monkeypatch: pytest.M
         local_model(dp.chat_model(openai.OpenAI(base_url=LOOPBACK, api_key="x"), model="m"))
 
 
-def test_clients_without_a_proxy_are_let_in() -> None:
+def test_clients_without_a_proxy_are_let_in():
     plain = {"http_client": httpx.Client(), "async_http_client": httpx.AsyncClient()}
     local_model(llama_index_llm(LOOPBACK, **plain))
     local_model(llama_index_llm(LOOPBACK, http_client=httpx.Client(transport=Around(inner()))))
@@ -231,14 +214,14 @@ class Relay(httpx.HTTPTransport):
 
 
 @pytest.mark.parametrize("transport", [Anywhere(), Around(Anywhere()), Relay()])
-def test_a_transport_that_is_not_known_is_refused(transport: httpx.BaseTransport) -> None:
+def test_a_transport_that_is_not_known_is_refused(transport):
     model = llama_index_llm(LOOPBACK, http_client=httpx.Client(transport=transport))
     with pytest.raises(dp.UntrustedHost, match=f"cannot tell where {type(transport).__name__}"):
         local_model(model)
 
 
 @pytest.mark.parametrize("name", ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"])
-def test_proxies_of_the_environment(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_proxies_of_the_environment(name, monkeypatch):
     direct = {
         "http_client": httpx.Client(trust_env=False),
         "async_http_client": httpx.AsyncClient(trust_env=False),
@@ -266,9 +249,6 @@ def test_proxies_of_the_environment(name: str, monkeypatch: pytest.MonkeyPatch) 
         local_model(model)
 
 
-# functions ---------------------------------------------------------------------------------------
-
-
 def answer(messages: list[dict[str, str]]) -> str:
     return "answer"
 
@@ -293,7 +273,7 @@ class Elsewhere(Own):
 
 
 @pytest.mark.parametrize("function", [answer, slow_answer, Own(), Own().__call__])
-def test_a_function_sees_raw_text_only_if_it_is_declared_local(function: Any) -> None:
+def test_a_function_sees_raw_text_only_if_it_is_declared_local(function):
     for bare in (function, chat_model(function)):
         with pytest.raises(dp.UntrustedHost, match=r"dp\.chat_model\(model, local=True\)"):
             local_model(bare)
@@ -301,7 +281,7 @@ def test_a_function_sees_raw_text_only_if_it_is_declared_local(function: Any) ->
     assert chat_model(function)(RAW) == "answer"  # a remote model
 
 
-def test_an_object_says_itself_where_it_runs() -> None:
+def test_an_object_says_itself_where_it_runs():
     assert local_model(Declared())(RAW) == "answer"
     with pytest.raises(dp.UntrustedHost, match=r"models\.example"):
         local_model(Elsewhere())
@@ -310,7 +290,7 @@ def test_an_object_says_itself_where_it_runs() -> None:
     local_model(Elsewhere(), ["models.example"])
 
 
-def test_an_address_counts_whatever_is_declared() -> None:
+def test_an_address_counts_whatever_is_declared():
     far = "http://models.example/v1"
     client = openai.OpenAI(base_url=far, api_key="x")
     declared = [chat_model(make(far), local=True) for make in (langchain_model, llama_index_llm)]

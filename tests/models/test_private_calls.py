@@ -3,11 +3,8 @@
 Every test first shows, or shows afterwards, that its recorder does see an ordinary call.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
-from collections.abc import Iterator
 from threading import Event, Thread
 from typing import Any
 
@@ -58,7 +55,7 @@ class Recorder(BaseCallbackHandler):
         return any(CANARY in each for each in self.seen)
 
 
-def test_handlers_of_a_langchain_model(local: OpenAIServer) -> None:
+def test_handlers_of_a_langchain_model(local):
     recorder = Recorder()
     model = chat_model(langchain_model(local.url, callbacks=[recorder]))
     use(model.private())
@@ -69,7 +66,7 @@ def test_handlers_of_a_langchain_model(local: OpenAIServer) -> None:
 
 
 @pytest.mark.parametrize("wrapped", ["model", "function"])
-def test_handlers_inherited_from_a_running_chain(wrapped: str, local: OpenAIServer) -> None:
+def test_handlers_inherited_from_a_running_chain(wrapped, local):
     recorder = Recorder()
     inner = langchain_model(local.url)
     model = chat_model(inner if wrapped == "model" else lambda messages: inner.invoke(CANARY).text)
@@ -84,7 +81,7 @@ def test_handlers_inherited_from_a_running_chain(wrapped: str, local: OpenAIServ
     assert recorder.saw_canary()
 
 
-def test_langchain_caches_and_debug_output(local: OpenAIServer, capsys: Any) -> None:
+def test_langchain_caches_and_debug_output(local, capsys):
     own, shared = InMemoryCache(), InMemoryCache()
     set_llm_cache(shared)
     set_debug(True)
@@ -106,7 +103,7 @@ def test_langchain_caches_and_debug_output(local: OpenAIServer, capsys: Any) -> 
 
 
 @pytest.fixture
-def tracing(monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenAIServer]:
+def tracing(monkeypatch):
     """A stand-in for LangSmith on loopback, switched on by the environment."""
     with OpenAIServer() as collector:
         monkeypatch.setenv("LANGSMITH_TRACING", "true")
@@ -123,9 +120,7 @@ def tracing(monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenAIServer]:
     "ignore:langsmith.wrappers._openai_agents is deprecated:DeprecationWarning"
 )
 @pytest.mark.parametrize("kind", ["langchain", "openai", "function"])
-def test_langsmith_switched_on_by_the_environment(
-    kind: str, tracing: OpenAIServer, local: OpenAIServer
-) -> None:
+def test_langsmith_switched_on_by_the_environment(kind, tracing, local):
     import openai
     from langsmith.wrappers import wrap_openai
 
@@ -152,7 +147,7 @@ def flush() -> None:
     langsmith.run_trees.get_cached_client().flush()
 
 
-def test_tracing_is_as_it_was_after_a_private_call() -> None:
+def test_tracing_is_as_it_was_after_a_private_call():
     model = chat_model(lambda messages: str(langsmith.utils.tracing_is_enabled())).private()
     with langsmith.tracing_context(enabled=True):
         assert model(PRIVATE) == "False"
@@ -174,7 +169,7 @@ class LlamaRecorder:
 
 
 @pytest.fixture
-def instrumentation(monkeypatch: pytest.MonkeyPatch) -> LlamaRecorder:
+def instrumentation(monkeypatch):
     recorder = LlamaRecorder()
 
     class Events(BaseEventHandler):
@@ -219,9 +214,7 @@ class Completing(CustomLLM):
 
 
 @pytest.mark.parametrize("kind", ["openai", "super", "completing"])
-def test_llama_index_instrumentation_and_handlers(
-    kind: str, instrumentation: LlamaRecorder, local: OpenAIServer
-) -> None:
+def test_llama_index_instrumentation_and_handlers(kind, instrumentation, local):
     debug = LlamaDebugHandler(print_trace_on_end=False)
     llm = {
         "openai": lambda: llama_index_llm(local.url),
@@ -238,9 +231,7 @@ def test_llama_index_instrumentation_and_handlers(
     assert CANARY in str(debug.get_llm_inputs_outputs())
 
 
-def test_llama_index_failures_leave_no_span(
-    instrumentation: LlamaRecorder, local: OpenAIServer
-) -> None:
+def test_llama_index_failures_leave_no_span(instrumentation, local):
     local.mode = "error"  # an error that quotes the request
     model = chat_model(llama_index_llm(local.url, max_retries=0))
     with pytest.raises(dp.ChatError):
@@ -251,9 +242,7 @@ def test_llama_index_failures_leave_no_span(
     assert instrumentation.saw_canary()
 
 
-def test_a_recorder_that_was_added_since_is_refused(
-    monkeypatch: pytest.MonkeyPatch, local: OpenAIServer
-) -> None:
+def test_a_recorder_that_was_added_since_is_refused(monkeypatch, local):
     class Late(BaseEventHandler):
         def handle(self, event: Any, **kwargs: Any) -> None:
             raise AssertionError("told")
@@ -270,14 +259,11 @@ def test_a_recorder_that_was_added_since_is_refused(
     assert not local.requests
 
 
-# logs --------------------------------------------------------------------------------------------
-
-
 def log(text: str) -> None:
     logging.getLogger("openai.private_calls").warning("Request options: %s", text)
 
 
-def test_vendors_logs_are_dropped_and_others_kept(caplog: pytest.LogCaptureFixture) -> None:
+def test_vendors_logs_are_dropped_and_others_kept(caplog):
     log("released")  # the logger is there
 
     def extractor(messages: list[dict[str, str]]) -> str:
@@ -292,9 +278,7 @@ def test_vendors_logs_are_dropped_and_others_kept(caplog: pytest.LogCaptureFixtu
     assert CANARY in caplog.text
 
 
-def test_a_logger_that_is_made_in_the_call_has_its_records_dropped(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_a_logger_that_is_made_in_the_call_has_its_records_dropped(caplog):
     def extractor(messages: list[dict[str, str]]) -> str:
         name = f"openai.made_{len(logging.root.manager.loggerDict)}"
         assert name not in logging.root.manager.loggerDict
@@ -307,7 +291,7 @@ def test_a_logger_that_is_made_in_the_call_has_its_records_dropped(
     assert CANARY in caplog.text
 
 
-def test_other_threads_are_recorded_during_a_private_call(caplog: pytest.LogCaptureFixture) -> None:
+def test_other_threads_are_recorded_during_a_private_call(caplog):
     inside, go = Event(), Event()
 
     def extractor(messages: list[dict[str, str]]) -> str:
@@ -324,14 +308,11 @@ def test_other_threads_are_recorded_during_a_private_call(caplog: pytest.LogCapt
     assert "released" in caplog.text
 
 
-# contexts ----------------------------------------------------------------------------------------
-
-
 def is_suppressed() -> bool:
     return bool(telemetry.get_value(telemetry._SUPPRESS_INSTRUMENTATION_KEY))
 
 
-def test_opentelemetry_is_told_and_inherits_nothing() -> None:
+def test_opentelemetry_is_told_and_inherits_nothing():
     seen: list[Any] = []
 
     def extractor(messages: list[dict[str, str]]) -> str:
@@ -347,7 +328,7 @@ def test_opentelemetry_is_told_and_inherits_nothing() -> None:
     assert not is_suppressed()
 
 
-def test_a_private_call_stays_in_the_callers_task() -> None:
+def test_a_private_call_stays_in_the_callers_task():
     found: list[Any] = []
 
     async def extractor(messages: list[dict[str, str]]) -> str:

@@ -1,7 +1,5 @@
 """Where models run: what may see raw text, and what is refused."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import openai
@@ -19,14 +17,14 @@ def trust(model: Any, trusted_hosts: Any = ()) -> None:
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "127.8.7.6", "::1"])
-def test_loopback(host: str) -> None:
+def test_loopback(host):
     assert is_loopback(host)
 
 
 @over(
     "host", ["localhost.evil.com", "127.0.0.1.evil.com", "0.0.0.0", "10.0.0.1", "", "local", "::2"]
 )
-def test_not_loopback(host: str) -> None:
+def test_not_loopback(host):
     assert not is_loopback(host)
 
 
@@ -41,7 +39,7 @@ def test_not_loopback(host: str) -> None:
         ("https://api.example.com", "api.example.com"),
     ],
 )
-def test_hosts_of_openai_langchain_and_llama_index(url: str, host: str) -> None:
+def test_hosts_of_openai_langchain_and_llama_index(url, host):
     with openai.OpenAI(base_url=url, api_key="none") as client:
         models = [chat_model(client, "m")]
     models.append(chat_model(openai.AsyncOpenAI(base_url=url, api_key="none"), "m"))
@@ -59,7 +57,7 @@ def test_hosts_of_openai_langchain_and_llama_index(url: str, host: str) -> None:
             require_trusted(model, [host.upper() + "."])
 
 
-def test_the_default_host_of_a_vendor_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_default_host_of_a_vendor_is_found(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     from langchain_openai import ChatOpenAI
     from llama_index.llms.openai import OpenAI
@@ -74,7 +72,7 @@ def test_the_default_host_of_a_vendor_is_found(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize(
     "url", [r"http://evil.com\@localhost/", "http://[bad", "http://a b/", "http://"]
 )
-def test_a_url_that_parsers_read_differently_is_unknown(url: str) -> None:
+def test_a_url_that_parsers_read_differently_is_unknown(url):
     class Mine:
         base_url = "overridden"
 
@@ -83,7 +81,7 @@ def test_a_url_that_parsers_read_differently_is_unknown(url: str) -> None:
     assert locate(mine).unknown
 
 
-def test_in_process_models() -> None:
+def test_in_process_models():
     from langchain_core.language_models import FakeListChatModel
     from llama_index.core.llms import MockLLM
 
@@ -109,7 +107,7 @@ class Plain:
         self.__dict__.update(fields)
 
 
-def test_a_vendors_model_without_an_address_is_unknown() -> None:
+def test_a_vendors_model_without_an_address_is_unknown():
     from llama_index.core.llms import MockLLM
 
     unknown = vendors("ChatVendor", "langchain_vendor.chat", Plain)
@@ -126,7 +124,7 @@ def test_a_vendors_model_without_an_address_is_unknown() -> None:
     assert locate(Mine()).unknown == {"Mine"}
 
 
-def test_known_local_backends_and_nested_models() -> None:
+def test_known_local_backends_and_nested_models():
     from langchain_core.language_models import BaseLanguageModel
 
     local = type("HuggingFacePipeline", (Plain,), {"__module__": "langchain_huggingface.llms"})
@@ -150,12 +148,12 @@ def test_known_local_backends_and_nested_models() -> None:
 
 
 @pytest.mark.parametrize("hosts", ["evil.com", ["http://evil.com"], ["evil.com:80"], [3], [""]])
-def test_trusted_hosts_are_host_names(hosts: Any) -> None:
+def test_trusted_hosts_are_host_names(hosts):
     with pytest.raises(dp.ParameterError, match="trusted_hosts"):
         trust(langchain_model("http://127.0.0.1:1/v1"), hosts)
 
 
-def test_your_own_class_is_unknown_unless_it_is_declared() -> None:
+def test_your_own_class_is_unknown_unless_it_is_declared():
     from langchain_core.language_models import FakeListChatModel
     from langchain_core.runnables import RunnableLambda
     from langchain_openai import ChatOpenAI
@@ -177,7 +175,7 @@ def test_your_own_class_is_unknown_unless_it_is_declared() -> None:
     assert locate(derived, local=True) == Location(hosts=frozenset({"localhost"}))
 
 
-def test_only_a_class_speaks_for_itself_and_not_for_what_it_wraps() -> None:
+def test_only_a_class_speaks_for_itself_and_not_for_what_it_wraps():
     from langchain_core.language_models import FakeListChatModel
 
     class Local(FakeListChatModel):
@@ -193,7 +191,7 @@ def test_only_a_class_speaks_for_itself_and_not_for_what_it_wraps() -> None:
     assert locate(Plain(inner=wrapped)).hosts == {"localhost", "evil.com"}
 
 
-def test_what_a_model_says_does_not_hide_its_fields() -> None:
+def test_what_a_model_says_does_not_hide_its_fields():
     class Claims(Plain):
         location = Location(hosts=frozenset({"localhost"}))
 

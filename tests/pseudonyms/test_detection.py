@@ -259,9 +259,6 @@ def test_a_missing_model_is_named(monkeypatch):
         detectors.presidio()
 
 
-# With Presidio and spaCy ----------------------------------------------------------------------
-
-
 def blank_analyzer():
     import spacy
     from presidio_analyzer import AnalyzerEngine

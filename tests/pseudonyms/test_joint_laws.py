@@ -1,7 +1,5 @@
 """The law of all pseudonyms of a conversation, by every way that its draws can go."""
 
-from __future__ import annotations
-
 import copy
 import math
 from dataclasses import dataclass

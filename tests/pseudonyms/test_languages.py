@@ -1,7 +1,5 @@
 """A text in a language whose names are not known does not go out in silence."""
 
-from __future__ import annotations
-
 import pytest
 from support.spaces import random_space
 

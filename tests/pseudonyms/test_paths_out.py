@@ -1,7 +1,5 @@
 """Ways on which private text could leave: races, forks, errors, other subjects, edits."""
 
-from __future__ import annotations
-
 import logging
 import os
 import traceback

@@ -1,7 +1,5 @@
 """Sessions with pseudonyms: what goes out, what comes back, what is kept and what it is worth."""
 
-from __future__ import annotations
-
 import math
 import pickle
 import re
@@ -90,9 +88,10 @@ def test_the_law_does_not_depend_on_the_value_and_the_value_itself_is_not_left_o
     space = [str(n) for n in range(10)]
     counts = {}
     for value in "17":
+        talk, text = session({value: "id"}), f"id {value}"
         drawn = Counter(
-            session({value: "id"}).release("1", "user", f"id {value}").text.split()[1]
-            for _ in range(1000)
+            talk.release("1", "user", text, conversation=str(n)).text.split()[1]
+            for n in range(1000)
         )
         counts[value] = [drawn[each] for each in space]
     for row in counts.values():
@@ -119,7 +118,7 @@ def test_a_mapping_that_was_dropped_costs_a_charge_and_restores_nothing_wrongly(
     assert len(talk._mappings) == 2
 
 
-def test_the_mapping_survives_a_restart_encrypted(tmp_path: Path):
+def test_the_mapping_survives_a_restart_encrypted(tmp_path):
     memo = tmp_path / "memo.sqlite"
     first = session(memo=memo, key=KEY)
     release = first.release("1", "user", CONTRACT)
@@ -141,7 +140,7 @@ def test_the_mapping_survives_a_restart_encrypted(tmp_path: Path):
         session(memo=memo, key=b"k" * 32)
 
 
-def test_a_mapping_lives_as_long_as_what_was_released_with_it(tmp_path: Path):
+def test_a_mapping_lives_as_long_as_what_was_released_with_it(tmp_path):
     """Also without new pairs; an answer to it lives as long again."""
     memo, now = tmp_path / "memo.sqlite", 0.0
 
@@ -174,7 +173,7 @@ def test_a_mapping_lives_as_long_as_what_was_released_with_it(tmp_path: Path):
     assert talk.release("3", "user", "Call Mirela Tamburi.").text.endswith(anew.split()[1] + ".")
 
 
-def test_a_changed_byte_of_the_mapping_is_noticed(tmp_path: Path):
+def test_a_changed_byte_of_the_mapping_is_noticed(tmp_path):
     memo = tmp_path / "memo.sqlite"
     session(memo=memo, key=KEY).release("1", "user", CONTRACT)
     with sqlite3.connect(memo) as rows:
@@ -249,7 +248,7 @@ def _release_all(memo: Path, names: list[str], number: int) -> list[str]:
 
 
 @pytest.mark.slow
-def test_two_processes_that_race_on_one_file_agree(tmp_path: Path):
+def test_two_processes_that_race_on_one_file_agree(tmp_path):
     memo = tmp_path / "memo.sqlite"
     orders = [
         list(NAMES),
@@ -310,9 +309,6 @@ def test_remote_answers_go_out_as_they_were_whatever_is_shown():
     assert talk.release_many(history)[1].text == f"Hello {named}"
     with pytest.raises(EventRefused):
         talk.release_many([(None, "assistant", "Hello Mirela Tamburi!")])
-
-
-# what it is worth ------------------------------------------------------------------------------
 
 
 def test_certificates_say_what_a_release_loses_and_what_is_public():
@@ -386,7 +382,7 @@ def test_four_amounts_cost_four_losses_in_one_message_or_four(tmp_path, messages
     assert math.fsum(each.epsilon for each in receipt.charged) == pytest.approx(spent, abs=1e-12)
 
 
-def test_an_exhausted_budget_draws_nothing(tmp_path: Path):
+def test_an_exhausted_budget_draws_nothing(tmp_path):
     ledger = dp.PrivacyLedger(f"sqlite:///{tmp_path}/ledger.db", budget=1.5)
     talk = session({"$10.00": "amount", "$20.00": "amount"}, ledger=ledger, subject="ann")
     talk.release("1", "user", "$10.00")
@@ -469,8 +465,6 @@ def test_what_does_not_go_together_is_refused(space_and_sanitizer):
         session().at(2.0)
 
 
-# any text --------------------------------------------------------------------------------------
-
 TEXTS = st.text(
     st.one_of(
         st.characters(exclude_categories=["Cs"]),
@@ -481,8 +475,7 @@ TEXTS = st.text(
 
 
 @pytest.mark.parametrize(
-    ("text", "start", "end"),
-    [("かな값.0 1Dr.かな", 11, 12), ("שלום, שלום192.0.2.7", 0, 4)],
+    ("text", "start", "end"), [("かな값.0 1Dr.かな", 11, 12), ("שלום, שלום192.0.2.7", 0, 4)]
 )
 def test_a_label_for_a_mention_that_grew_is_apart_from_the_number_behind_it(text, start, end):
     for _ in range(10):

@@ -55,9 +55,6 @@ def sanitizer_of(mechanism=None, space=None, **options):
     return dp.Sanitizer(mechanism, space if space is not None else random_space(), **options)
 
 
-# in memory --------------------------------------------------------------------------------
-
-
 def test_equal_sanitizers_compute_a_row_once(computed):
     text = "w1 w2 w3"
     first, second = sanitizer_of(), sanitizer_of()
@@ -154,9 +151,6 @@ def test_the_bound_is_the_one_in_the_environment(monkeypatch):
         monkeypatch.setenv("DP_MIDDLEWARE_ROW_CACHE_MB", nonsense)
         with pytest.raises(dp.ParameterError, match="whole number of megabytes"):
             sanitizer_of().release("w1 w2")
-
-
-# on disk ----------------------------------------------------------------------------------
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs permissions")

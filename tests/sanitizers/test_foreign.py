@@ -1,7 +1,5 @@
 """A text in another language than the vocabulary's is told to the caller, and to nobody else."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, strategies as st
 from support.spaces import random_space

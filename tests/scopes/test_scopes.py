@@ -59,8 +59,6 @@ def public(text, scope):
     return "\0".join([*left, text[position:]])
 
 
-# JSON ---------------------------------------------------------------------------------------------
-
 NUMBERS = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
 VALUES = st.recursive(
     st.none() | st.booleans() | NUMBERS | st.text(),
@@ -141,9 +139,6 @@ def test_json_a_long_number_is_private_as_it_is_written():
     text = "[" + "9" * 5000 + ", 1e400, -0.5E-7]"
     found = [span.private(text) for span in scopes.json_values(text)]
     assert found == ["9" * 5000, "1e400", "-0.5E-7"]
-
-
-# matches and analyzers ----------------------------------------------------------------------------
 
 
 def test_matches_of_several_patterns():

@@ -1,7 +1,5 @@
 """A tiny random BERT, as it is or with the WordPieces of a real encoder."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A real browser: Chromium of the system, without a window."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Iterator
@@ -37,7 +35,7 @@ def chromium(profile: Path) -> Iterator[Any]:
 
 
 @pytest.fixture
-def browser(tmp_path: Path) -> Iterator[Any]:
+def browser(tmp_path):
     """One for a test."""
     with chromium(tmp_path / "profile") as running:
         yield running

@@ -1,7 +1,5 @@
 """One test for many values: a loop, and what fails says with which value it did."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 from collections.abc import Callable, Collection

@@ -1,7 +1,5 @@
 """Chat models of every kind, through the vendors' real clients."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Running the command line on a toy space."""
 
-from __future__ import annotations
-
 import json
 from functools import cache
 

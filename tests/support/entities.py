@@ -1,7 +1,5 @@
 """A detector that knows what is private in advance, for tests of pseudonyms."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import Any

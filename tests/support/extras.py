@@ -1,7 +1,5 @@
 """Processes in which a package is missing."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

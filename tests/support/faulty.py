@@ -1,7 +1,5 @@
 """An upstream that misbehaves in the middle of a streamed answer."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress

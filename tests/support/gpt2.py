@@ -1,7 +1,5 @@
 """A tiny random GPT-2."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,7 +1,5 @@
 """Laws that break their claim on purpose, a small context, and spaces that show it."""
 
-from __future__ import annotations
-
 import copy
 from dataclasses import dataclass
 from typing import ClassVar

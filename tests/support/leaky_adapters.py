@@ -1,7 +1,5 @@
 """One clean adapter, and leaky ones that each break a single rule of the contract."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import pickle
@@ -48,9 +46,6 @@ class Clean:
 
     def __repr__(self):
         return "Clean()"
-
-
-# records -----------------------------------------------------------------------------------------
 
 
 class InsideGenerate(BaseChatModel):
@@ -116,9 +111,6 @@ class Tagging(Clean):
         return super().answer(text, {**(config or {}), "metadata": {"about": text}}, event)
 
 
-# requests ----------------------------------------------------------------------------------------
-
-
 class SendingName(Clean):
     """Releases the content and sends the rest of the message as it is."""
 
@@ -169,9 +161,6 @@ class ChargingFirst(Clean):
         return super().release(text, event)
 
 
-# events ------------------------------------------------------------------------------------------
-
-
 class Forgetful(Clean):
     """Draws again whenever it sees the event again."""
 
@@ -208,9 +197,6 @@ class ChargingOnce(Clean):
             return self.paid
         paid = self.session.sanitizer
         return dp.Sanitizer(paid.mechanism, paid.space).release(text).text
-
-
-# errors ------------------------------------------------------------------------------------------
 
 
 class QuotingErrors(Clean):
@@ -269,9 +255,6 @@ class ExtractingThroughProxies(Extracting):
         Clean.__init__(self, probe)
         asked = dp.chat_model(probe.llama_openai(probe.local))
         self.extract = local_model(dp.chat_model(lambda messages: asked(messages), local=True))
-
-
-# components --------------------------------------------------------------------------------------
 
 
 class Remembering(Clean):

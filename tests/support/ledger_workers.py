@@ -6,8 +6,6 @@
 A process of its own, so that forks happen where no other thread runs. Prints one JSON document.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -1,7 +1,5 @@
 """Ledgers in memory, for what charges them."""
 
-from __future__ import annotations
-
 import math
 
 import dp_middleware as dp

@@ -1,7 +1,5 @@
 """Ways of calling LlamaIndex models and chat engines, and what its tests build of them."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import json

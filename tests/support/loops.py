@@ -1,7 +1,5 @@
 """Event loops: connections of clients that several use, and work that must block none."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Coroutine
 from queue import SimpleQueue

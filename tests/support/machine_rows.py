@@ -6,8 +6,6 @@ Checks that products, distances and rows are the same bits in every batch and wi
 two, and writes digests of products and distances, and the integers of every channel, to FILE.
 """
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import sys

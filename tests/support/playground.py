@@ -1,7 +1,5 @@
 """A playground on a small space, whose detector knows its entities; nothing is chosen for it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -4,8 +4,6 @@ Found on PATH, among the system's packages or in the package ``pgserver``. Postg
 run as root, so a root's server runs as an unprivileged user.
 """
 
-from __future__ import annotations
-
 import atexit
 import os
 import pwd

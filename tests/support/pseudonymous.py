@@ -1,7 +1,5 @@
 """A remote model that must see no value, and agents that look a person up, for pseudonyms."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

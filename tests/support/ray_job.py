@@ -6,8 +6,6 @@ A process of its own: Ray starts others and opens files that it never closes. Pr
 document.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import os

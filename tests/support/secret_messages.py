@@ -1,7 +1,5 @@
 """Messages with secrets, as people send them to models; their signs are drawn, so none is real."""
 
-from __future__ import annotations
-
 import random
 import re
 from pathlib import Path

@@ -7,17 +7,12 @@ from __future__ import annotations
 
 import random
 import socket
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
 if TYPE_CHECKING:
-    from support.chat_models import Make
-    from support.contract import OpenAIServer
-
-    import dp_middleware as dp
     from dp_middleware.frameworks import ChatModel
 
 
@@ -31,7 +26,7 @@ def free_port() -> int:
 
 
 @pytest.fixture
-def remote() -> Iterator[OpenAIServer]:
+def remote():
     from support.contract import OpenAIServer
 
     with OpenAIServer(reply="remote text") as server:
@@ -39,7 +34,7 @@ def remote() -> Iterator[OpenAIServer]:
 
 
 @pytest.fixture
-def local() -> Iterator[OpenAIServer]:
+def local():
     from support.contract import OpenAIServer
 
     with OpenAIServer(reply="extracted answer") as server:
@@ -47,7 +42,7 @@ def local() -> Iterator[OpenAIServer]:
 
 
 @pytest.fixture(scope="session")
-def sanitizer() -> dp.Sanitizer:
+def sanitizer():
     from support.chat_models import WORDS
 
     import dp_middleware as dp
@@ -58,7 +53,7 @@ def sanitizer() -> dp.Sanitizer:
 
 
 @pytest.fixture
-def make() -> Iterator[Make]:
+def make():
     """``make(kind, url, timeout=10)``: a chat model through a vendor's real client."""
     from support.chat_models import BUILDERS
 

@@ -1,7 +1,5 @@
 """The randomness of a session, for tests: from a seed, or every way that draws can go."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from fractions import Fraction

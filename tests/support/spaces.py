@@ -1,7 +1,5 @@
 """Toy spaces, strategies for random ones, and the mechanisms that every law is tried on."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import partial

@@ -1,7 +1,5 @@
 """Sessions on a toy space, and texts for them; for processes of their own, too."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

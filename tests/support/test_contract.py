@@ -30,10 +30,7 @@ LLAMA_INDEX = {"LlamaIndex spans", "LlamaIndex events", "LlamaIndex callbacks"}
 
 
 class TestClean(TraceSafeContract):
-    calls = {  # noqa: RUF012
-        **CALLS,
-        "aask": lambda adapter, probe: adapter.aask(probe.new_text(), probe.config),
-    }
+    calls = {**CALLS, "aask": lambda adapter, probe: adapter.aask(probe.new_text(), probe.config)}
     replays = SAME
     refusals = NO_TEXT
     requires = frozenset({*LANGCHAIN, *LLAMA_INDEX, "LLM cache"})
@@ -50,8 +47,6 @@ class TestExtracting(TestClean):
     def adapter(self, probe):
         return adapters.Extracting(probe)
 
-
-# leaky ones --------------------------------------------------------------------------------------
 
 GOOD = "test_nothing_private_is_recorded_or_sent"
 REMOTE = "test_a_failing_remote"
@@ -213,8 +208,6 @@ def test_everything_is_as_it_was_after_a_probe(tmp_path):
         assert state() != before
     assert state() == before
 
-
-# under pytest ------------------------------------------------------------------------------------
 
 SUITE = """
 from support.contract import TraceSafeContract

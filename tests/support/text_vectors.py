@@ -1,7 +1,5 @@
 """Vectors of texts that are functions of the text alone."""
 
-from __future__ import annotations
-
 import hashlib
 
 

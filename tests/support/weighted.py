@@ -1,7 +1,5 @@
 """A small public code, exact laws over it, texts that try a search, and codes that leak."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, field

@@ -1,5 +1,8 @@
 """A browser on this computer that shows our own page is let in; no other caller is."""
 
+import re
+from importlib.resources import files
+
 import pytest
 from starlette.testclient import TestClient
 from support.cases import over
@@ -101,3 +104,17 @@ def test_two_hosts_are_none(made):
     browser = TestClient(served(made), client=("127.0.0.1", 50000))
     twice = [("host", "127.0.0.1"), ("host", "evil.test")]
     assert browser.get("/", headers=twice).status_code == 403
+
+
+def test_every_element_that_the_script_asks_for_is_on_the_page():
+    static = files("dp_middleware.gateway.playground") / "static"
+    page, script = ((static / name).read_text("utf-8") for name in ("index.html", "page.js"))
+    asked = {*re.findall(r'get\("([\w-]+)"\)', script)} | {"certificate", "attackers"}
+    ids = re.findall(r'id="([\w-]+)"', page)
+    assert asked <= {*ids}
+    assert len(ids) == len({*ids})
+    pointed = re.findall(r'(?:for|aria-labelledby|aria-describedby)="([\w-]+)"', page)
+    assert {*pointed} <= {*ids}
+    assert not re.search(r"https?://|style=|\son\w+=|<style|<script>", page)
+    assert not re.search(r"innerHTML|insertAdjacent|\beval\b|document\.write|https?://", script)
+    assert not re.search(r"url\(|@import", (static / "page.css").read_text("utf-8"))

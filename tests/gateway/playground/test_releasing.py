@@ -1,8 +1,5 @@
 """What the page is told: the whole truth about a release, and of errors no text."""
 
-from __future__ import annotations
-
-import asyncio
 import json
 import logging
 
@@ -13,7 +10,6 @@ from support.playground import CHOICES, TEXT, client, playground
 
 import dp_middleware as dp
 from dp_middleware._waits import told
-from dp_middleware.errors import ParameterError
 from dp_middleware.gateway.failures import Failure
 from dp_middleware.gateway.playground import Choice, Playground
 
@@ -235,15 +231,3 @@ def test_the_model_is_asked_only_where_the_request_says_so():
     assert seen == []
     assert "answer" not in answer
     assert browser.get("/playground/form").json()["model"] == "m"
-
-
-def test_a_setting_is_made_once(made):
-    first = made._made("words", 3.0)
-    asyncio.run(made.release(request()))
-    assert made._made("words", 3.0) is first
-
-
-def test_an_error_of_the_library_has_no_text(made):
-    with pytest.raises(ParameterError) as caught:
-        asyncio.run(made.release(request(choice=CANARY)))
-    assert CANARY not in str(caught.value)

@@ -9,8 +9,6 @@ from langchain_dp_middleware import DPChatModel, note_answer
 from dp_middleware.conversation.messages import Message, ToolCall
 from dp_middleware.errors import EventRefused
 
-pytest.importorskip("langchain_openai")
-
 CALL = {"name": "delete", "args": {"all": True}, "id": "c1", "type": "tool_call"}
 ASKED = Message(
     role="assistant",

@@ -1,7 +1,4 @@
 """DPChatModel: the remote model gets released text on every path, and its answers may come back."""
-# ruff: noqa: RUF012 - the tables of a contract are class attributes
-
-from __future__ import annotations
 
 import asyncio
 import json
@@ -22,8 +19,6 @@ from support.contract import (
 )
 
 from dp_middleware.errors import EventRefused
-
-pytest.importorskip("langchain_openai")
 
 HEARD = frozenset({"LangChain callbacks", "LangChain async callbacks", "LangSmith"})
 IMAGE = {"type": "image_url", "image_url": {"url": "https://private.example"}}
@@ -119,9 +114,6 @@ def _call(args):
     return AIMessage("", tool_calls=[{"name": "look_up", "args": args, "id": "call-1"}])
 
 
-# history -----------------------------------------------------------------------------------------
-
-
 def test_calls_of_tools_come_back_as_the_remote_model_made_them(probe):
     model = DPChatModel(probe.session(), probe.chat_openai())
     probe.remote.reply = [ToolCall(name="look_up", arguments={"q": "w1x"}, id="call-1")]
@@ -155,9 +147,6 @@ def test_no_transcript_is_charged_before_all_are_looked_at(probe):
     with pytest.raises(EventRefused):
         asyncio.run(model.agenerate(transcripts))
     assert not probe.charges
-
-
-# options -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("include_raw", [False, True])

@@ -1,15 +1,9 @@
 """What is made of an adapter keeps its boundary, and only the remote model's answers are noted."""
 
-from __future__ import annotations
-
 import json
 from typing import ClassVar
 
 import pytest
-from support.cases import over
-
-pytest.importorskip("langchain_openai")
-
 from langchain_core.callbacks import CallbackManager
 from langchain_core.documents import Document
 from langchain_core.language_models import BaseChatModel
@@ -26,6 +20,7 @@ from langchain_dp_middleware import (
     PrivateHead,
 )
 from pydantic import BaseModel
+from support.cases import over
 from support.contract import ToolCall
 
 from dp_middleware.errors import EventRefused, ParameterError
@@ -66,9 +61,6 @@ MADE = {
 PLAIN = [name for name in MADE if name not in ("bind_tools", "with_structured_output")]
 
 
-# answers -----------------------------------------------------------------------------------------
-
-
 @over("made", MADE)
 def test_a_local_answer_is_not_noted_as_remote(made, probe):
     session = probe.session()
@@ -90,7 +82,7 @@ class Asking(BaseChatModel):
     """A model that asks another one, two runs below its own, and answers something else."""
 
     other: BaseChatModel
-    heard: list = []  # noqa: RUF012  pydantic copies it
+    heard: list = []  # pydantic copies it
 
     @property
     def _llm_type(self):
@@ -130,39 +122,6 @@ def test_the_remote_answer_is_noted_behind_whatever_is_made(made, probe):
     model.invoke([question, answer, HumanMessage("two")], thread)
     sent = json.loads(probe.remote.bodies[-1])["messages"]
     assert sent[1].get("content") == (answer.text or None)
-
-
-def test_a_fallbacks_answer_is_noted_but_not_that_of_a_step_in_it(probe):
-    session = probe.session()
-    local = probe.chat_openai(probe.local)
-    question = HumanMessage(probe.new_text())
-    extracting = RunnableLambda(lambda _: local.invoke([question]))
-    model = DPChatModel(session, probe.chat_openai())
-    probe.remote.failures = 2
-    answer = model.with_fallbacks([extracting]).invoke([question])
-    with pytest.raises(EventRefused):
-        model.invoke([question, answer, HumanMessage("two")])
-    probe.remote.failures = 1
-    answer = model.with_fallbacks([probe.chat_openai()]).invoke([question])
-    model.invoke([question, answer, HumanMessage("two")])
-    assert not probe.remote.saw(probe.canary)
-
-
-# fallbacks ---------------------------------------------------------------------------------------
-
-
-def test_a_parser_stays_behind_the_boundary(probe):
-    model = DPChatModel(probe.session(), probe.chat_openai())
-    prompt = ChatPromptTemplate.from_template("{q}")
-    derived = (model | (lambda m: m.text)).with_fallbacks([probe.chat_openai()])
-    probe.remote.failures = 1
-    assert derived.invoke(probe.new_text(), probe.config).text == "a fine answer"
-    assert not probe.leaks()
-    assert (prompt | model.bind(stop=["x"]) | (lambda m: m.text)).invoke({"q": "x"})
-    assert (PrivateHead(probe.session()) | model.bind(stop=["x"])).invoke("secret").text
-
-
-# wrappers that would see raw text ---------------------------------------------------------------
 
 
 class Local(BaseRetriever):

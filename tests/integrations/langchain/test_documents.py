@@ -1,11 +1,5 @@
 """DPDocumentTransformer: content released once per id, nothing else of a document left over."""
 
-from __future__ import annotations
-
-import pytest
-
-pytest.importorskip("langchain_core")
-
 from langchain_core.documents import Document
 from langchain_dp_middleware import DPDocumentTransformer
 from support.contract import Probe, TraceSafeContract
@@ -28,9 +22,7 @@ REPLAYS = {
     "transform": lambda t, p: t.transform_documents([document(p, p.private_text, "d")]),
     "atransform": lambda t, p: t.atransform_documents([document(p, p.private_text, "d")]),
 }
-REFUSALS = {
-    "equal ids": lambda t, p: t.transform_documents([document(p, p.new_text(), "d")] * 2),
-}
+REFUSALS = {"equal ids": lambda t, p: t.transform_documents([document(p, p.new_text(), "d")] * 2)}
 
 
 class TestContract(TraceSafeContract):
@@ -42,7 +34,7 @@ class TestContract(TraceSafeContract):
     def adapter(self, probe: Probe) -> DPDocumentTransformer:
         return DPDocumentTransformer(probe.session(), metadata=["year", "missing"])
 
-    def test_ids_and_public_metadata_are_kept(self, probe: Probe) -> None:
+    def test_ids_and_public_metadata_are_kept(self, probe):
         raw = [document(probe, probe.new_text(), "a"), document(probe, "", "b")]
         before = [each.model_copy(deep=True) for each in raw]
         found = self.adapter(probe).transform_documents(raw)
@@ -51,7 +43,7 @@ class TestContract(TraceSafeContract):
         assert [len(each.page_content.split()) for each in found] == [7, 0]
         assert raw == before
 
-    def test_an_edited_document_is_released_and_charged_again(self, probe: Probe) -> None:
+    def test_an_edited_document_is_released_and_charged_again(self, probe):
         transformer = self.adapter(probe)
         words = " ".join(probe.words[:20])
         [first] = transformer.transform_documents([Document(words, id="a")])
@@ -59,7 +51,7 @@ class TestContract(TraceSafeContract):
         assert again != first
         assert len(probe.charges) == 2
 
-    def test_without_an_id_every_time_is_a_new_release(self, probe: Probe) -> None:
+    def test_without_an_id_every_time_is_a_new_release(self, probe):
         transformer = self.adapter(probe)
         raw = [Document(" ".join(probe.words))] * 2
         assert len({each.page_content for each in transformer.transform_documents(raw)}) == 2

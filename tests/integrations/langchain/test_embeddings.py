@@ -1,7 +1,5 @@
 """DPEmbeddings: vectors of released text, in LangChain's own test suites and under the contract."""
 
-from __future__ import annotations
-
 import asyncio
 
 import numpy as np
@@ -11,7 +9,6 @@ from support.contract import Probe, TraceSafeContract
 import dp_middleware as dp
 from dp_middleware.errors import ParameterError
 
-pytest.importorskip("langchain_openai")
 pytest.importorskip("langchain_tests")
 
 from langchain_core.embeddings import DeterministicFakeEmbedding
@@ -75,7 +72,7 @@ def test_texts_push_nothing_out_of_the_memo():
 
 def test_equal_texts_are_independent_releases():
     class Inner(DeterministicFakeEmbedding):
-        seen: list = []  # noqa: RUF012  pydantic copies it
+        seen: list = []  # pydantic copies it
 
         def embed_documents(self, texts):
             self.seen.extend(texts)
@@ -87,8 +84,6 @@ def test_equal_texts_are_independent_releases():
     assert len(set(inner.seen)) == 3
     assert not set(inner.seen) & set(texts)
 
-
-# vectors of whole texts ---------------------------------------------------------------------------
 
 RESPONSE = dp.VectorResponse.fitted(np.random.default_rng(1).normal(size=(60, 6)), epsilon=3.0)
 

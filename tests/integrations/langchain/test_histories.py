@@ -1,9 +1,6 @@
 """Histories as chat clients keep them: plain dicts, without ids, sent whole at every turn."""
 
 import pytest
-
-pytest.importorskip("langchain_openai")
-
 from langchain_dp_middleware import DPChatModel, InferDPTChatModel, PrivateHead
 
 import dp_middleware as dp

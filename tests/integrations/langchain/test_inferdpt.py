@@ -1,5 +1,4 @@
 """InferDPTChatModel: raw text and the answer stay here; the remote model's draft is the history."""
-# ruff: noqa: RUF012 - the tables of a contract are class attributes
 
 import asyncio
 import json
@@ -12,8 +11,6 @@ from langchain_dp_middleware import InferDPTChatModel
 from support.contract import Probe, TraceSafeContract, fallback_calls, runnable_calls
 
 from dp_middleware.errors import ParameterError
-
-pytest.importorskip("langchain_openai")
 
 HEARD = frozenset({"LangChain callbacks", "LangChain async callbacks", "LangSmith"})
 IMAGE = {"type": "image_url", "image_url": {"url": "https://private.example"}}

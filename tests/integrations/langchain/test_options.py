@@ -1,15 +1,8 @@
 """What every adapter takes: a session, its own options, and an epsilon for a call."""
 
-from __future__ import annotations
-
 import re
 
 import pytest
-from support.cases import over
-
-pytest.importorskip("langchain")
-pytest.importorskip("langchain_openai")
-
 from langchain.agents import create_agent
 from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
@@ -27,6 +20,7 @@ from langchain_dp_middleware import (
     PrivateHead,
 )
 from langchain_openai import ChatOpenAI
+from support.cases import over
 
 from dp_middleware.errors import ParameterError, UntrustedHost
 

@@ -1,5 +1,4 @@
 """PrivRewriteRunnable: the head of a chain that is given a private rewrite."""
-# ruff: noqa: RUF012 - the tables of a contract are class attributes
 
 import numpy as np
 import pytest
@@ -12,8 +11,6 @@ from support.contract import Probe, TraceSafeContract, fallback_calls, runnable_
 
 import dp_middleware as dp
 from dp_middleware.errors import ParameterError
-
-pytest.importorskip("langchain_openai")
 
 
 class Lengths:

@@ -1,7 +1,5 @@
 """Pseudonyms with LangChain: the remote model sees none of the values, the caller sees all."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import json
@@ -9,7 +7,6 @@ import re
 
 import pytest
 
-pytest.importorskip("langchain_openai")
 pytest.importorskip("faker", reason="the lists of names are of the extra detect")
 
 from langchain_core.messages import AIMessage, HumanMessage
@@ -153,9 +150,6 @@ def test_structured_output_and_chains_have_the_originals(remote, caplog):
     assert private(remote) == []
 
 
-# agents ------------------------------------------------------------------------------------------
-
-
 def agent_on(remote, session, *tools, saver=None, schema=None, **options):
     agents = pytest.importorskip("langchain.agents")
     return agents.create_agent(
@@ -244,9 +238,6 @@ def looking_up(remote, look_up, waits, **options):
         if waits:
             return asyncio.run(agent.ainvoke(given, config))
         return agent.invoke(given, config)
-
-
-# inputs of heads ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("ask", [lambda c, x: c.invoke(x), lambda c, x: sum_of(c.stream(x))])

@@ -1,9 +1,6 @@
 """DPChatModel under prompts that were declared public: their fixed parts are sent as they are."""
 
 import pytest
-
-pytest.importorskip("langchain_openai")
-
 from langchain_core.messages import HumanMessage
 from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder, PromptTemplate
 from langchain_dp_middleware import DPChatModel
@@ -45,7 +42,7 @@ PATHS = runnable_calls(lambda p: f"By these: {p.new_text()}\nAnswer: {p.new_text
 
 
 class TestContract(TraceSafeContract):
-    calls = {name: PATHS[name] for name in ("invoke", "astream", "abatch")}  # noqa: RUF012
+    calls = {name: PATHS[name] for name in ("invoke", "astream", "abatch")}
 
     def adapter(self, probe):
         return model_of(probe, public_templates=["By these: {notes}\nAnswer: {question}"])

@@ -1,14 +1,9 @@
 """What was released and charged is in the answer's metadata, and stays out of later requests."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 
 import pytest
-
-pytest.importorskip("langchain_openai")
-
 from langchain_core.messages import HumanMessage
 from langchain_core.tools import tool
 from langchain_dp_middleware import DPChatModel, InferDPTChatModel, PrivateHead

@@ -1,7 +1,5 @@
 """DPRetriever: a raw search inside, released documents outside."""
 
-from __future__ import annotations
-
 import _socket
 import contextvars
 import functools
@@ -12,14 +10,10 @@ import weakref
 from multiprocessing.managers import BaseManager
 from typing import Any, ClassVar
 
-import pytest
-from support.cases import over
-
-pytest.importorskip("langchain_openai")
-
 import httpx
 import langsmith
 import openai
+import pytest
 import requests
 from langchain.agents import create_agent
 from langchain_core.callbacks import StdOutCallbackHandler
@@ -30,13 +24,10 @@ from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnableLambda
 from langchain_core.tools import create_retriever_tool
 from langchain_core.vectorstores import InMemoryVectorStore
-from langchain_dp_middleware import (
-    DPAgentMiddleware,
-    DPDocumentTransformer,
-    DPRetriever,
-)
+from langchain_dp_middleware import DPAgentMiddleware, DPDocumentTransformer, DPRetriever
 from langchain_openai import ChatOpenAI, OpenAIEmbeddings
 from pydantic import ConfigDict
+from support.cases import over
 from support.contract import Probe, ToolCall, TraceSafeContract, fallback_calls, runnable_calls
 
 from dp_middleware.certification import storage

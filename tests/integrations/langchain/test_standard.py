@@ -10,8 +10,6 @@ from support.contract import OpenAIServer, ToolCall
 import dp_middleware as dp
 
 pytest.importorskip("langchain_tests")
-pytest.importorskip("langchain_openai")
-
 from langchain_dp_middleware import DPChatModel
 from langchain_openai import ChatOpenAI
 from langchain_tests.integration_tests import ChatModelIntegrationTests

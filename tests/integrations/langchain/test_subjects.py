@@ -1,11 +1,6 @@
 """One adapter for several users: who pays is told by the config, and nothing is shared."""
 
-from __future__ import annotations
-
 import pytest
-
-pytest.importorskip("langchain_openai")
-
 from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.messages import HumanMessage

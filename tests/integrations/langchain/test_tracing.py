@@ -3,17 +3,11 @@
 The probe's LangSmith is on by the environment, ``set_debug`` too, and a handler is in every call.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextvars
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-
-pytest.importorskip("langchain")
-pytest.importorskip("langchain_openai")
-
 from langchain.agents import create_agent
 from langchain_core.runnables import RunnableLambda
 from langchain_core.tools import tool
@@ -66,9 +60,6 @@ def assert_unrecorded(probe):
     RunnableLambda(raw_step).invoke(probe.canary)
     recorders = {"LangSmith", "LangChain global handler", "console"}
     assert recorders <= {leak.split(":")[0] for leak in probe.leaks()}, "the recorders are deaf"
-
-
-# inside the block --------------------------------------------------------------------------------
 
 
 def test_a_tool_that_runs_an_agent(probe):
@@ -135,9 +126,6 @@ def test_a_task_that_runs_on_after_the_block(probe):
 
     assert asyncio.run(main())
     assert_unrecorded(probe)
-
-
-# outside of it -----------------------------------------------------------------------------------
 
 
 def test_an_agent_that_runs_after_the_block_or_in_a_thread_of_ones_own_is_refused(probe):

@@ -1,7 +1,5 @@
 """A session with a ledger and a real server, without recorders."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

@@ -1,15 +1,9 @@
 """A FunctionAgent on a real client: ten turns, two tools, one charge per private message."""
 
-from __future__ import annotations
-
 import itertools
 from contextlib import asynccontextmanager
 
 import pytest
-
-pytest.importorskip("llama_index.core")
-pytest.importorskip("llama_index.llms.openai")
-
 from llama_index.core.agent.workflow import FunctionAgent, ReActAgent
 from llama_index.core.llms import MockLLM
 from llama_index.core.memory import Memory
@@ -68,8 +62,7 @@ async def test_a_resumed_conversation_costs_nothing(desk, tmp_path):
     for k in range(2):
         session = desk.session(memo=tmp_path / "memo.sqlite")
         agent = FunctionAgent(
-            tools=tools_of(desk),
-            llm=DPLLM(session, desk.llama_openai(), conversation="thread-1"),
+            tools=tools_of(desk), llm=DPLLM(session, desk.llama_openai(), conversation="thread-1")
         )
         async with memory_in(tmp_path) as memory:
             await agent.run(user_msg=f"{desk.private_text} {k}", memory=memory)

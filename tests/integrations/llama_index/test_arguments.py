@@ -1,10 +1,6 @@
 """A misspelt option of an adapter raises: it is never ignored, and its value is not quoted."""
 
 import pytest
-from support.cases import over
-
-pytest.importorskip("llama_index.core")
-
 from llama_index.core.llms import MockLLM
 from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index_dp_middleware import (
@@ -15,6 +11,7 @@ from llama_index_dp_middleware import (
     DPTransform,
     ServiceEmbedding,
 )
+from support.cases import over
 from support.llama_index import index_of
 
 

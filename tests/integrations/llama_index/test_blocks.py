@@ -1,17 +1,10 @@
 """Blocks of calls: every component heeds a smaller epsilon and who pays; subjects share nothing."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 from uuid import uuid4
 
 import pytest
-from support.cases import over
-
-pytest.importorskip("llama_index.core")
-pytest.importorskip("llama_index.llms.openai")
-
 from llama_index.core.prompts import PromptTemplate
 from llama_index.core.schema import NodeWithScore, TextNode
 from llama_index_dp_middleware import (
@@ -24,6 +17,7 @@ from llama_index_dp_middleware import (
     subject,
 )
 from pydantic import BaseModel
+from support.cases import over
 from support.contract import ToolCall
 from support.llama_index import MODEL, index_of
 

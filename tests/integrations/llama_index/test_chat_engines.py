@@ -3,11 +3,6 @@
 They record what they retrieve and ask themselves, so they run in ``with unrecorded()``.
 """
 
-import pytest
-
-pytest.importorskip("llama_index.core")
-pytest.importorskip("llama_index.llms.openai")
-
 from llama_index.core.memory import ChatMemoryBuffer
 from llama_index.core.schema import TextNode
 from llama_index_dp_middleware import DPLLM, unrecorded
@@ -35,7 +30,7 @@ def chatting(mode, path):
 
 class TestChatEngines(TraceSafeContract):
     requires = frozenset({"LlamaIndex spans", "LlamaIndex events", "LlamaIndex callbacks"})
-    calls = {  # noqa: RUF012
+    calls = {
         f"{mode}, {path}": chatting(mode, path)
         for mode in MODES
         for path in ("chat", "stream_chat")

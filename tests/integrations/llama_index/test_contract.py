@@ -1,13 +1,8 @@
 """The trace-safe contract for the adapters of nodes and queries, on every way of calling them."""
-# ruff: noqa: RUF012 - the tables of a contract are class attributes
 
 from types import SimpleNamespace
 
 import pytest
-
-pytest.importorskip("llama_index.core")
-pytest.importorskip("llama_index.llms.openai")
-
 from llama_index.core.retrievers import QueryFusionRetriever
 from llama_index.core.schema import Document, ImageNode, NodeWithScore, QueryBundle, TextNode
 from llama_index_dp_middleware import (
@@ -25,9 +20,6 @@ LLAMA = frozenset({"LlamaIndex spans", "LlamaIndex events", "LlamaIndex callback
 
 class Contract(TraceSafeContract):
     requires = LLAMA
-
-
-# nodes -------------------------------------------------------------------------------------------
 
 
 def document(probe, **fields):
@@ -58,7 +50,7 @@ class TestDPTransform(Contract):
         "acall": lambda step, probe: step.acall([document(probe), chunk(probe)]),
     }
     replays = {
-        "call": lambda step, probe: step([document(probe, id_="d", text=probe.private_text)]),
+        "call": lambda step, probe: step([document(probe, id_="d", text=probe.private_text)])
     }
     refusals = {
         "image": lambda step, probe: step([document(probe), image(probe)]),
@@ -83,7 +75,7 @@ class TestDPNodePostprocessor(Contract):
     replays = {
         "twice in one list": lambda step, probe: step.postprocess_nodes(
             [NodeWithScore(node=document(probe, id_="d", text=probe.private_text))] * 2
-        ),
+        )
     }
     refusals = {
         "image": lambda step, probe: step.postprocess_nodes(
@@ -93,9 +85,6 @@ class TestDPNodePostprocessor(Contract):
 
     def adapter(self, probe):
         return DPNodePostprocessor(probe.session())
-
-
-# queries -----------------------------------------------------------------------------------------
 
 
 def bundle(probe):

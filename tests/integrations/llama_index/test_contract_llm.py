@@ -1,13 +1,6 @@
 """The trace-safe contract for DPLLM, and for what LlamaIndex builds on a model."""
-# ruff: noqa: RUF012 - the tables of a contract are class attributes
-
-from __future__ import annotations
 
 import pytest
-
-pytest.importorskip("llama_index.core")
-pytest.importorskip("llama_index.llms.openai")
-
 from llama_index.core.base.llms.types import (
     ChatMessage,
     ImageBlock,

@@ -4,15 +4,12 @@ import asyncio
 
 import numpy as np
 import pytest
-
-import dp_middleware as dp
-
-pytest.importorskip("llama_index.core")
-
 from llama_index.core.embeddings import MockEmbedding
 from llama_index.core.ingestion import IngestionPipeline
 from llama_index.core.schema import TextNode
 from llama_index_dp_middleware import DPEmbedding
+
+import dp_middleware as dp
 
 RESPONSE = dp.VectorResponse.fitted(np.random.default_rng(1).normal(size=(60, 6)), epsilon=3.0)
 

@@ -5,11 +5,8 @@ import json
 import pickle
 from pathlib import Path
 
-import pytest
-
-pytest.importorskip("llama_index.core")
-
 import llama_index.core
+import pytest
 from llama_index.core.embeddings import MockEmbedding
 from llama_index.core.ingestion import DocstoreStrategy, IngestionCache, IngestionPipeline
 from llama_index.core.node_parser import SentenceSplitter

@@ -1,23 +1,15 @@
 """Pseudonyms with LlamaIndex's engines: chats, queries, indexes of released nodes."""
 
-from __future__ import annotations
-
 import json
 import pickle
 
 import pytest
 
-pytest.importorskip("llama_index.core")
-pytest.importorskip("llama_index.llms.openai")
 pytest.importorskip("faker", reason="the lists of names are of the extra detect")
 
 from llama_index.core.memory import ChatMemoryBuffer
 from llama_index.core.schema import TextNode
-from llama_index_dp_middleware import (
-    DPLLM,
-    DPQueryEngine,
-    DPTransform,
-)
+from llama_index_dp_middleware import DPLLM, DPQueryEngine, DPTransform
 from pydantic import BaseModel
 from support.contract._llama_index import LlamaIndexRecorder
 from support.entities import CONTRACT, private
@@ -71,8 +63,6 @@ def test_an_extractor_reads_the_restored_answer(desk, remote):
     assert [text.count("Mirela Tamburi") for text in read] == [2]
     assert "Mirela Tamburi" not in response.metadata["remote_text"]
 
-
-# queries -------------------------------------------------------------------------------------
 
 ASKED = "Where does Mirela Tamburi live?"
 

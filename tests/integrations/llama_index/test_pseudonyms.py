@@ -1,14 +1,10 @@
 """Pseudonyms with LlamaIndex's models: the remote one sees none of the values, the caller all."""
 
-from __future__ import annotations
-
 import itertools
 import json
 
 import pytest
 
-pytest.importorskip("llama_index.core")
-pytest.importorskip("llama_index.llms.openai")
 pytest.importorskip("faker", reason="the lists of names are of the extra detect")
 
 from llama_index.core.agent.workflow import FunctionAgent
@@ -115,8 +111,6 @@ def test_a_shown_answer_is_known_after_a_restart(desk, remote, tmp_path):
     assert grows(remote)
 
 
-# tools and structured output -----------------------------------------------------------------
-
 QUOTED = 'Mirela "Mo" Tamburi'
 
 
@@ -179,9 +173,6 @@ def test_structured_output_has_the_originals(model, remote):
         assert Person.model_validate_json(text) == expected
 
 
-# agents --------------------------------------------------------------------------------------
-
-
 @pytest.mark.filterwarnings("ignore::pydantic.warnings.PydanticDeprecationWarning")
 @pytest.mark.asyncio
 @pytest.mark.parametrize("streaming", [True, False], ids=["streamed", "whole"])
@@ -195,6 +186,3 @@ async def test_an_agent_finds_its_customer_over_three_turns(streaming, model, re
         answers = [str(await agent.run(user_msg=text, memory=memory)) for text in QUESTIONS]
     assert (asked, answers) == (ASKED, ANSWERS)
     assert grows(remote)
-
-
-# subjects, receipts, fixed replies -----------------------------------------------------------

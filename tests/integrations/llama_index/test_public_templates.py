@@ -1,10 +1,6 @@
 """DPLLM under LlamaIndex's own prompts: declared public, their fixed parts are sent as they are."""
 
 import pytest
-
-pytest.importorskip("llama_index.core")
-pytest.importorskip("llama_index.llms.openai")
-
 from llama_index.core.prompts import PromptTemplate, RichPromptTemplate
 from llama_index.core.prompts.default_prompt_selectors import DEFAULT_TEXT_QA_PROMPT_SEL
 from llama_index_dp_middleware import DPLLM, unrecorded
@@ -27,7 +23,7 @@ def ask(model, probe):
 
 
 class TestContract(TraceSafeContract):
-    calls = {"query": ask}  # noqa: RUF012
+    calls = {"query": ask}
 
     def adapter(self, probe):
         model = probe.llama_openai()
@@ -71,8 +67,6 @@ def test_what_is_no_template_is_refused(wrong, desk):
         DPLLM(desk.session(), desk.llama_openai(), public_templates=wrong)
     with pytest.raises(dp.ParameterError, match="RichPromptTemplate"):
         DPLLM(
-            desk.session(),
-            desk.llama_openai(),
-            public_templates=[RichPromptTemplate("Q: {{q}}")],
+            desk.session(), desk.llama_openai(), public_templates=[RichPromptTemplate("Q: {{q}}")]
         )
     DPLLM(desk.session(), desk.llama_openai(), public_templates=[PromptTemplate("Q: {q}")])

@@ -5,10 +5,6 @@ import pickle
 from types import SimpleNamespace
 
 import pytest
-
-pytest.importorskip("llama_index.core")
-pytest.importorskip("llama_index.llms.openai")
-
 from llama_index.core.base.response.schema import AsyncStreamingResponse, StreamingResponse
 from llama_index.core.query_engine import RetrieverQueryEngine, TransformQueryEngine
 from llama_index.core.retrievers import BaseRetriever
@@ -45,9 +41,6 @@ def engine_of(desk, *nodes, **options):
     return index_of(*nodes).as_query_engine(llm=desk.llama_openai(), **options)
 
 
-# DPQueryTransform --------------------------------------------------------------------------------
-
-
 def test_one_bundle_has_one_release(desk):
     """TransformQueryEngine transforms for retrieve and again for synthesize."""
     inner = engine_of(desk, TextNode(text="w1x"))
@@ -73,9 +66,6 @@ def test_equal_queries_are_released_apart(desk):
     assert len(desk.charges) == 5  # an edited one is a new release
 
 
-# DPNodePostprocessor -----------------------------------------------------------------------------
-
-
 def test_a_node_is_released_once(desk):
     """However often it is retrieved; scores are functions of raw text and do not pass."""
     step = DPNodePostprocessor(desk.session(), metadata=["page"])
@@ -89,9 +79,6 @@ def test_a_node_is_released_once(desk):
     assert {each.node.id_ for each in response.source_nodes} == {"n0", "n1"}
     assert response.metadata == {"n0": {"page": 3}, "n1": {"page": 3}}
     assert all(each.node.text in desk.remote.prompts[0] for each in response.source_nodes)
-
-
-# DPQueryEngine -----------------------------------------------------------------------------------
 
 
 @pytest.mark.asyncio

@@ -3,10 +3,6 @@
 import json
 
 import pytest
-
-pytest.importorskip("llama_index.core")
-pytest.importorskip("llama_index.llms.openai")
-
 from llama_index.core.base.llms.types import ChatMessage
 from llama_index_dp_middleware import DPLLM
 from support.llama_index import simple_chat

@@ -1,14 +1,6 @@
 """Retrievers with a part that would take the raw question away are refused, wherever it hides."""
 
-from __future__ import annotations
-
 import pytest
-from sqlalchemy import create_engine
-from support.cases import over
-
-pytest.importorskip("llama_index.core")
-pytest.importorskip("llama_index.llms.openai")
-
 from llama_index.core import VectorStoreIndex
 from llama_index.core.base.base_selector import BaseSelector, SelectorResult, SingleSelection
 from llama_index.core.callbacks import CallbackManager, LlamaDebugHandler
@@ -50,6 +42,8 @@ from llama_index.core.selectors import (
 from llama_index.core.tools import QueryEngineTool, RetrieverTool
 from llama_index.llms.openai import OpenAI
 from llama_index_dp_middleware import DPQueryEngine, ServiceEmbedding
+from sqlalchemy import create_engine
+from support.cases import over
 
 import dp_middleware as dp
 from dp_middleware.models.trust import Location
@@ -138,9 +132,7 @@ SHAPES = {
     ),
     "RetryGuidelineQueryEngine": lambda m: below(
         RetryGuidelineQueryEngine(
-            engine(),
-            GuidelineEvaluator(llm=m),
-            query_transformer=HyDEQueryTransform(llm=MockLLM()),
+            engine(), GuidelineEvaluator(llm=m), query_transformer=HyDEQueryTransform(llm=MockLLM())
         )
     ),
     "TransformQueryEngine": lambda m: below(
@@ -171,9 +163,6 @@ def test_a_remote_model_is_refused_and_one_on_loopback_is_not(build, desk):
         DPQueryEngine(desk.session(), inner, retriever=remote)
     DPQueryEngine(desk.session(), inner, retriever=remote, trusted_hosts=["models.example"])
     DPQueryEngine(desk.session(), inner, retriever=build(desk.llama_openai()))
-
-
-# what is not known -------------------------------------------------------------------------------
 
 
 class Mine(BaseRetriever):

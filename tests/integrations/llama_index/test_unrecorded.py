@@ -1,16 +1,9 @@
 """What stands above a component records raw text itself, but not in ``with unrecorded()``."""
-# ruff: noqa: RUF012 - the tables of a contract are class attributes
-
-from __future__ import annotations
 
 import asyncio
 import logging
 
 import pytest
-
-pytest.importorskip("llama_index.core")
-pytest.importorskip("llama_index.llms.openai")
-
 from llama_index.core import PromptTemplate, Settings, VectorStoreIndex
 from llama_index.core.agent.workflow import FunctionAgent
 from llama_index.core.callbacks import CallbackManager
@@ -122,9 +115,6 @@ class TestEngineOverRawIndex(TraceSafeContract):
         return TransformQueryEngine(inner, DPQueryTransform(session))
 
 
-# streams and coroutines --------------------------------------------------------------------------
-
-
 @pytest.fixture(autouse=True)
 def silent_store(monkeypatch):
     """aiosqlite logs, at DEBUG, in a thread of its own: no context reaches it."""
@@ -179,9 +169,6 @@ def test_a_coroutine_in_the_block(begin, probe):
 
     assert asyncio.run(main())
     assert not probe.leaks()
-
-
-# recorders that were not made discreet -----------------------------------------------------------
 
 
 class Handler(BaseCallbackHandler):

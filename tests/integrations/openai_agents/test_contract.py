@@ -1,11 +1,4 @@
 """The trace-safe contract for models of the OpenAI Agents SDK."""
-# ruff: noqa: RUF012 - the tables of a contract are class attributes
-
-from __future__ import annotations
-
-import pytest
-
-pytest.importorskip("agents")
 
 import openai
 from agents import (
@@ -120,12 +113,7 @@ class TestDPModel(TraceSafeContract):
         ),
         "own words": refused(lambda p: {"role": "assistant", "content": p.canary}),
         "own call": refused(
-            lambda p: {
-                "type": "function_call",
-                "name": "f",
-                "arguments": p.canary,
-                "call_id": "c",
-            }
+            lambda p: {"type": "function_call", "name": "f", "arguments": p.canary, "call_id": "c"}
         ),
         "output of no call": refused(
             lambda p: {"type": "function_call_output", "call_id": p.canary, "output": "w1x"}

@@ -1,12 +1,9 @@
 """Agents of the OpenAI Agents SDK under pseudonyms: tools see the originals, the remote none."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest
 
-pytest.importorskip("agents")
 pytest.importorskip("faker", reason="the lists of names are of the extra detect")
 
 import openai

@@ -1,11 +1,4 @@
 """The trace-safe contract for models of pydantic-ai."""
-# ruff: noqa: RUF012 - the tables of a contract are class attributes
-
-from __future__ import annotations
-
-import pytest
-
-pytest.importorskip("pydantic_ai")
 
 import openai
 from pydantic_ai import Agent, ImageUrl, ModelRetry

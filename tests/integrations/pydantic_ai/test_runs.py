@@ -1,7 +1,5 @@
 """Agents of pydantic-ai under pseudonyms: tools and users see the originals, the remote none."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import traceback
@@ -9,7 +7,6 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-pytest.importorskip("pydantic_ai")
 pytest.importorskip("faker", reason="the lists of names are of the extra detect")
 
 import openai

@@ -176,35 +176,26 @@ def test_unknown_tokens_are_left_out():
         attacks.bayes_on([[-1]], [[1]], mechanism, space)
 
 
-@pytest.mark.parametrize(
-    "mechanism",
-    [dp.MetricNoise(eta=1.0), dp.Cape(epsilon=1.0, logit_bound=5.0)],
-    ids=lambda mechanism: mechanism.name,
+@over(
+    "mechanism, options, said",
+    [
+        (dp.MetricNoise(eta=1.0), {}, "use embedding_inversion"),
+        (dp.Cape(epsilon=1.0, logit_bound=5.0), {}, "use embedding_inversion"),
+        *(
+            (dp.SanText(epsilon=1.0), {"prior": prior}, "expected a prior")
+            for prior in (np.ones(11) / 11, np.ones(12), [math.nan] * 12, [-1.0, 2.0] + [0.0] * 10)
+        ),
+        *((dp.SanText(epsilon=1.0), {"top": top}, "top") for top in (0, -1, (), (1, 0), 1.5, True)),
+    ],
 )
-def test_what_has_no_rows_is_refused_with_a_remedy(mechanism):
+def test_what_has_no_rows_no_law_or_no_guesses_is_refused(mechanism, options, said):
     space = random_space()
     for attack in (
-        lambda: attacks.bayes(mechanism, space),
-        lambda: attacks.bayes_on([[1]], [[1]], mechanism, space),
+        lambda: attacks.bayes(mechanism, space, **options),
+        lambda: attacks.bayes_on([[1]], [[1]], mechanism, space, **options),
     ):
-        with pytest.raises(dp.ParameterError, match="use embedding_inversion"):
+        with pytest.raises(dp.ParameterError, match=said):
             attack()
-
-
-@pytest.mark.parametrize(
-    "prior",
-    [np.ones(11) / 11, np.ones(12), np.full(12, np.nan), [-1.0, 2.0] + [0.0] * 10],
-    ids=["shape", "sum", "nan", "negative"],
-)
-def test_a_prior_that_is_no_law_is_refused(prior):
-    with pytest.raises(dp.ParameterError, match="expected a prior"):
-        attacks.bayes(dp.SanText(epsilon=1.0), random_space(), prior=prior)
-
-
-@over("top", [0, -1, (), (1, 0), 1.5, True])
-def test_numbers_of_guesses_that_are_none_are_refused(top):
-    with pytest.raises(dp.ParameterError, match="top"):
-        attacks.bayes(dp.SanText(epsilon=1.0), random_space(), top=top)
 
 
 def test_texts_that_are_not_aligned_are_refused_without_their_ids():

@@ -70,8 +70,6 @@ def test_channels_that_keep_it(mechanism, space):
         assert bound <= bound.claim == 3.0
 
 
-# Contexts ----------------------------------------------------------------------------------------
-
 FLAT = space_of(np.ones((10, 2)))
 ALONE = [1.0] + [0.0] * 9  # buckets of 1 and 9 tokens
 CROWDED = [0.0] * 6 + [0.39, 0.59, 0.79, 1.0]  # buckets of 6, 1, 1, 1, 1
@@ -171,9 +169,6 @@ def test_contextual_response_keeps_its_claim(logits):
     assert 1.0 < bound <= bound.claim == 2.0
 
 
-# Noise -------------------------------------------------------------------------------------------
-
-
 @pytest.mark.slow
 def test_stencil_is_a_function_of_the_text():
     space = random_space(tokens=20)
@@ -218,18 +213,12 @@ def test_noise_passes(eta):
     space = random_space(tokens=12, dimensions=2, seed=3)
     texts, distance = ([5, 0, 7], [5, 1, 7]), space.distances([0])[0, 1]
     alone = dp.MetricNoise(eta=eta)
-    for bound in (
-        dp.audit(alone, space, **QUICK),
-        dp.audit(alone, space, texts=texts, **QUICK),
-    ):
+    for bound in (dp.audit(alone, space, **QUICK), dp.audit(alone, space, texts=texts, **QUICK)):
         assert bound <= bound.claim <= dp.certify(alone, space).epsilon
     assert bound.claim == pytest.approx(eta * distance)
     window = DChiStencil(eta=eta, window=3)
     bound = dp.audit(window, space, texts=texts, **QUICK)
     assert bound <= window.lipschitz(3) * distance < bound.claim
-
-
-# Generators --------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow

@@ -1,7 +1,5 @@
 """A toy space of the words of the samples, and an encoder that needs no model."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +7,7 @@ import pytest
 from support.letters import Letters
 
 import dp_middleware as dp
-from dp_middleware.lab.evaluation import Texts, load
+from dp_middleware.lab.evaluation import load
 
 SAMPLES = Path(dp.__file__).parent / "lab" / "evaluation" / "samples"
 
@@ -20,12 +18,12 @@ def letters():
 
 
 @pytest.fixture(scope="session")
-def reviews() -> Texts:
+def reviews():
     return load(SAMPLES / "reviews.jsonl")
 
 
 @pytest.fixture(scope="session")
-def health() -> Texts:
+def health():
     return load(SAMPLES / "health.jsonl")
 
 

@@ -1,7 +1,5 @@
 """The nearest token of a point."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np
@@ -32,11 +30,7 @@ def brute_force(space, points, excluded=None):
 
 
 @settings(max_examples=60)
-@given(
-    space=spaces(),
-    scale=st.sampled_from([1e-9, 0.1, 1.0, 1e4, 1e12]),
-    seed=st.integers(0, 99),
-)
+@given(space=spaces(), scale=st.sampled_from([1e-9, 0.1, 1.0, 1e4, 1e12]), seed=st.integers(0, 99))
 def test_the_nearest_token_is_the_float64_one(space, scale, seed):
     rng = np.random.default_rng(seed)
     points = space.points[rng.integers(len(space), size=20)]

@@ -1,7 +1,5 @@
 """Charges that wait at the same time are committed together: each on its own terms, or none."""
 
-from __future__ import annotations
-
 import os
 import time
 from concurrent.futures import Future, ThreadPoolExecutor, wait

@@ -1,7 +1,5 @@
 """The default detector: what it finds, what it leaves alone, and that nothing of a text stays."""
 
-from __future__ import annotations
-
 import logging
 import os
 import pickle
@@ -296,7 +294,7 @@ def test_a_missing_runtime_is_named(monkeypatch):
         ("pay me at rosa.w@okbank please", "rosa.w@okbank"),
     ],
 )
-def test_balanced_covers_what_other_languages_and_plain_words_say(text: str, private: str) -> None:
+def test_balanced_covers_what_other_languages_and_plain_words_say(text, private):
     places = {k for start, end, _ in default_detector()(text) for k in range(start, end)}
     start = text.index(private)
     assert places >= set(range(start, start + len(private))) - {
@@ -308,7 +306,7 @@ def test_balanced_covers_what_other_languages_and_plain_words_say(text: str, pri
     "text",
     ["The password is wrong.", "Das Passwort ist abgelaufen, falsch.", "A laptop with RAM 16GB."],
 )
-def test_states_and_units_are_no_identifiers(text: str) -> None:
+def test_states_and_units_are_no_identifiers(text):
     assert not [e for e in default_detector()(text) if e.kind in ("secret", "id")]
 
 
@@ -333,7 +331,7 @@ def test_states_and_units_are_no_identifiers(text: str) -> None:
         ("Auto TV 96324 stoi w garażu.", "TV 96324"),
     ],
 )
-def test_ids_are_told_by_their_form(text: str, private: str) -> None:
+def test_ids_are_told_by_their_form(text, private):
     left, start = covered(text), text.index(private)
     assert not left[start : start + len(private)].strip(" /-._#"), left
 
@@ -356,7 +354,7 @@ def test_ids_are_told_by_their_form(text: str, private: str) -> None:
         *("22q11.2", "C6H12O6", "#1a2b3c", "16384", "about 48213", "48213 people"),
     ],
 )
-def test_public_forms_are_no_ids(form: str) -> None:
+def test_public_forms_are_no_ids(form):
     text = f"we read that {form} was fine"
     assert not [e for e in default_detector()(text) if e.kind == "id"]
 

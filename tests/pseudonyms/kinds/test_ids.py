@@ -1,7 +1,5 @@
 """Ids, cards, bank accounts and social security numbers."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 

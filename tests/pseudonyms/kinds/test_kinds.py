@@ -1,7 +1,5 @@
 """What holds for every kind: parts lie inside, nothing crashes, no value is needed for a draw."""
 
-from __future__ import annotations
-
 import re
 import sys
 
@@ -12,13 +10,7 @@ from support.session_draws import Names, SeededDraws, law_of
 from dp_middleware.errors import MissingExtra, ParameterError, library
 from dp_middleware.pseudonyms.draws import words
 from dp_middleware.pseudonyms.kinds import Age, Amount, Date, Label, Number, default_kinds
-from dp_middleware.pseudonyms.kinds.names import (
-    LEGAL,
-    PARTICLES,
-    SMALL_PARTICLES,
-    SUFFIXES,
-    TITLES,
-)
+from dp_middleware.pseudonyms.kinds.names import LEGAL, PARTICLES, SMALL_PARTICLES, SUFFIXES, TITLES
 from dp_middleware.pseudonyms.matching import cased
 
 pytestmark = pytest.mark.slow  # all kinds keep one contract

@@ -1,7 +1,5 @@
 """Laws that several kinds share: exact losses, exact draws, what happens when lists are used up."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

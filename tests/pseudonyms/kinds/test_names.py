@@ -1,7 +1,5 @@
 """Names of people, organisations and places, and addresses."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest
@@ -31,10 +29,7 @@ def shapes(kind, mention):
         ("Maria Lopez", [("Maria", "given"), ("Lopez", "family")]),
         ("Ms. Lopez's", [("Lopez", "family")]),
         ("Ms Lopez’s", [("Lopez", "family")]),
-        (
-            "Prof. Dr. Anna-Lena Kurz",
-            [("Anna", "given"), ("Lena", "given"), ("Kurz", "family")],
-        ),
+        ("Prof. Dr. Anna-Lena Kurz", [("Anna", "given"), ("Lena", "given"), ("Kurz", "family")]),
         ("Ana Smith-Jones", [("Ana", "given"), ("Smith", "family"), ("Jones", "family")]),
         ("Lopez,Maria", [("Lopez", "family"), ("Maria", "given")]),
         ("J.Lopez", [("J", "A"), ("Lopez", "family")]),

@@ -1,7 +1,5 @@
 """Every way in which a component is printed or serialised."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any

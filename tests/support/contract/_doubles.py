@@ -1,7 +1,5 @@
 """Stands for what users have: a local model that is a function, and a ledger that fails."""
 
-from __future__ import annotations
-
 from support.contract.openai_server import OpenAIServer
 
 from dp_middleware.models.trust import Location

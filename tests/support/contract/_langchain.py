@@ -1,7 +1,5 @@
 """What LangChain and LangSmith record: handlers given and global, traces sent, cached prompts."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager

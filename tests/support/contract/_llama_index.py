@@ -1,7 +1,5 @@
 """What LlamaIndex records: spans and events of its instrumentation, and callback handlers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any

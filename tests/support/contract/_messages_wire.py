@@ -1,7 +1,5 @@
 """How Anthropic's Messages API spells answers, whole and streamed."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Where the OpenAI Agents SDK records: its traces."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any

@@ -1,7 +1,5 @@
 """How the OpenAI protocol spells answers, streams and embeddings."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Everything that an object says, as text to be searched."""
 
-from __future__ import annotations
-
 import inspect
 import traceback
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,5 @@
 """How OpenAI's Responses API and its older completions spell answers, whole and streamed."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 
@@ -94,10 +92,7 @@ def _item_events(item: dict[str, Any], place: int) -> list[dict[str, Any]]:
     else:
         events.append({"type": f"{stem}.done", **at, "text": text, "logprobs": []})
         events.append({"type": "response.content_part.done", **at, "part": item["content"][0]})
-    return [
-        *events,
-        {"type": "response.output_item.done", "output_index": place, "item": item},
-    ]
+    return [*events, {"type": "response.output_item.done", "output_index": place, "item": item}]
 
 
 def text_completion(texts: list[str]) -> dict[str, Any]:

@@ -1,19 +1,12 @@
 """Where text may be recorded: in every process, its console, logs and warnings."""
 
-from __future__ import annotations
-
 import io
 import logging
 import sys
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import (
-    AbstractContextManager,
-    contextmanager,
-    redirect_stderr,
-    redirect_stdout,
-)
+from contextlib import AbstractContextManager, contextmanager, redirect_stderr, redirect_stdout
 from typing import Any
 
 from support.contract._reading import text_of

@@ -1,7 +1,5 @@
 """The trace-safe contract: tests that every adapter must pass, whatever framework it is for."""
 
-from __future__ import annotations
-
 import contextvars
 import pickle
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,7 +17,7 @@ from support.contract.probe import Probe
 
 from dp_middleware.errors import DPMiddlewareError, ParameterError, UntrustedHost
 
-THREADS = 32
+THREADS = 16
 Output = Literal["public", "private", "released"]
 
 
@@ -41,7 +39,7 @@ class TraceSafeContract:
 
     Attributes:
         calls: Every way of calling; each call must be a new event, so take texts and ids from
-            ``probe.new_text()`` and ``probe.new_id()``. The first is also run from 32 threads.
+            ``probe.new_text()`` and ``probe.new_id()``. The first is also run from 16 threads.
         output: What the adapter gives: ``"public"``, the remote model's own words, which may not
             hold the canary; ``"private"``, an answer extracted locally, which may; or
             ``"released"``, what itself leaves, where no remote model is called.

@@ -1,7 +1,5 @@
 """A real HTTP server on loopback that speaks the OpenAI protocol and remembers everything."""
 
-from __future__ import annotations
-
 import json
 import socket
 from collections import deque
@@ -13,12 +11,7 @@ from typing import Any, Literal, Self
 
 from support.contract._messages_wire import message, message_events
 from support.contract._openai_wire import Said, completion, embeddings, events
-from support.contract._responses_wire import (
-    response,
-    response_events,
-    text_completion,
-    text_events,
-)
+from support.contract._responses_wire import response, response_events, text_completion, text_events
 
 Mode = Literal["ok", "echo", "slow", "error", "malformed", "empty", "redirect"]
 

@@ -1,7 +1,5 @@
 """A canary, what an adapter is built from, and recorders around everything it may leak to."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import re

@@ -1,16 +1,17 @@
-"""Charges per second of the privacy ledger: SQLite and PostgreSQL, processes and threads.
+"""Charges per second of the privacy ledger, by callers in one process and in two.
 
-    python benchmarks/ledger.py [--seconds 3] [--writers 1 8] [--threads 1 32] [--postgresql URL]
+    python benchmarks/ledger.py [--seconds 3] [--callers 1 8 32] [--postgresql URL]
 
-Every writer is a process; then one process has several threads, whose charges are committed
-together. ``alone`` are as many threads of which only one may charge at a time, so that each charge
-has a commit of its own. ``one subject``: all charge one budget, so they wait for each other;
-``own subjects``: each charges its own. The baseline is the disk: a synchronised append of 4 KiB to
-a file beside the ledger, alone. Without a URL of an empty database, PostgreSQL is the one that the
-tests start.
+All charge one subject. Callers are threads; ``asyncio`` are as many tasks that charge in the
+threads of ``asyncio.to_thread``, of which there are 32. ``alone`` are threads of which only one may
+charge at a time, so that each charge has a commit of its own. In milliseconds what callers waited,
+in the middle and of a hundred the longest. The baseline is the disk: a synchronised append of 4 KiB
+to a file beside the ledger. Without a URL of an empty database, PostgreSQL is the one that the
+tests start; ``--postgresql none`` leaves it out.
 """
 
 import argparse
+import asyncio
 import json
 import multiprocessing
 import os
@@ -20,10 +21,11 @@ import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
-from multiprocessing.synchronize import Barrier
 from pathlib import Path
 from threading import Lock
 from typing import Any
+
+import numpy as np
 
 from dp_middleware.privacy import Adjacency, Certificate, PureDP
 from dp_middleware.privacy.ledger.ledger import PrivacyLedger
@@ -41,51 +43,66 @@ CERTIFICATE = Certificate(
 BUDGET = 1e6
 
 
-def write(url: str, subject: str, seconds: float, barrier: Barrier, counts: object) -> None:
-    """Charge until the time is over, all writers from the same moment on."""
+Waits = list[float]
+
+
+def charge_until(ledger: PrivacyLedger, end: float, gate: Any) -> Waits:
+    """Seconds that each charge of one caller took."""
+    waits = []
+    while (began := time.perf_counter()) < end:
+        with gate:
+            ledger.charge("subject", CERTIFICATE, 1)
+        waits.append(time.perf_counter() - began)
+    return waits
+
+
+def threads(url: str, callers: int, seconds: float, gate: Any = None) -> Waits:
+    """Of threads of this process."""
     ledger = PrivacyLedger(url)
-    ledger.charge(subject, CERTIFICATE, 1)
-    barrier.wait()
-    count, end = 0, time.perf_counter() + seconds
-    while time.perf_counter() < end:
-        ledger.charge(subject, CERTIFICATE, 1)
-        count += 1
-    counts.put(count)
-    ledger.close()
-
-
-def rate(url: str, writers: int, seconds: float, *, own: bool) -> float:
-    """Charges per second of all writers together."""
-    context = multiprocessing.get_context("spawn")
-    barrier, counts = context.Barrier(writers), context.Queue()
-    processes = [
-        context.Process(target=write, args=(url, f"subject {n * own}", seconds, barrier, counts))
-        for n in range(writers)
-    ]
-    for each in processes:
-        each.start()
-    total = sum(counts.get() for _ in processes)
-    for each in processes:
-        each.join()
-    return total / seconds
-
-
-def rate_of_threads(url: str, threads: int, seconds: float, gate: Any) -> float:
-    """Charges per second of the threads of one process, each within ``gate``."""
-    ledger, counts = PrivacyLedger(url), [0] * threads
     ledger.charge("subject", CERTIFICATE, 1)
     end = time.perf_counter() + seconds
-
-    def work(number: int) -> None:
-        while time.perf_counter() < end:
-            with gate:
-                ledger.charge("subject", CERTIFICATE, 1)
-            counts[number] += 1
-
-    with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(work, range(threads)))
+    with ThreadPoolExecutor(callers) as pool:
+        done = [
+            pool.submit(charge_until, ledger, end, gate or nullcontext()) for _ in range(callers)
+        ]
     ledger.close()
-    return sum(counts) / seconds
+    return [wait for each in done for wait in each.result()]
+
+
+def tasks(url: str, callers: int, seconds: float) -> Waits:
+    """Of tasks of one event loop."""
+    ledger, waits = PrivacyLedger(url), []
+
+    async def call(end: float) -> None:
+        while (began := time.perf_counter()) < end:
+            await asyncio.to_thread(ledger.charge, "subject", CERTIFICATE, 1)
+            waits.append(time.perf_counter() - began)
+
+    async def main() -> None:
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(32))
+        end = time.perf_counter() + seconds
+        await asyncio.gather(*(call(end) for _ in range(callers)))
+
+    asyncio.run(main())
+    ledger.close()
+    return waits
+
+
+def two_processes(url: str, callers: int, seconds: float) -> Waits:
+    """Of half as many threads in each of two processes."""
+    with multiprocessing.get_context("spawn").Pool(2) as pool:
+        each = pool.starmap(threads, [(url, -(-callers // 2), seconds)] * 2, chunksize=1)
+    return [wait for waits in each for wait in waits]
+
+
+def told(waits: Waits, seconds: float) -> dict[str, float]:
+    """Public numbers."""
+    middle, late = np.percentile(waits, [50, 99])
+    return {
+        "per second": round(len(waits) / seconds),
+        "p50 ms": round(1e3 * middle, 1),
+        "p99 ms": round(1e3 * late, 1),
+    }
 
 
 def appends(folder: Path, seconds: float) -> float:
@@ -110,29 +127,27 @@ def test_server() -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--seconds", type=float, default=3.0)
-    parser.add_argument("--writers", type=int, nargs="+", default=[1, 8])
-    parser.add_argument("--threads", type=int, nargs="+", default=[1, 32])
-    parser.add_argument("--postgresql", help="URL of an empty database")
+    parser.add_argument("--callers", type=int, nargs="+", default=[1, 8, 32])
+    parser.add_argument("--postgresql", help="URL of an empty database, or none")
     options = parser.parse_args()
+    seconds, kinds = options.seconds, {"threads": threads, "asyncio": tasks}
+    kinds |= {"two processes": two_processes}
     with tempfile.TemporaryDirectory() as folder:
-        urls = {
-            "SQLite": f"sqlite:///{folder}/ledger.db",
-            "PostgreSQL": options.postgresql or test_server(),
-        }
-        figures = {"fsync": round(appends(Path(folder), options.seconds))}
+        figures: dict[str, Any] = {"fsync per second": round(appends(Path(folder), seconds))}
+        urls = {"SQLite": f"sqlite:///{folder}/ledger.db"}
+        if options.postgresql != "none":
+            urls["PostgreSQL"] = options.postgresql or test_server()
         for name, url in urls.items():
             PrivacyLedger(url, budget=BUDGET)
-            for writers in options.writers:
-                for own in (False, True):
-                    label = f"{name}, {writers} writers, {'own subjects' if own else 'one subject'}"
-                    figures[label] = round(rate(url, writers, options.seconds, own=own))
-            for threads in options.threads:
-                for label, gate in (("together", nullcontext()), ("alone", Lock())):
-                    per_second = rate_of_threads(url, threads, options.seconds, gate)
-                    figures[f"{name}, {threads} threads, {label}"] = round(per_second)
+            for callers in options.callers:
+                for kind, waits in kinds.items():
+                    label = f"{name}, {callers} callers, {kind}"
+                    figures[label] = told(waits(url, callers, seconds), seconds)
+                alone = threads(url, callers, seconds, Lock())
+                figures[f"{name}, {callers} callers, alone"] = told(alone, seconds)
             PrivacyLedger(url).verify()
     machine = {"cores": os.cpu_count(), "python": platform.python_version()}
-    print(json.dumps({**machine, "charges per second": figures}, indent=2))
+    print(json.dumps({**machine, **figures}, indent=2))
 
 
 if __name__ == "__main__":

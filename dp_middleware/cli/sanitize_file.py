@@ -168,7 +168,6 @@ def _rows(report: Report, words: str) -> list[tuple[str, str]]:
     if report.subjects > 1:
         most = show.nats(report.epsilon_per_subject)
         nats += f", {most} to the subject that pays most of {report.subjects}"
-    again = f", at most {report.charged_again} charged again" if report.charged_again else ""
     tokens = f", {report.tokens} tokens" if report.tokens else ""
     return [
         ("rows", str(report.rows)),
@@ -179,5 +178,5 @@ def _rows(report: Report, words: str) -> list[tuple[str, str]]:
             if counts
         ),
         ("cost", nats),
-        ("chunks", f"{report.chunks}, {report.resumed} from an earlier run{again}"),
+        ("chunks", f"{report.chunks}, {report.resumed} from an earlier run"),
     ]

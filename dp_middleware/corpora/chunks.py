@@ -1,7 +1,8 @@
 """A chunk of rows is charged and drawn once: what was released for it is kept under its key.
 
-The order is lock, charge, draw, write, rename. A process that is killed before the rename leaves
-nothing that anybody reads, so the chunk is charged and drawn again; after the rename it is read.
+The order is lock, seed, charge, draw, write, rename. A process that is killed before the rename
+leaves the seed alone, by which the next one finds the charge paid and makes the same draw
+(``once.py``); after the rename what was released is read, and the seed goes.
 """
 
 from __future__ import annotations
@@ -9,8 +10,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -19,15 +22,23 @@ from filelock import FileLock
 
 from dp_middleware import _files
 from dp_middleware.corpora.failures import on_disk
+from dp_middleware.corpora.once import Seed
+from dp_middleware.errors import ParameterError
 
 FORMAT = 1  # of keys and parts; part of every key
+_SEED = 32  # bytes
 
 
 class RowReleaser(Protocol):
     """What releases the rows of a chunk, such as :class:`~dp_middleware.corpora.Columns`."""
 
-    def release(self, rows: pa.Table) -> pa.Table:
-        """Charge for the rows, then draw for them; what is returned is public."""
+    def release(self, rows: pa.Table, seed: Seed) -> pa.Table:
+        """Charge for the rows, then draw for them; what is returned is public.
+
+        Args:
+            rows: Private.
+            seed: Is asked for before the first charge.
+        """
 
 
 def chunk_key(job: str, *place: str | int) -> str:
@@ -89,22 +100,36 @@ class ChunkFolder:
         finally:
             lock.release()
 
-    @property
-    def attempts(self) -> int:
-        """How many charges were begun: chunks, and those charged again (or about to be)."""
-        path = self.path / "attempts"
-        return path.stat().st_size if path.exists() else 0
+    def seed(self, key: str) -> bytes:
+        """32 random bytes of a chunk that is claimed, durable; the same until it is kept. Private.
 
-    def keep(self, key: str, release: Callable[[], pa.Table]) -> pa.Table:
-        """Charge and draw, and write what was released; the caller has claimed the chunk.
-
-        That a charge is about to begin is noted: it survives the process, not a loss of power.
+        Raises:
+            ParameterError: There are others than were written, or others may read them.
         """
-        with on_disk(), (self.path / "attempts").open("ab") as file:
-            file.write(b".")
-        released = release()
+        path = self._seed(key)
+        with on_disk():
+            if not path.exists():
+                with _files.unfinished(path, mode=0o600) as file:
+                    file.write(secrets.token_bytes(_SEED))
+            sync_folder(self.path)
+            seed, is_open = path.read_bytes(), path.stat().st_mode & 0o077
+        if len(seed) != _SEED or is_open:
+            raise ParameterError(
+                f"expected {path.name} as it was written, for its owner alone; remove it: its "
+                "chunk is then charged and drawn anew"
+            )
+        return seed
+
+    def keep(self, key: str, release: Callable[[Seed], pa.Table]) -> pa.Table:
+        """Charge and draw, and write what was released; the caller has claimed the chunk."""
+        released = release(partial(self.seed, key))
         self.write(key, released)
+        with on_disk():
+            self._seed(key).unlink(missing_ok=True)
         return released
+
+    def _seed(self, key: str) -> Path:
+        return self.path / f"{key}.seed"
 
     def _path(self, key: str) -> Path:
         return self.path / f"{key}.arrow"
@@ -116,9 +141,9 @@ def release_chunk(store: ChunkFolder, key: str, rows: pa.Table, releaser: RowRel
     Of callers that race for one key, one releases and the others wait and read.
 
     Guarantee:
-        One key has one release, however often this is called and wherever a process is killed. It
-        is charged once, and once more for each time that a process died, or a disk failed, between
-        its charge and the rename of its file; :attr:`ChunkFolder.attempts` bounds these.
+        One key has one release, however often this is called and wherever a process is killed. A
+        ``dp.PrivacyLedger`` is charged once for it; once more only where its seed was lost between
+        the charge and the rename, or rows, options or this library are no longer the same.
 
     Args:
         store: Keeps what was released.
@@ -136,7 +161,7 @@ def release_chunk(store: ChunkFolder, key: str, rows: pa.Table, releaser: RowRel
     with store.claim(key):
         released = store.read(key)  # the one before us may have written it
         if released is None:
-            released = store.keep(key, lambda: releaser.release(rows))
+            released = store.keep(key, partial(releaser.release, rows))
     return released
 
 

@@ -16,6 +16,7 @@ from typing import Any, TypeVar, cast
 
 import pyarrow as pa
 
+from dp_middleware.corpora.once import Seed, once
 from dp_middleware.corpora.pseudonymized import Found, draw, find
 from dp_middleware.corpora.rows import shown_columns
 from dp_middleware.errors import ParameterError
@@ -25,7 +26,7 @@ from dp_middleware.pseudonyms.labels import KNOWN, is_known, kind_of
 from dp_middleware.pseudonyms.pseudonyms import Pseudonyms
 from dp_middleware.pseudonyms.session import PseudonymSession
 from dp_middleware.sanitizers.sanitizer import Sanitizer
-from dp_middleware.sanitizers.spans import Detector
+from dp_middleware.sanitizers.spans import Detector, name_of
 
 G = TypeVar("G", bound=Guarantee)
 
@@ -87,13 +88,13 @@ class Columns:
     def fingerprint(self) -> str:
         """Of all that decides a release and who pays for it; a scope counts by its name."""
         releaser, scope = self.releaser, self.scope
-        own: list[Any] = [releaser.subject, [*self.names], self.subject]
+        own: list[Any] = [releaser.subject, [*self.names], self.subject, releaser.ledger is None]
         if isinstance(releaser, Sanitizer):
             own += [sorted(releaser.policy.kept), repr(releaser.context), repr(releaser.encoder)]
         else:
-            own += [releaser.on_empty, releaser.on_language, sorted(self.kinds.items())]
+            own += [releaser.fingerprint, sorted(self.kinds.items())]
         if scope is not None:
-            own += [getattr(scope, "__qualname__", type(scope).__qualname__)]
+            own += [name_of(scope)]
         told = json.dumps([releaser.certificate.fingerprint, *own])
         return hashlib.sha256(told.encode()).hexdigest()[:32]
 
@@ -103,11 +104,13 @@ class Columns:
         texts = dict.fromkeys(self.names, pa.large_string())
         return pa.schema({**texts, TOKENS: pa.int64(), EPSILON: pa.float64()})
 
-    def release(self, rows: pa.Table) -> pa.Table:
+    def release(self, rows: pa.Table, seed: Seed | None = None) -> pa.Table:
         """Charge, then draw.
 
         Args:
             rows: Private; the columns, of strings, and that of subjects.
+            seed: Of these rows: with an equal one a ``dp.PrivacyLedger`` is charged once, and the
+                draw is the same; ``None``: both are anew.
 
         Returns:
             Public, (n,) rows: the columns, ``null`` where the text is, :data:`TOKENS` int64 and
@@ -120,13 +123,14 @@ class Columns:
         """
         texts = [_strings(rows, name) for name in self.names]
         payers = self._payers(rows)
-        if isinstance(self.releaser, Pseudonyms):
+        releaser = once(self.releaser, seed, [self.fingerprint, texts, payers])
+        if isinstance(releaser, Pseudonyms):
             kinds = [self.kinds.get(name) for name in self.names]
             found = self.found or [[None] * len(rows)] * len(texts)
             columns = list(zip(kinds, texts, found, strict=True))
-            releases = draw(self.releaser, self.session, columns, payers)
+            releases = draw(releaser, self.session, columns, payers)
         else:
-            releases = self._drawn(self.releaser, texts, payers)
+            releases = self._drawn(releaser, texts, payers)
         released: dict[str, list[Any]] = {
             name: [one and one.text for one in column]
             for name, column in zip(self.names, releases, strict=True)

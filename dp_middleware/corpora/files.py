@@ -8,6 +8,8 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, cast
 
@@ -74,10 +76,11 @@ def sanitize_file(
     its name. Run the same again after a failure: what is kept is neither charged nor drawn again.
 
     Guarantee:
-        A row has one release. A chunk is charged once, and again only where a run died between its
-        charge and the rename of what was drawn (:attr:`Report.charged_again`). The folder holds
-        released text and no digest of private text: that the source is the same is told by its
-        size and its time of change.
+        A row has one release. A chunk is charged once to a ``dp.PrivacyLedger``, wherever a run
+        dies (:func:`release_chunk`). The folder holds released text and no digest of private text:
+        that the source is the same is told by its size and its time of change. With a ledger it
+        also has the seed of each chunk that is at work, by which who knows it and the release may
+        test what a row was; so the folder is as private as the source until the run is done.
 
     Args:
         source: Ends in .csv, .tsv, .jsonl, .ndjson, .parquet or .txt; a text a line there.
@@ -137,13 +140,15 @@ def sanitize_file(
         pairs = _released(file, store, keys, releaser, workers)
         if session is not None:
             if resumed < len(keys):
-                _draw(file, releaser, pairs, tell)
+                _draw_kinds(file, releaser, store, keys)
+                with closing(pairs):
+                    for done in accumulate(len(table) for _, table in pairs):
+                        tell(done)
             pairs = tally.compared(file, session, _released(file, store, keys, releaser, 1))
             tell = lambda _: None  # noqa: E731
         with closing(pairs):
             sums = _write(file, out, pairs, releaser, before, tell)
-        again = store.attempts - len(keys)
-    return replace(plan, resumed=resumed, charged_again=again, **tally.counts, **sums)
+    return replace(plan, resumed=resumed, **tally.counts, **sums)
 
 
 def format_of(source: Path, target: Path) -> type[Format]:
@@ -154,20 +159,15 @@ def format_of(source: Path, target: Path) -> type[Format]:
     return kind
 
 
-def _draw(
-    file: Format, columns: Columns, pairs: Generator[Pair], tell: Callable[[int], None]
-) -> None:
-    """Draws all pseudonyms of a file: first of the columns with kinds, so that texts know them."""
+def _draw_kinds(file: Format, columns: Columns, store: ChunkFolder, keys: list[str]) -> None:
+    """Draws the pseudonyms of the columns with kinds, so that the texts of all rows know them."""
     names = tuple(name for name in columns.names if name in columns.kinds)
     if names and names != columns.names:
         first = replace(columns, names=names)
-        for chunk in file.chunks():
-            first.release(chunk.cells)
-    done = 0
-    with closing(pairs):
-        for _, table in pairs:
-            done += len(table)
-            tell(done)
+        chunks = (chunk for chunk in file.chunks() if len(chunk.cells))
+        for key, chunk in zip(keys, chunks, strict=False):
+            if key not in store:
+                first.release(chunk.cells, partial(store.seed, key))
 
 
 def _checked(file: Format, releaser: Columns, job: str, id: str | None) -> tuple[Report, list[str]]:

@@ -33,8 +33,6 @@ class Report:
         tokens: Of these; 0 for a dry run, which draws nothing.
         chunks: Number of chunks.
         resumed: Chunks that an earlier run had released.
-        charged_again: At most so many chunks were charged more than once, as a run was killed
-            between their charge and the writing of what was drawn.
         subjects: That paid; 0 without a ledger.
         epsilon: Nats charged for all texts, or that a ledger would be; of a dry run, at most.
         epsilon_per_subject: Nats charged to the subject that paid most.
@@ -47,7 +45,6 @@ class Report:
     tokens: int = 0
     chunks: int
     resumed: int = 0
-    charged_again: int = 0
     subjects: int
     epsilon: float
     epsilon_per_subject: float
@@ -124,7 +121,7 @@ def open_job(folder: Path, told: dict[str, str]) -> Iterator[ChunkFolder]:
             if not note.exists():
                 with _files.unfinished(note) as new:
                     new.write(json.dumps(told).encode())
-        other = [name for name in told if before.get(name) != told[name]]
+        other = [name for name in {**before, **told} if before.get(name) != told.get(name)]
         if other:
             raise ParameterError(
                 f"expected the {' and '.join(other)} of the run that is to be continued, got "

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from functools import partial
 from itertools import count, takewhile
 from pathlib import Path
 
@@ -19,6 +20,7 @@ import pyarrow.compute as pc
 from dp_middleware import _validate
 from dp_middleware.corpora.chunks import ChunkFolder, chunk_key
 from dp_middleware.corpora.columns import EPSILON, TOKENS, Columns
+from dp_middleware.corpora.once import Seed
 from dp_middleware.embedding.arrays import Ids
 from dp_middleware.errors import ParameterError
 
@@ -31,8 +33,9 @@ class NumberedRows:
 
     Guarantee:
         A row of a job has one release, also where processes are killed or race for it. The new rows
-        of a chunk in a batch are charged together, before their draw; they are charged again where
-        the process died before what was drawn for them had its name in the folder.
+        of a chunk in a batch are charged together, once, before their draw: as of
+        :func:`release_chunk`, and they are charged anew where a process died and they come back in
+        other batches.
 
     Args:
         columns: What is released with what, and who pays; with a ledger on PostgreSQL, where there
@@ -92,7 +95,7 @@ class NumberedRows:
                 released = self._known(chunk)
                 if len(new := _new(rows, released)):
                     key = chunk_key(self._job, chunk, len(released))
-                    released.append(self._folder.keep(key, lambda: self._release(new)))
+                    released.append(self._folder.keep(key, partial(self._release, new)))
         found = _rows(pa.concat_tables(released), rows[_ROW])
         if found[_MARK] != rows[_MARK]:
             raise ParameterError(
@@ -101,8 +104,9 @@ class NumberedRows:
             )
         return found
 
-    def _release(self, rows: pa.Table) -> pa.Table:
-        released = self._columns.release(rows)
+    def _release(self, rows: pa.Table, seed: Seed) -> pa.Table:
+        own = lambda: hashlib.blake2b(seed(), key=self._key, digest_size=32).digest()  # noqa: E731
+        released = self._columns.release(rows, own)
         for name in (_ROW, _MARK):
             released = released.append_column(name, rows[name])
         return released

@@ -17,7 +17,7 @@ from dp_middleware.pseudonyms.labels import (
     kinds_of,
 )
 from dp_middleware.pseudonyms.structured import Value, View
-from dp_middleware.sanitizers.spans import PART
+from dp_middleware.sanitizers.spans import PART, name_of
 from dp_middleware.scopes.analyzers import entities_of_analyzer, labels_of_pipeline
 
 PIECE = 10_000
@@ -291,5 +291,4 @@ def _language(analyzer: Any) -> str:
 
 
 def _name(detector: Any) -> str:
-    name = getattr(detector, "__qualname__", type(detector).__qualname__)
-    return f"the detector {name}"
+    return f"the detector {name_of(detector)}"

@@ -12,6 +12,7 @@ from dp_middleware.errors import ParameterError
 from dp_middleware.pseudonyms.detection import Entity, entities_of
 from dp_middleware.pseudonyms.labels import kind_of
 from dp_middleware.pseudonyms.matching import Names
+from dp_middleware.sanitizers.spans import name_of
 
 What = str | re.Pattern[str] | Callable[[str], Iterable[Any]]
 """A text, found in any case where words end; a regular expression; a function to spans."""
@@ -46,6 +47,12 @@ class Lists:
     def texts(self) -> list[str]:
         """Texts that stay: no pseudonym may be one of them."""
         return [what for what in self.allow if isinstance(what, str)]
+
+    @property
+    def told(self) -> list[Any]:
+        """What may be told of them: functions by name, and of private texts only their kind."""
+        also = [(not isinstance(what, str) and _named(what), kind) for what, kind in self.also]
+        return [[_named(what) for what in self.allow], also]
 
     def added(self, allow: Iterable[What], also: Also) -> Lists:
         """Returns these and further ones."""
@@ -99,6 +106,12 @@ def lists_of(allow: Iterable[What], also: Also) -> Lists:
                 f"{type(what).__name__}"
             )
     return Lists(allowed, pairs)
+
+
+def _named(what: What) -> Any:
+    if isinstance(what, re.Pattern):
+        return what.pattern, what.flags
+    return [what] if isinstance(what, str) else name_of(what)
 
 
 def _is_text(what: object) -> bool:

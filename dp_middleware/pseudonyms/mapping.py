@@ -19,6 +19,7 @@ from dp_middleware.pseudonyms.draws import MOST_WORDS, TRIES, Draws, Free, Part,
 from dp_middleware.pseudonyms.json_pieces import restore
 from dp_middleware.pseudonyms.matching import Names, normal
 from dp_middleware.pseudonyms.structured import view_of
+from dp_middleware.sampling.entropy import Entropy, below, os_entropy
 from dp_middleware.vocabulary import frequencies
 
 
@@ -121,9 +122,11 @@ class Mapping(StaysHere):
         pseudonyms: Pairs by what stands for them.
         name: Random; tells it from another one of the same conversation.
         lock: Held while pairs are made.
+        entropy: What they are drawn with.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, entropy: Entropy = os_entropy) -> None:
+        self.entropy = entropy
         self.name = secrets.token_bytes(16)
         self.after_fork()
         self._clear()
@@ -152,7 +155,7 @@ class Mapping(StaysHere):
 
     def below(self, n: int) -> int:
         """Draws uniformly from 0 .. n - 1."""
-        return secrets.randbelow(n)
+        return below(n, self.entropy)
 
     def once(self, name: str, n: int) -> int:
         """Draws uniformly from 0 .. n - 1, once for this conversation."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Iterable
+from hashlib import sha256
 from typing import Any, Literal, NoReturn, get_args
 
 from dp_middleware import _validate
@@ -20,6 +22,7 @@ from dp_middleware.pseudonyms.lists import Also, Lists, What, lists_of
 from dp_middleware.pseudonyms.releasing import PseudonymReleaser
 from dp_middleware.pseudonyms.session import PseudonymSession
 from dp_middleware.sanitizers.sanitizer import Sanitizer
+from dp_middleware.sanitizers.spans import name_of
 
 OnEmpty = Literal["raise", "pass"]
 Rest = Literal["common"] | None
@@ -116,6 +119,15 @@ class Pseudonyms(PseudonymReleaser):
         kinds = "all kinds" if self._asked is None else ", ".join(sorted(self._asked))
         rest = "public" if self.rest is None else "common words"
         return f"Pseudonyms({kinds}; the rest: {self.sanitizer or rest})"
+
+    @property
+    def fingerprint(self) -> str:
+        """Of all that decides a release; functions count by their names, also= texts by kind."""
+        own, asked = self._detector, self._asked and sorted(self._asked)
+        finds = (sorted(own.kinds), own.strictness, own.language) if type(own) is Detector else None
+        lists = self._lists and self._lists.told
+        told = [self.certificate.fingerprint, asked, finds or name_of(own), lists]
+        return sha256(json.dumps([*told, self.on_empty, self.on_language]).encode()).hexdigest()
 
     def session(self, key: bytes | None = None, **options: Any) -> PseudonymSession:
         """Makes a session that releases with pseudonyms and restores what comes back.

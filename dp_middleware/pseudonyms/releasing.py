@@ -31,6 +31,7 @@ from dp_middleware.pseudonyms.matching import Restorer
 from dp_middleware.pseudonyms.rewriting import PseudonymDraft, count, places_of
 from dp_middleware.pseudonyms.seal import Seal, SealedMapping
 from dp_middleware.pseudonyms.structured import SIGNS, View, view_of
+from dp_middleware.sampling.entropy import Entropy, os_entropy
 from dp_middleware.sanitizers.sanitizer import Sanitizer
 from dp_middleware.sanitizers.spans import Scope
 
@@ -66,6 +67,7 @@ class PseudonymReleaser(Payer):
     _detector: Any
     _lists: Lists | None
     mapping: Mapping  # of the conversation that it is bound to
+    entropy: Entropy = staticmethod(os_entropy)
 
     @property
     def certificate(self) -> Certificate:

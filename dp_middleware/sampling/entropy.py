@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from hashlib import shake_256
+from itertools import count
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +20,15 @@ os_entropy: Entropy = os.urandom
 def random_words(count: int, entropy: Entropy) -> Words:
     """Draws uniform integers below 2^64."""
     return np.frombuffer(entropy(8 * count), dtype=np.uint64)
+
+
+def expanded(seed: bytes) -> Entropy:
+    """Bytes that follow from a secret seed of 32 random ones, the same again: SHAKE-256.
+
+    A seed is used once, for one draw; who knows it knows what was drawn for what.
+    """
+    numbers = count()
+    return lambda size: shake_256(seed + next(numbers).to_bytes(8, "big")).digest(size)
 
 
 def below(total: int, entropy: Entropy) -> int:

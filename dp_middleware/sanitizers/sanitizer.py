@@ -76,7 +76,7 @@ class Sanitizer(Payer):
         self.policy = policy if policy is not None else KeepPolicy.nothing()
         self.ledger, self.subject = ledger, subject
         self.accept_infinite = accept_infinite
-        self._entropy = insecure_entropy
+        self.entropy = insecure_entropy
         self._certifier = Certifier(
             mechanism=mechanism,
             space=space,
@@ -186,7 +186,7 @@ class Sanitizer(Payer):
             for certificate, draft in zip(certificates, drafts, strict=True)
         ]
         (pay or self.pay)(list(zip(certificates, counts, strict=True)))
-        drawn = self._drawer.draw(fresh, self._entropy or self._drawer.entropy, around)
+        drawn = self._drawer.draw(fresh, self.entropy or self._drawer.entropy, around)
         released = []
         for draft, certificate, outputs in zip(drafts, certificates, drawn, strict=True):
             draft = draft.fill(outputs)

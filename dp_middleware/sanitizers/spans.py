@@ -164,5 +164,9 @@ def _name(scope: Scope) -> str:
         detector = detector.func
     if not callable(detector):
         return f"the scope, a {type(detector).__name__}"
-    name = getattr(detector, "__qualname__", type(detector).__qualname__)
-    return f"the scope {str(name).removeprefix('_')}"
+    return f"the scope {name_of(detector).removeprefix('_')}"
+
+
+def name_of(function: object) -> str:
+    """Its own, or that of its class."""
+    return str(getattr(function, "__qualname__", type(function).__qualname__))

@@ -1,7 +1,9 @@
 """A chunk is charged, drawn and written once, whoever asks for it and whenever it is killed."""
 
+import json
 import multiprocessing
 import os
+import shutil
 import signal
 from dataclasses import replace
 
@@ -22,9 +24,12 @@ ROWS = pa.table(
 )
 
 
-def columns(ledger=None, names=("text", "note"), subject="who", **options):
+KEY = chunk_key("job", 0)
+
+
+def columns(ledger=None, names=("text", "note"), subject="who", law=LAW, **options):
     owner = None if ledger is None else "someone"
-    sanitizer = dp.Sanitizer(LAW, SPACE, ledger=ledger, subject=owner)
+    sanitizer = dp.Sanitizer(law, SPACE, ledger=ledger, subject=owner)
     return Columns(releaser=sanitizer, names=names, subject=subject, **options)
 
 
@@ -65,7 +70,7 @@ def test_the_second_call_neither_pays_nor_draws(tmp_path):
     first = release_chunk(store, key, ROWS, columns(ledger))
     charges = len(ledger.rows)
     again = release_chunk(ChunkFolder(tmp_path / "parts"), key, ROWS, columns(ledger))
-    assert (first.equals(again), len(ledger.rows), store.attempts) == (True, charges, 1)
+    assert (first.equals(again), len(ledger.rows)) == (True, charges)
     assert chunk_key("job", 4, 8) != key != chunk_key("another", 0, 4)
     assert store.path.stat().st_mode & 0o077 == 0
 
@@ -84,12 +89,17 @@ def test_pseudonyms_of_a_row_agree_and_are_kept_by_nobody():
     assert released["note"].to_pylist() == [f"dear {name}", "no name"]
 
 
-def _release_in_child(folder, url, kill):
-    ledger = dp.PrivacyLedger(url)
-    releaser = columns(ledger, names=("text",))
-    if kill:
-        releaser.releaser._drawer.draw = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
-    release_chunk(ChunkFolder(folder), chunk_key("job", 0), ROWS, releaser)
+def _release_in_child(folder, url, drawn):
+    """Killed, if it is to note what it has drawn, before that is kept."""
+    store = ChunkFolder(folder)
+    if drawn is not None:
+
+        def die(_, released):
+            drawn.write_text(json.dumps(released.to_pydict()))
+            os.kill(os.getpid(), signal.SIGKILL)
+
+        store.write = die
+    release_chunk(store, KEY, ROWS, columns(dp.PrivacyLedger(url)))
 
 
 def _child(*arguments):
@@ -99,19 +109,102 @@ def _child(*arguments):
 
 
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
-def test_processes_race_and_one_dies_after_its_charge(tmp_path):
-    url, folder = f"sqlite:///{tmp_path}/ledger.db", tmp_path / "parts"
+def test_processes_race_after_one_died_with_its_draw_and_release_that_for_one_charge(tmp_path):
+    url, folder, drawn = f"sqlite:///{tmp_path}/ledger.db", tmp_path / "parts", tmp_path / "drawn"
     ledger = dp.PrivacyLedger(url, budget=100)
-    doomed = _child(folder, url, True)
-    doomed.join()
-    assert doomed.exitcode == -signal.SIGKILL
-    racers = [_child(folder, url, False) for _ in range(4)]
+    for _ in range(2):
+        doomed = _child(folder, url, drawn)
+        doomed.join()
+        assert doomed.exitcode == -signal.SIGKILL
+    racers = [_child(folder, url, None) for _ in range(4)]
     for racer in racers:
         racer.join()
     assert [racer.exitcode for racer in racers] == [0] * 4
-    assert len(ledger.rows("a")) == 2  # of the killed one, and of the one that released
-    assert ChunkFolder(folder).attempts == 2
-    assert len([*folder.glob("*.arrow")]) == 1
+    assert [len(ledger.rows(who)) for who in "ab"] == [1, 1]
+    kept = ChunkFolder(folder).read(KEY).to_pydict()
+    assert kept == json.loads(drawn.read_text())
+    assert not [*folder.glob("*.seed")]
+
+
+class Killed(BaseException):
+    pass
+
+
+def stopped(store, releaser, rows=ROWS):
+    """What was charged and drawn, and then not kept."""
+    drawn = []
+
+    def die(_, released):
+        drawn.append(released)
+        raise Killed
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(store, "write", die)
+        with pytest.raises(Killed):
+            release_chunk(store, KEY, rows, releaser)
+    return drawn[0]
+
+
+LONG = ROWS.set_column(0, "text", pa.array(["w1 " * 30] * 4))
+
+
+@pytest.mark.parametrize(
+    "change", ["nothing", "folder", "ledger", "row", "payer", "option", "law", "version", "seed"]
+)
+def test_what_is_the_same_is_charged_once_and_drawn_alike_and_all_else_anew(
+    tmp_path, change, monkeypatch
+):
+    url, store = f"sqlite:///{tmp_path}/ledger.db", ChunkFolder(tmp_path / "parts")
+    dp.PrivacyLedger(url, budget=1e4).close()
+    shutil.copy(tmp_path / "ledger.db", tmp_path / "backup.db")
+    first = stopped(store, columns(dp.PrivacyLedger(url)), LONG)
+    rows, options = LONG, {}
+    if change == "folder":
+        store = ChunkFolder(shutil.copytree(store.path, tmp_path / "copy"))
+    elif change == "ledger":
+        shutil.copy(tmp_path / "backup.db", tmp_path / "put_back.db")
+        url = f"sqlite:///{tmp_path}/put_back.db"
+    elif change in ("row", "payer"):
+        cells = {"row": [*LONG["note"].to_pylist()[:3], "w9"], "payer": [*"abba"]}[change]
+        name = "note" if change == "row" else "who"
+        rows = LONG.set_column(LONG.column_names.index(name), name, pa.array(cells))
+    elif change == "option":
+        options = {"scope": lambda text: [(0, len(text))]}
+    elif change == "law":
+        options = {"law": dp.TokenExponential(epsilon=1.5)}
+    elif change == "version":
+        monkeypatch.setattr("dp_middleware.corpora.once.__version__", "another")
+    elif change == "seed":
+        (store.path / f"{KEY}.seed").unlink()
+    ledger = dp.PrivacyLedger(url)
+    second = stopped(store, columns(ledger, **options), rows)
+    is_new = change not in ("nothing", "folder", "ledger")
+    assert [len(ledger.rows(who)) for who in "ab"] == [1 + is_new] * 2
+    assert (first["text"] != second["text"]) == is_new
+    assert (tmp_path / "parts" / f"{KEY}.seed").stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize("harm", ["short", "open"])
+def test_a_seed_that_others_know_or_may_have_written_is_refused(tmp_path, harm):
+    ledger, store = dp.PrivacyLedger(f"sqlite:///{tmp_path}/l", budget=100), ChunkFolder(tmp_path)
+    store.seed(KEY)
+    seed = tmp_path / f"{KEY}.seed"
+    seed.write_bytes(b"") if harm == "short" else seed.chmod(0o644)
+    with pytest.raises(dp.ParameterError, match="for its owner alone"):
+        release_chunk(store, KEY, ROWS, columns(ledger))
+    assert not ledger.subjects()
+
+
+def test_pseudonyms_that_are_paid_for_are_the_same_after_a_crash(tmp_path):
+    ledger = dp.PrivacyLedger(f"sqlite:///{tmp_path}/ledger.db", budget=100)
+    detector = lambda text: [(0, len(text), "AMOUNT")]  # noqa: E731
+    rows = pa.table({"text": [f"${n}7,123.45" for n in range(1, 9)]})
+    store, drawn = ChunkFolder(tmp_path / "parts"), []
+    for _ in range(2):
+        pseudonyms = dp.Pseudonyms(detector, kinds=["amount"], ledger=ledger, subject="a")
+        drawn.append(stopped(store, Columns(releaser=pseudonyms, names=("text",)), rows))
+    assert drawn[0] == drawn[1]
+    assert len(ledger.rows("a")) == 8
 
 
 def test_what_is_refused_quotes_nothing(tmp_path):

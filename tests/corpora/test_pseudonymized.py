@@ -5,6 +5,7 @@ import io
 import json
 import os
 import random
+import re
 import signal
 import time
 from threading import Thread
@@ -247,3 +248,29 @@ def test_kills_lose_nothing_change_no_pseudonym_and_leave_no_text(tmp_path):
     assert drawn.items() <= session(tmp_path).mapping().items()
     assert CANARY.encode() not in (tmp_path / "out.csv").read_bytes()
     assert back(tmp_path) == data
+
+
+@pytest.mark.parametrize("other", ["pattern", "kind", "rows apart", "list"])
+def test_a_run_goes_on_with_the_same_options_only(tmp_path, other):
+    source, target = tmp_path / "in.csv", tmp_path / "out.csv"
+    source.write_bytes(table(ROWS))
+
+    def stop(done, total):
+        raise KeyboardInterrupt
+
+    def go(using, kinds=KINDS, progress=lambda *_: None):
+        return sanitize_file(source, target, kinds, using, chunk_rows=1, progress=progress)
+
+    pattern = {"also": {re.compile("ORD-[0-9]"): "id", "Falcon": "project"}}
+    with pytest.raises(KeyboardInterrupt):
+        go(session(tmp_path, **pattern), progress=stop)
+    note = (tmp_path / ".out.csv.parts" / "job.json").read_bytes()
+    changed = {
+        "pattern": session(tmp_path, also={re.compile("ORD-[0-9]+"): "id", "Falcon": "project"}),
+        "list": session(tmp_path, **pattern, allow=["Groot"]),
+        "rows apart": session(tmp_path, **pattern).sanitizer,
+    }.get(other, session(tmp_path, **pattern))
+    with pytest.raises(ParameterError, match="of the run that is to be continued"):
+        go(changed, {**KINDS, "phone": None} if other == "kind" else KINDS)
+    assert (tmp_path / ".out.csv.parts" / "job.json").read_bytes() == note
+    assert go(session(tmp_path, **pattern)).resumed == 1

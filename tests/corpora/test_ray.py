@@ -29,7 +29,7 @@ def test_killed_actors_and_a_second_reading_lose_nothing_and_draw_nothing_twice(
     assert found["same"]
     assert found["in_another_order"]
     assert found["charged_in_the_end"] == found["charged"]
-    assert found["parts"] <= found["charged"] <= found["attempts"] <= found["parts"] + 2
+    assert found["parts"] <= found["charged"] <= found["parts"] + 2
     assert found["epsilon"] <= found["spent"] * (1 + 1e-9)
     assert "has changed" in found["refused"]
     assert found["logs"]

@@ -104,7 +104,7 @@ def main(folder: Path, url: str) -> dict[str, object]:
     return {
         "killed": len(killed), "charged": charged, "parts": parts,
         "same": first == second, "in_another_order": first == third,
-        "attempts": (store / "attempts").stat().st_size, "refused": refused,
+        "refused": refused,
         "charged_in_the_end": len(ledger.rows("corpus")), "spent": ledger.spent("corpus"),
         "places": [row["place"] for row in first], "texts": [row["text"] for row in first],
         "epsilon": sum(row["dp_epsilon"] for row in first),

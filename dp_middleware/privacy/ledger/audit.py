@@ -13,13 +13,19 @@ import sqlalchemy as sa
 from dp_middleware.errors import BudgetExhausted, LedgerError
 from dp_middleware.privacy.ledger.book import (
     OF_SUBJECT,
-    Terms,
     check_fits,
     last_row,
-    nats_of,
     remaining,
 )
-from dp_middleware.privacy.ledger.rows import PER_NAT, PURE, UNLIMITED, LedgerRow, releases
+from dp_middleware.privacy.ledger.rows import (
+    PER_NAT,
+    PURE,
+    UNLIMITED,
+    LedgerRow,
+    Terms,
+    nats_of,
+    releases,
+)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import secrets
 import unicodedata
 from collections.abc import Callable
@@ -18,50 +19,22 @@ from dp_middleware.privacy.certificate import Certificate
 from dp_middleware.privacy.ledger.database import Database
 from dp_middleware.privacy.ledger.rows import (
     COLUMNS,
-    NOTHING,
+    LEDGERS_OWN,
+    MICROSECONDS,
     PER_NAT,
     PURE,
     SHOWN,
     UNLIMITED,
     Cost,
     LedgerRow,
+    Terms,
     Unit,
+    nats_of,
     releases,
 )
 from dp_middleware.privacy.releases import write_remaining
 
-MICROSECONDS = 10**6
-LEDGERS_OWN = -1  # a row's budget where the subject has none of its own
 _SHOWN = PER_NAT // 10**4  # four decimals, rounded down: never more than there is
-
-
-@dataclass(frozen=True, kw_only=True)
-class Terms:
-    """What a ledger allows, stored in it.
-
-    Attributes:
-        budget: 1e-12 nats per subject and window.
-        metric_budget: 1e-12 nats per unit of distance, per subject, distance, space and window.
-        window: Microseconds; 0: for ever.
-    """
-
-    budget: int
-    metric_budget: int
-    window: int
-
-    def limit(self, scale: str, own: int) -> int:
-        """How much may be charged on a scale within a window; ``own``: see :class:`LedgerRow`."""
-        budget = self.budget if own == LEDGERS_OWN else own
-        if scale == PURE:
-            return budget
-        if scale == NOTHING:
-            return UNLIMITED if budget == UNLIMITED else 0
-        return self.metric_budget
-
-    def __str__(self) -> str:
-        window = f"{self.window / MICROSECONDS:g} s" if self.window else "None"
-        budget, metric = nats_of(self.budget), nats_of(self.metric_budget)
-        return f"budget={budget}, window={window}, metric_budget={metric}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,13 +61,9 @@ _LAST_OF_SCALE = (
     .order_by(releases.c.time.desc(), releases.c.number.desc())
     .limit(1)
 )
+_NAMED = sa.select(*SHOWN).where(releases.c.release == sa.bindparam("release"))
 _LAST_UNTIL = _LAST_OF_SCALE.where(releases.c.time <= sa.bindparam("until"))
 _INSERT = sa.insert(releases)
-
-
-def nats_of(units: int) -> float:
-    """Nats; ``inf`` where counting ends."""
-    return math.inf if units >= UNLIMITED else units / PER_NAT
 
 
 class Book:
@@ -105,7 +74,13 @@ class Book:
     _clock: Callable[[], float]
 
     def charge(
-        self, subject: str, certificate: Certificate, n: int, unit: Unit = "occurrence"
+        self,
+        subject: str,
+        certificate: Certificate,
+        n: int,
+        unit: Unit = "occurrence",
+        *,
+        release: str | None = None,
     ) -> Charge:
         """Record a release of ``n`` tokens, or of a text, before it is drawn; durable on return.
 
@@ -116,15 +91,21 @@ class Book:
             unit: ``"occurrence"`` adds the certificate's epsilon once, also of a sentence, and
                 ``"document"`` ``n`` times. A certificate of whole texts, or of values, is
                 recorded as ``"text"`` or ``"value"`` and added ``n`` times.
+            release: Its name, 32 hexadecimal digits that nobody else takes; default a random one.
+                It is charged once: the same again, after a crash, returns what is recorded. Only
+                for the very same draw, of the same randomness.
 
         Raises:
             BudgetExhausted: It does not fit; nothing is recorded.
             IncompatibleGuarantees: The guarantee has a delta.
             LedgerError: The database failed, or another one is in its place: nothing may be drawn.
-            ParameterError: The subject is empty or has characters that cannot be printed.
+            ParameterError: The subject is empty or has characters that cannot be printed, or
+                something else is recorded under the name.
         """
         subject = subject_name(subject)
         _validate.at_least(1, n=n)
+        if release is not None and not re.fullmatch(r"[0-9a-f]{32}", release):
+            raise ParameterError("expected release= of 32 hexadecimal digits in lower case")
         _validate.one_of(get_args(Unit), unit=unit)
         own = certificate.unit
         if own in ("text", "value") or (own == "sentence" and unit != "document"):
@@ -136,6 +117,7 @@ class Book:
         return self._append(
             subject,
             Cost.of(certificate, 1 if unit in ("occurrence", "sentence") else int(n)),
+            release=release,
             event="charge",
             unit=unit,
             tokens=int(n),
@@ -223,15 +205,25 @@ def remaining(
 
 
 def append(
-    connection: sa.Connection, terms: Terms, subject: str, cost: Cost, now: int, **event: Any
+    connection: sa.Connection,
+    terms: Terms,
+    subject: str,
+    cost: Cost,
+    now: int,
+    release: str | None = None,
+    **event: Any,
 ) -> Charge:
-    """Add the row of an event; the caller holds the subject's lock.
+    """Add the row of an event, if none has its name; the caller holds the subject's lock.
 
     Raises:
         BudgetExhausted: It does not fit.
-        ParameterError: A second budget of the subject's own.
+        ParameterError: A second budget of the subject's own, or another event of this name.
     """
-    before, name = last_row(connection, subject), secrets.token_hex(16)
+    if release is not None and (known := _row(connection, _NAMED, release=release)) is not None:
+        if {**vars(known), "subject": subject, **vars(cost), **event} != vars(known):
+            raise ParameterError("expected the release that is recorded under its name")
+        return _charged(known, remaining(connection, terms, subject, now))
+    before, name = last_row(connection, subject), release or secrets.token_hex(16)
     own = before.budget if before else LEDGERS_OWN
     is_on_scale = before is None or before.scale == cost.scale
     on_scale = before if is_on_scale else last_row(connection, subject, cost.scale)
@@ -253,12 +245,13 @@ def append(
     if row.event == "charge":
         check_fits(connection, terms, row)
     _run(connection, _INSERT, {**vars(row), "digest": ""})
-    return Charge(
-        release_id=name,
-        number=row.number,
-        epsilon=math.inf if is_infinite else nats_of(row.epsilon),
-        remaining=remaining(connection, terms, subject, now, last=row),
-    )
+    return _charged(row, remaining(connection, terms, subject, now, last=row))
+
+
+def _charged(row: LedgerRow, left: float) -> Charge:
+    is_infinite = row.kind == "infinite" and row.event == "charge"
+    epsilon = math.inf if is_infinite else nats_of(row.epsilon)
+    return Charge(release_id=row.release, number=row.number, epsilon=epsilon, remaining=left)
 
 
 def check_fits(connection: sa.Connection, terms: Terms, row: LedgerRow) -> None:

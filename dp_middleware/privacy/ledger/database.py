@@ -13,10 +13,8 @@ import os
 import sqlite3
 import time
 import weakref
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
@@ -29,6 +27,7 @@ from sqlalchemy.exc import OperationalError, SQLAlchemyError
 from dp_middleware.errors import BudgetExhausted, DPMiddlewareError, LedgerError, ParameterError
 from dp_middleware.privacy.ledger.engine import PATIENCE, new_engine, resolved
 from dp_middleware.privacy.ledger.rows import metadata, settings
+from dp_middleware.privacy.ledger.turns import Job, Queue, turn
 
 T = TypeVar("T")
 Mode = Literal["read", "write"]
@@ -65,8 +64,9 @@ class Database:
         weakref.finalize(self, self._engine.dispose)
         self.kind = self._url.get_backend_name()
         self.file = Path(str(self._url.database)) if self.kind == "sqlite" else None
-        self._waiting: deque[tuple[str, Work[Any], Future[Any]]] = deque()  # to be written
-        self._locks = {"write": RLock(), "read": RLock()}
+        self._queue = Queue()  # to be written
+        self._turns = None if self.file is None else Path(f"{self.file}-turn")
+        self._locks = {"write": RLock(), "read": RLock(), "queue": self._queue.lock}
         self._pinned: tuple[str, object] | None = None
         _databases.add(self)
 
@@ -103,20 +103,17 @@ class Database:
     def write(self, subject: str, work: Work[T]) -> T:
         """Do ``work`` alone on this subject's rows; durable on return, undone on any error.
 
-        The first of the threads that wait here does the work of all of them, in the order in
-        which they came, in one transaction. It is refused to each alone; any other error is that
-        of all, and nothing of theirs is written.
+        What waits at the same time is done in the order in which it came, in one transaction. A
+        refusal is to each alone; any other error is that of all, and nothing of theirs is written.
 
         Args:
             subject: Whose rows change; empty: nobody's.
             work: Raises a refusal before it has changed anything.
         """
-        outcome: Future[T] = Future()
-        self._waiting.append((subject, work, outcome))
-        with self._locks["write"]:
-            if not outcome.done():  # else another thread took it along
-                self._write_all()
-        return outcome.result()
+        job = Job(subject, work)
+        self._queue.await_turn(job, self._write_all)
+        result: T = job.outcome.result()
+        return result
 
     def read(self, work: Work[T]) -> T:
         """Do ``work`` on one state of the whole ledger."""
@@ -129,22 +126,23 @@ class Database:
             self._engine.dispose()
 
     def _write_all(self) -> None:
-        jobs = [self._waiting.popleft() for _ in range(len(self._waiting))]
-        results: list[Any] = []
-        failure = _failed(self.kind, "an interruption")
-        try:
-            works = [work for _, work, _ in jobs]
-            results = self._transact("write", partial(_do_all, works), {job[0] for job in jobs})
-        except LedgerError as error:
-            failure = str(error)
-        finally:
-            for (_, _, outcome), result in zip_longest(jobs, results):
-                if not results:  # whatever came of it, nothing is written
-                    outcome.set_exception(LedgerError(failure))
-                elif isinstance(result, DPMiddlewareError):
-                    outcome.set_exception(result)
-                else:
-                    outcome.set_result(result)
+        with self._locks["write"], nullcontext() if self._turns is None else turn(self._turns):
+            jobs, results = self._queue.take(), list[Any]()
+            failure = _failed(self.kind, "an interruption")
+            try:
+                work = partial(_do_all, [job.work for job in jobs])
+                results = self._transact("write", work, {job.subject for job in jobs})
+            except LedgerError as error:
+                failure = str(error)
+            finally:
+                for job, result in zip_longest(jobs, results):
+                    if not results:  # whatever came of it, nothing is written
+                        job.outcome.set_exception(LedgerError(failure))
+                    elif isinstance(result, DPMiddlewareError):
+                        job.outcome.set_exception(result)
+                    else:
+                        job.outcome.set_result(result)
+                    self._queue.wake(job)
 
     def _transact(self, mode: Mode, work: Work[T], subjects: Iterable[str] = ()) -> T:
         self._check_place()  # to connect would create a file
@@ -287,7 +285,7 @@ def _after_fork() -> None:
 
 def _in_child() -> None:
     for database in _held:
-        database._waiting.clear()  # the parent's threads write that
+        database._queue.clear()
     _after_fork()
 
 

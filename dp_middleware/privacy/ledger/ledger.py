@@ -17,21 +17,21 @@ from dp_middleware import _validate
 from dp_middleware.errors import LedgerError, ParameterError
 from dp_middleware.privacy.ledger.audit import Account, Audit, account, all_rows, audit, subjects
 from dp_middleware.privacy.ledger.book import (
-    MICROSECONDS,
     Book,
     Charge,
-    Terms,
     last_row,
-    nats_of,
     subject_name,
 )
 from dp_middleware.privacy.ledger.database import Database
 from dp_middleware.privacy.ledger.rows import (
+    MICROSECONDS,
     OVERRIDE,
     PER_NAT,
     UNLIMITED,
     Cost,
     LedgerRow,
+    Terms,
+    nats_of,
     settings,
 )
 

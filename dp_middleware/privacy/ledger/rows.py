@@ -20,11 +20,47 @@ from dp_middleware.privacy.guarantee import ApproxDP, MetricDP, NoGuarantee
 
 PER_NAT = 10**12
 UNLIMITED = 2**62  # also where counting ends, 4.6 million nats; the sum of two fits 64 bits
+MICROSECONDS = 10**6
+LEDGERS_OWN = -1  # a row's budget where the subject has none of its own
 PURE, NOTHING, OVERRIDE = "nats", "infinite", "budget"
 
 Event = Literal["charge", "replay", "budget"]
 Unit = Literal["occurrence", "sentence", "document", "text", "value"]
 Kind = Literal["pure", "metric", "infinite"]
+
+
+def nats_of(units: int) -> float:
+    """Nats; ``inf`` where counting ends."""
+    return math.inf if units >= UNLIMITED else units / PER_NAT
+
+
+@dataclass(frozen=True, kw_only=True)
+class Terms:
+    """What a ledger allows, stored in it.
+
+    Attributes:
+        budget: 1e-12 nats per subject and window.
+        metric_budget: 1e-12 nats per unit of distance, per subject, distance, space and window.
+        window: Microseconds; 0: for ever.
+    """
+
+    budget: int
+    metric_budget: int
+    window: int
+
+    def limit(self, scale: str, own: int) -> int:
+        """How much may be charged on a scale within a window; ``own``: see :class:`LedgerRow`."""
+        budget = self.budget if own == LEDGERS_OWN else own
+        if scale == PURE:
+            return budget
+        if scale == NOTHING:
+            return UNLIMITED if budget == UNLIMITED else 0
+        return self.metric_budget
+
+    def __str__(self) -> str:
+        window = f"{self.window / MICROSECONDS:g} s" if self.window else "None"
+        budget, metric = nats_of(self.budget), nats_of(self.metric_budget)
+        return f"budget={budget}, window={window}, metric_budget={metric}"
 
 
 @dataclass(frozen=True, kw_only=True)

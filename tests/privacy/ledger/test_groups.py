@@ -6,10 +6,12 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 
 import pytest
 import sqlalchemy as sa
+from hypothesis import given, settings, strategies as st
 from support.certified import certified
 
 from dp_middleware.errors import BudgetExhausted, LedgerError
 from dp_middleware.privacy import PureDP
+from dp_middleware.privacy.ledger import turns
 from dp_middleware.privacy.ledger.ledger import PrivacyLedger
 
 CERTIFICATE = certified(PureDP(epsilon=1.0), 1.0)
@@ -34,7 +36,7 @@ def at_once(ledger, threads, subjects) -> list[Future]:
     with ledger._database._locks["write"]:
         for count, subject in enumerate(subjects, start=1):
             charges.append(threads.submit(ledger.charge, subject, CERTIFICATE, 1))
-            while len(ledger._database._waiting) < count:
+            while len(ledger._database._queue.waiting) < count:
                 time.sleep(0.0005)
     return charges
 
@@ -97,7 +99,7 @@ def test_a_fork_does_not_write_what_its_parents_threads_wait_for(url, threads):
     ledger = PrivacyLedger(url, budget=100)
     with ledger._database._locks["write"]:
         charges = [threads.submit(ledger.charge, "anna", CERTIFICATE, 1) for _ in range(8)]
-        while len(ledger._database._waiting) < 8:
+        while len(ledger._database._queue.waiting) < 8:
             time.sleep(0.0005)
         child = os.fork()
         if not child:
@@ -109,3 +111,83 @@ def test_a_fork_does_not_write_what_its_parents_threads_wait_for(url, threads):
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
     assert {each.result().number for each in charges} == set(range(1, 9))
     assert ledger.verify().charges == 9
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.lists(st.integers(1, 4), min_size=16, max_size=60), st.data())
+def test_threads_fill_a_budget_to_its_brim_and_never_further(tmp_path_factory, costs, data):
+    """Whatever is refused would not have fit: it is larger than what is left at the end."""
+    budget = data.draw(st.integers(1, sum(costs)))
+    ledger = PrivacyLedger(f"sqlite:///{tmp_path_factory.mktemp('l')}/l", budget=budget)
+    prices = {cost: certified(PureDP(epsilon=float(cost)), float(cost)) for cost in costs}
+    with ThreadPoolExecutor(len(costs)) as pool:
+        charges = [pool.submit(ledger.charge, "anna", prices[cost], 1) for cost in costs]
+    refused = [cost for cost, each in zip(costs, charges, strict=True) if each.exception()]
+    spent = sum(costs) - sum(refused)
+    assert all(isinstance(each.exception(), BudgetExhausted | None) for each in charges)
+    assert spent <= budget < spent + min(refused, default=budget + 1)
+    assert (ledger.spent("anna"), ledger.verify().charges) == (spent, len(costs) - len(refused))
+    ledger.close()
+
+
+def test_who_is_interrupted_while_it_waits_holds_up_nobody(threads):
+    """Whether it is its turn already or not; what it waited for is not done."""
+    queue, done = turns.Queue(), []
+
+    def work(job):
+        def write():
+            for each in queue.take():
+                done.append(each.subject)
+                each.outcome.set_result(None)
+                queue.wake(each)
+
+        queue.await_turn(job, write)
+
+    class Interrupted(turns.Job):
+        def __init__(self, subject):
+            super().__init__(subject, None)
+            self.turn = self
+
+        def acquire(self):
+            raise KeyboardInterrupt
+
+        def release(self):
+            pass
+
+    for subject in "ab":
+        with pytest.raises(KeyboardInterrupt):
+            work(Interrupted(subject))
+    others = [threads.submit(work, turns.Job(subject, None)) for subject in "cd"]
+    wait(others)
+    assert sorted(done) == ["c", "d"]
+    assert not queue.waiting
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_a_process_that_waits_writes_before_the_one_that_has_just_written(tmp_path, monkeypatch):
+    monkeypatch.setattr(turns, "_POLITE", 60.0)
+    place, said = tmp_path / "turn", tmp_path / "said"
+
+    def say(who):
+        with said.open("a") as file:
+            file.write(who)
+
+    with turns.turn(place):
+        say("a")
+        child = os.fork()
+        if not child:
+            try:
+                with turns.turn(place):
+                    say("b")
+            finally:
+                os._exit(0)
+        file = os.open(place, os.O_RDWR)
+        while turns._locked(file, turns._NEXT):  # until the child is next
+            turns.fcntl.lockf(file, turns.fcntl.LOCK_UN, 1, turns._NEXT)
+            time.sleep(0.001)
+    with turns.turn(place):
+        say("c")
+    assert os.waitpid(child, 0)[1] == 0
+    assert said.read_text() == "abc"
+    os.close(file)

@@ -1,0 +1,79 @@
+"""A chunk is paid once and has one draw, wherever the process that releases it is killed.
+
+Before a ledger is charged for a chunk, 32 random bytes are kept beside it, its seed. From the seed,
+the rows and all that decides their release follow the names under which the ledger is charged and
+the bytes that the draw is made of. So who comes back after a crash finds its charges paid, and
+makes the same draw: nobody gets two for one charge, not even who kills a process until he likes
+what it draws. Whatever is not the same (a row, an option, a version of this library, the seed) has
+other names and other bytes: it is another release, charged and drawn anew. So is one whose seed is
+lost. A ledger that is put back, or another one, knows no such name and is charged.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from hashlib import blake2b
+from typing import Any, TypeVar
+
+from dp_middleware import __version__
+from dp_middleware.privacy import Certificate
+from dp_middleware.privacy.ledger.ledger import PrivacyLedger
+from dp_middleware.privacy.releases import Ledger
+from dp_middleware.pseudonyms.pseudonyms import Pseudonyms
+from dp_middleware.sampling.entropy import expanded
+from dp_middleware.sanitizers.sanitizer import Sanitizer
+
+R = TypeVar("R", bound=Sanitizer | Pseudonyms)
+
+Seed = Callable[[], bytes]
+"""Has 32 secret random bytes of a chunk kept until its release is, and returns them."""
+
+
+def once(releaser: R, seed: Seed | None, told: Any) -> R:
+    """What releases the rows of a chunk, once.
+
+    Guarantee:
+        The draw has the law of its certificate where SHAKE-256 of a secret seed cannot be told
+        from random bytes. It is the same again where the same numbers are computed, as on the same
+        machine.
+
+    Args:
+        releaser: Pays and draws. Without a ledger it stays as it is: nothing is charged.
+        seed: Of the chunk; ``None``: the releaser stays as it is.
+        told: JSON of the rows and of all that decides their release. Private.
+    """
+    if seed is None or releaser.ledger is None:
+        return releaser
+    told = json.dumps([__version__, told]).encode()
+    token = blake2b(told, key=seed(), digest_size=32).digest()
+    twin = copy.copy(releaser)
+    twin.ledger, twin.entropy = _Named(releaser.ledger, token), expanded(token)
+    if isinstance(twin, Pseudonyms) and twin.sanitizer is not None:
+        twin.sanitizer = copy.copy(twin.sanitizer)
+        twin.sanitizer.entropy = twin.entropy
+    return twin
+
+
+class _Named:
+    """A ledger whose charges have names: by what they are for, and equal ones by their number.
+
+    One that is no ``PrivacyLedger`` knows no names, and is charged again.
+    """
+
+    def __init__(self, ledger: Ledger, token: bytes) -> None:
+        self._ledger, self._token, self._equal = ledger, token, Counter[str]()
+
+    def charge(self, subject: str, certificate: Certificate, n: int) -> object:
+        """As of the ledger."""
+        bill = json.dumps([subject, certificate.fingerprint, n])
+        self._equal[bill] += 1
+        told = f"{self._equal[bill]} {bill}".encode()
+        charge: Callable[..., object] = self._ledger.charge
+        if isinstance(self._ledger, PrivacyLedger):
+            name = blake2b(told, key=self._token, digest_size=16, person=b"charge").hexdigest()
+            charge = partial(charge, release=name)
+        return charge(subject, certificate, n)

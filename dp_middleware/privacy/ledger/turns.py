@@ -1,0 +1,116 @@
+"""Who writes to a ledger next: threads write for each other, processes one after the other."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from threading import Lock, RLock
+from typing import Any
+
+try:
+    import fcntl
+except ImportError:  # no POSIX: by chance
+    fcntl = None  # type: ignore[assignment]
+
+_NEXT, _WRITES = 0, 1  # bytes of the file
+_POLITE = 1.0  # seconds
+_MOMENT = 0.0005  # seconds
+
+
+class Job:
+    """Work on a subject's rows that waits, and what came of it."""
+
+    def __init__(self, subject: str, work: Callable[[Any], Any]) -> None:
+        self.subject, self.work = subject, work
+        self.outcome: Future[Any] = Future()
+        self.turn = Lock()  # held until it is done, or its thread's turn to write
+        self.turn.acquire()
+
+
+class Queue:
+    """One thread at a time writes, for all that wait; then it names the next one.
+
+    Who is written for waits for that commit alone, never for a lock that the next writer has.
+    """
+
+    def __init__(self) -> None:
+        self.lock = RLock()
+        self.clear()
+
+    def clear(self) -> None:
+        """Nobody waits: of a forked child, whose parent's threads write what waits there."""
+        self.waiting = deque[Job]()
+        self._writer: Job | None = None
+
+    def take(self) -> list[Job]:
+        """All that wait, in the order in which they came."""
+        return [self.waiting.popleft() for _ in range(len(self.waiting))]
+
+    def await_turn(self, job: Job, write: Callable[[], None]) -> None:
+        """Returns when a job is done; ``write`` does all jobs that wait, this one among them."""
+        try:
+            with self.lock:
+                self.waiting.append(job)
+                if self._writer is None:
+                    self._name(job)
+            job.turn.acquire()
+            if not job.outcome.done():
+                write()
+        finally:
+            with self.lock:
+                if job in self.waiting:  # interrupted
+                    self.waiting.remove(job)
+                if self._writer is job:
+                    self._name(self.waiting[0] if self.waiting else None)
+
+    def _name(self, job: Job | None) -> None:
+        self._writer = job
+        if job is not None:
+            job.turn.release()
+
+    def wake(self, job: Job) -> None:
+        """Tells the thread of a job that it is done."""
+        if job is not self._writer:
+            job.turn.release()
+
+
+@contextmanager
+def turn(path: Path) -> Iterator[None]:
+    """Waits for this process's turn to write to a SQLite file; one thread at a time.
+
+    SQLite itself has processes sleep and try again, longer each time: the one that has just written
+    writes again meanwhile, and others wait for seconds. Here the next one holds a lock while it
+    waits for another. That is politeness, and given up after a second: what keeps writers apart is
+    SQLite's own lock.
+
+    Args:
+        path: A file beside the ledger that is made, and stays empty.
+    """
+    file = -1
+    if fcntl is not None:
+        with suppress(OSError):
+            file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        if file >= 0:
+            deadline = time.monotonic() + _POLITE
+            for place in (_NEXT, _WRITES):
+                while not _locked(file, place) and time.monotonic() < deadline:
+                    time.sleep(_MOMENT)
+            fcntl.lockf(file, fcntl.LOCK_UN, 1, _NEXT)
+        yield
+    finally:
+        if file >= 0:
+            os.close(file)  # and its locks
+
+
+def _locked(file: int, place: int) -> bool:
+    try:
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, place)
+    except OSError:
+        return False
+    return True

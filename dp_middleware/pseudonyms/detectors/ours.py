@@ -12,7 +12,7 @@ from dp_middleware import _validate
 from dp_middleware.errors import MissingExtra, ParameterError
 from dp_middleware.pseudonyms.detection import Entity
 from dp_middleware.pseudonyms.detectors.codes import codes, is_public, numbers
-from dp_middleware.pseudonyms.detectors.cues import alternatives
+from dp_middleware.pseudonyms.detectors.cues import GREETINGS, alternatives
 from dp_middleware.pseudonyms.detectors.fields import fields, nicknames, speakers
 from dp_middleware.pseudonyms.detectors.mentions import mentions
 from dp_middleware.pseudonyms.detectors.model import Rampart, windows
@@ -145,7 +145,7 @@ class Detector:
         people = [each for each in claims if each.kind == "person"]
         claims += mentions(text, people, language, level)
         if level == 2:
-            claims += numbers(text)
+            claims += numbers(text, claims)
         return [each for each in claims if each.kind in self.kinds]
 
     def _by_model(self, text: str, names: NameLists, claims: list[Entity]) -> Iterator[Entity]:
@@ -164,12 +164,21 @@ class Detector:
                     kind == "address"
                     and not any(sign.isdigit() or sign.isupper() for sign in written)
                 )
+                or (kind == "address" and _is_plain(written, names.language))
                 or (kind == "place" and (written.islower() or len(written) < 3))
+                or (kind == "place" and names.is_frequent(written.lower()))
                 or kind in ("url", "email")
                 or (kind == "id" and is_public(written))
             ):
                 continue
             yield Entity(start, end, kind)
+
+
+def _is_plain(written: str, language: str) -> bool:
+    """Whether words and short numbers alone are no address: "room b2 at 5pm"."""
+    is_short = re.search(r"\d{3}|[^\W\d_]{3,}\d", written) is None
+    known = {class_of(word, language) for word in WORD.findall(written) if len(word) > 2}
+    return written.islower() and is_short and max(known, default=Class.WORD) <= Class.BOTH
 
 
 def _trimmed(text: str, start: int, end: int, names: NameLists) -> tuple[int, int]:
@@ -182,8 +191,10 @@ def _trimmed(text: str, start: int, end: int, names: NameLists) -> tuple[int, in
 def _may_name(word: str, names: NameLists) -> bool:
     """Tells whether a word of what the model takes for a name may begin or end it."""
     known = class_of(word.lower(), names.language)
-    if _TITLE.fullmatch(word) or (
-        names.language != "en" and is_frequent(word.lower(), names.language)
+    if (
+        _TITLE.fullmatch(word)
+        or word.lower() in GREETINGS
+        or (names.language != "en" and is_frequent(word.lower(), names.language))
     ):
         return False
     if not word[0].isupper():

@@ -137,7 +137,7 @@ PATTERNS: dict[str, tuple[str, ...]] = {
         rf"\b{_YEAR}(?=\s?{_DASH}\s?{_YEAR}\b)",
         rf"(?<=\b{_YEAR}\s?{_DASH}\s?){_YEAR}\b",
         rf"\b(?:in|since|until|from|by|before|after|circa|born|died|of|and|seit|depuis|desde|dal|sinds|od)\s(?P<v>{_YEAR})\b(?!\s?[%€$£])",
-        r"\b[0-2]?\d[:h][0-5]\d\b(?::[0-5]\d)?(?:\s?[ap]\.?m\b\.?)?",
+        r"\b[0-2]?\d(?::|h(?=\d\d\b))[0-5]\d(?::[0-5]\d)?(?:\s?[ap]\.?m\b\.?)?",
     ),
 }
 """By kind, whatever the case of letters."""

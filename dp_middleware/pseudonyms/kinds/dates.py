@@ -64,7 +64,8 @@ class Date(NearKind, Spoken):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _validate.one_of((None, "mdy", "dmy"), order=self.order)
+        if self.order is not None:
+            _validate.one_of(("mdy", "dmy"), order=self.order)
         _validate.one_of(("uniform", "kept"), times=self.times)
         _validate.at_least(1, first=self.years[0])
         _validate.at_least(self.years[0], last=self.years[1])

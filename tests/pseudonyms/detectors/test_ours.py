@@ -351,6 +351,7 @@ def test_a_missing_runtime_is_named(monkeypatch):
         ("Proszę, jestem już w Krakowie, ale nie wiem, co robić.", "Krakowie"),
         ("gdzie jest oli, ona już nie mieszka w krakowie", "krakowie"),
         ("ela mora em curitiba, mas não sei onde", "curitiba"),
+        ("Be there at 11:48am, please.", "11:48am"),
         ("On se voit à 18h30, mais pas chez nous.", "18h30"),
         ("Il 1° ottobre 2021 non ero qui, ma a casa.", "1° ottobre 2021"),
         ("Er ist 8 Monate alt, aber nicht mehr klein.", "8"),

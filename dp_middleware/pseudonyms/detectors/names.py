@@ -103,7 +103,8 @@ class NameLists:
         """Whether the word for a person stands before a word with a capital letter, no noun."""
         if self.language == "de" or token.first or self.level == 0 or token.initial or behind:
             return False
-        is_name_like = token.kind > Class.WORD or may_be_name(token.lower, self.language)
+        is_name_like = self.language != "en" or token.kind > Class.WORD
+        is_name_like = is_name_like or may_be_name(token.lower, self.language)
         return is_name_like and before(KIN_BEFORE, self.text, token.start)
 
     def _may_be_called(self, named: list[Token]) -> bool:

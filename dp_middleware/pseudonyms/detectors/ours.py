@@ -160,11 +160,7 @@ class Detector:
                     continue
             elif (
                 (kind in ("id", "phone", "zip") and sum(sign.isdigit() for sign in written) < 3)
-                or (
-                    kind == "address"
-                    and not any(sign.isdigit() or sign.isupper() for sign in written)
-                )
-                or (kind == "address" and _is_plain(written, names.language))
+                or (kind == "address" and _is_no_address(text, start, end, names, claims))
                 or (kind == "place" and (written.islower() or len(written) < 3))
                 or (kind == "place" and names.is_frequent(written.lower()))
                 or kind in ("url", "email")
@@ -174,11 +170,19 @@ class Detector:
             yield Entity(start, end, kind)
 
 
-def _is_plain(written: str, language: str) -> bool:
-    """Whether words and short numbers alone are no address: "room b2 at 5pm"."""
-    is_short = re.search(r"\d{3}|[^\W\d_]{3,}\d", written) is None
-    known = {class_of(word, language) for word in WORD.findall(written) if len(word) > 2}
-    return written.islower() and is_short and max(known, default=Class.WORD) <= Class.BOTH
+def _is_no_address(text: str, start: int, end: int, names: NameLists, claims: list[Entity]) -> bool:
+    """Whether common words and short numbers, or digits in a date or a fraction, are no address."""
+    written = text[start:end]
+    if not any(map(str.isalpha, written)):
+        dates = (each for each in claims if each.kind == "date")
+        in_date = any(each.start <= start and end <= each.end for each in dates)
+        return in_date or "/" in text[max(0, start - 1) : end + 1]
+    if not written.islower():
+        return not any(sign.isdigit() or sign.isupper() for sign in written)
+    if re.search(r"\d{3}|[^\W\d_]{3,}\d", written):
+        return False
+    known = [class_of(word, names.language) for word in WORD.findall(written) if len(word) > 2]
+    return max(known, default=Class.WORD) <= Class.BOTH  # "room b2 at 5pm"
 
 
 def _trimmed(text: str, start: int, end: int, names: NameLists) -> tuple[int, int]:

@@ -39,6 +39,7 @@ _CUED = (
 )
 _PLATE = rf"(?:{alternatives('plates')})"
 _EXTENSION = r"(?:,?\s?(?:x|ext(?:ension|\.)?)\s?\d{1,6})?"
+_AGES = r"(?:years?\sold|ans|años|anni|anos|Jahren?|jaar|lat)\b"
 _PHONED = rf"\b(?:{alternatives('phoned')})\b"
 _LATIN = r"[^\W\d_]"
 
@@ -120,6 +121,7 @@ PATTERNS: dict[str, tuple[str, ...]] = {
         r"\bage[ds]?(?:\sof)?:?\s(?P<v>\d{1,3})\b(?![.,]?\d)",
         r"(?<!\d[.,]?)\b(?P<v>\d{1,3})[\s-](?:years?|yrs?|months?|weeks?)[\s-]olds?\b",
         r"(?<!\d[.,]?)\b(?P<v>\d{1,3})\s?(?:y/o|yo|y\.o\.)(?!\w)",
+        rf"\b(?P<v>\d{{1,2}})(?=\s(?:and|or|et|ou|y|e|o|und|oder|en|of|i|lub)\s\d{{1,2}}\s{_AGES})",
         r"\bturn(?:s|ed|ing)?\s(?P<v>\d{1,3})\b(?![.,]?\d)",
         r"(?<!\d[.,]?)\b(?P<v>\d{1,3})(?:\s(?:(?:Jahre?|Monate?|Wochen?) alt|ans|años|anni|anos|lat"
         r"|(?:jaar|maanden|weken) oud)|[\s-]?(?:jährig|jarig|letni)\w*|enne)\b",

@@ -13,6 +13,7 @@ _KINDS = (
 _NEVER = (
     "a|an|and|are|as|at|be|been|but|by|can|did|do|for|from|had|has|have|he|her|him|his|i|if|in|is|it|its"
     "|me|my|no|not|on|or|our|she|so|that|their|them|they|this|to|was|we|were|will|with|you|your"
+    "|avec|com|con|et|met|mit|que|und"
 )
 _WORD = (  # a full stop in it is that of an abbreviation, no end of a sentence
     rf"(?!(?i:{_NEVER})\b)(?:\p{{Lu}}\p{{L}}?\.|[\w'’-]*\p{{L}}[\w'’-]*)\s+"

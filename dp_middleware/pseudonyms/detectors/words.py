@@ -30,7 +30,7 @@ _LEARNED = re.compile(
 """How words of a language end that are no names."""
 
 _CASE = re.compile(r"i?(?:a|ą|e|ę|u|em|owi|ami|ach|om|ego|emu|ej|im)|[iy]")  # of Polish
-_TELLING = 3  # words that surely tell a language
+_TELLING = 5  # words that surely tell a language
 _FREQUENT = 10_000  # words of English that are no names even beside one
 _SUFFIXES = ("'s", "’s", "s", "es", "ed", "d", "ing", "ly", "er", "ers", "able", "ness", "less")
 

@@ -18,6 +18,7 @@ from dp_middleware.errors import MissingExtra, ParameterError
 from dp_middleware.pseudonyms import default_detector
 from dp_middleware.pseudonyms.detection import entities_of
 from dp_middleware.pseudonyms.detectors import fields, model, ours, patterns, words
+from dp_middleware.pseudonyms.kinds import date_formats
 
 pytest.importorskip("onnxruntime", reason="needs the extra detect")
 pytest.importorskip("stdnum", reason="needs the extra detect")
@@ -137,6 +138,8 @@ def test_what_leaves_is_not_readable(text, private):
         "Mein Auto ist neu, und der Vertrag wurde gestern gekündigt.",
         "He took 2 pills on the way, and 3 cats sat in the road.",
         "hey, ela mora bem, mas não é aqui",
+        "Liebe Oma, danke für das Paket, es ist nicht mehr da.",
+        "Blutdruck 140/90, aber keine Schmerzen und kein Fieber.",
         "ich wohne seit gestern nicht mehr hier",
         "Grüezi, ich habe eine Frage zur Rechnung.",
         "Lebenslauf\nGeburtsdatum:\nAnschrift:\nStaatsangehörigkeit: deutsch",
@@ -175,6 +178,16 @@ def test_a_stricter_detector_covers_more():
 )
 def test_greetings_and_rooms_name_nobody_even_where_all_that_may_is_taken(text):
     assert covered(text, strictness="safe") == text
+
+
+@pytest.mark.parametrize("language", date_formats.MONTHS)
+def test_every_month_of_every_language_is_a_date(language):
+    for month in date_formats.MONTHS[language].split():
+        for text in (f"12 {month} 2023", f"12. {month} 2023", f"{month} 2023"):
+            assert (text, "date") in found(f"Date: {text}", kinds={"date"})
+    assert ("12 de junho", "date") in found(
+        "A consulta de 12 de junho com o Dr. Queirós não é hoje."
+    )
 
 
 def test_a_date_stays_whole_where_all_numbers_are_taken():
@@ -232,6 +245,7 @@ def test_the_language_of_a_text_is_told(language):
         ("Currículum\nNombre: Rosa\nFecha de nacimiento: 3/4/1990\nDirección: Mayor 3", "es"),
         ("Invoice no. 4711\nHamburg Logistics GmbH\nPayment terms: net 30 days", "en"),
         ("Rodríguez González, Sánchez", "en"),
+        ("Notulen van de vergadering van donderdag. Aanwezig: Fatima El Idrissi", "nl"),
         ('{"id": 5, "name": "Müller", "city": "Köln"}', "en"),
     ],
 )
@@ -351,6 +365,8 @@ def test_a_missing_runtime_is_named(monkeypatch):
         ("Proszę, jestem już w Krakowie, ale nie wiem, co robić.", "Krakowie"),
         ("gdzie jest oli, ona już nie mieszka w krakowie", "krakowie"),
         ("ela mora em curitiba, mas não sei onde", "curitiba"),
+        ("Mój syn Antek ma jutro urodziny, ale nie wiem, co mu kupić.", "Antek"),
+        ("Nos deux enfants de 4 et 6 ans sont là.", "4"),
         ("Be there at 11:48am, please.", "11:48am"),
         ("On se voit à 18h30, mais pas chez nous.", "18h30"),
         ("Il 1° ottobre 2021 non ero qui, ma a casa.", "1° ottobre 2021"),

@@ -201,7 +201,7 @@ def language_of(text: str) -> str:
     if max(scores[each] for each in LANGUAGES) < _TELLING:  # as of a form, or a line
         for word in {each for each in WORD.findall(text.lower()) if len(each) > 3}:
             known = [] if is_name(word) else [each for each in LANGUAGES if word in _known(each)]
-            scores.update(known if len(known) == 1 else ())
+            scores.update(known if len(known) < 3 else ())
     best = max(LANGUAGES, key=lambda each: scores[each])
     return best if scores[best] > scores["en"] else "en"
 

@@ -243,6 +243,7 @@ def test_the_language_of_a_text_is_told(language):
     [
         ("Lebenslauf\nName: Max\nGeburtsdatum: 3.4.1990\nStaatsangehörigkeit: deutsch", "de"),
         ("Currículum\nNombre: Rosa\nFecha de nacimiento: 3/4/1990\nDirección: Mayor 3", "es"),
+        ("Currículo\nNome: Rui\nData de nascimento: 3/4/1990\nMorada: Rua Augusta 103", "pt"),
         ("Invoice no. 4711\nHamburg Logistics GmbH\nPayment terms: net 30 days", "en"),
         ("Rodríguez González, Sánchez", "en"),
         ("Notulen van de vergadering van donderdag. Aanwezig: Fatima El Idrissi", "nl"),

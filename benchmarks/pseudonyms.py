@@ -21,6 +21,7 @@ import random
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -39,9 +40,20 @@ Found = dict[str, list[Entity]]
 PASSES = 5  # through all texts; what a busy neighbour takes is not ours
 
 
+@dataclass(frozen=True)
+class Known:
+    """A detector that has found everything before."""
+
+    found: Found
+    reads_whole_texts = True
+
+    def __call__(self, text: str) -> list[Entity]:
+        return self.found[text]
+
+
 def session(found: Found) -> PseudonymSession:
     """A session whose detector has found everything before."""
-    return Pseudonyms(found.__getitem__, on_empty="pass").session()
+    return Pseudonyms(Known(found), on_empty="pass").session()
 
 
 def detected(texts: list[str]) -> tuple[Found, float]:

@@ -8,9 +8,9 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Container
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import RLock
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from dp_middleware import _forks
 from dp_middleware._forks import StaysHere
@@ -79,6 +79,22 @@ class Kind:
 
     def _drawn(self, key: str, shape: str, free: Free, draws: Draws) -> str | None:
         return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spoken(Kind):
+    """A kind whose values are written in a language.
+
+    Attributes:
+        language: Declared, and public, such as ``"de"``; ``None``: that which a text's public words
+            tell, or English.
+    """
+
+    language: str | None = None
+
+    def of(self, language: str) -> Self:
+        """Returns the same for a text of a language, unless one is declared."""
+        return self if self.language else replace(self, language=language)
 
 
 def combined(name: str, one: Callable[[], str], joint: str, free: Free) -> str:

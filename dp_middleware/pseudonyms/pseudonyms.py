@@ -52,8 +52,9 @@ class Pseudonyms(PseudonymReleaser):
         on_empty: What happens to a text in which nothing is found, and which no sanitizer
             perturbs: ``"raise"``, or ``"pass"``: it goes out as it is.
         strictness: Of the default detector: ``"precise"``, ``"balanced"`` or ``"safe"``.
-        language: Of the texts, public: its names are looked for, and drawn. Default: looked for are
-            those of the language of each text, drawn American ones.
+        language: Of the texts, public: its names are looked for, and its names, dates, streets and
+            phone numbers drawn. Default: that of each text, as its words tell; drawn as those tell
+            that go out, American ones with a detector of yours or a ``sanitizer``.
         on_language: What happens to a text whose rest goes out, in a language whose names the
             default detector does not know: ``"refuse"``; ``"warn"``: it is logged, and a note of
             the certificate; ``"pass"``: the latter alone. Default ``"refuse"``; with another
@@ -99,7 +100,7 @@ class Pseudonyms(PseudonymReleaser):
         self._lists = lists_of(allow, also) or None
         if language is not None:
             _validate.one_of(tuple(LOCALES), language=language)
-        self.kinds, self._asked = _chosen(kinds, language or "en")
+        self.kinds, self._asked = _chosen(kinds, language)
         if rest is not None:
             self.kinds[Word.name] = Word()
         if detector is None:
@@ -110,6 +111,7 @@ class Pseudonyms(PseudonymReleaser):
         is_any = self._asked is not None and self._asked <= VALIDATED | {"secret"}
         self.on_language = None if is_any or rest or sanitizer else on_language
         self.sanitizer = without_ledger(sanitizer)
+        self._is_told = sanitizer is None and isinstance(self._detector, Detector)
         own = (None, None) if sanitizer is None else (sanitizer.ledger, sanitizer.subject)
         self.ledger = own[0] if ledger is None else ledger
         self.subject = own[1] if subject is None else subject
@@ -174,7 +176,7 @@ class Pseudonyms(PseudonymReleaser):
 
 
 def _chosen(
-    kinds: Iterable[str | Kind] | None, language: str
+    kinds: Iterable[str | Kind] | None, language: str | None
 ) -> tuple[Kinds, frozenset[str] | None]:
     """The laws by name, and the kinds that are asked for; ``None``: all that are found."""
     laws = default_kinds(language)

@@ -22,13 +22,14 @@ from dp_middleware.pseudonyms.beside import read_rest, release_rest
 from dp_middleware.pseudonyms.common import only_common
 from dp_middleware.pseudonyms.detection import entities_in
 from dp_middleware.pseudonyms.detectors.languages import OnLanguage, on_unknown
+from dp_middleware.pseudonyms.detectors.words import language_of
 from dp_middleware.pseudonyms.guarantee import certificate_of
 from dp_middleware.pseudonyms.json_pieces import JsonRestorer
 from dp_middleware.pseudonyms.kinds import Kinds
 from dp_middleware.pseudonyms.lists import Lists
-from dp_middleware.pseudonyms.mapping import Kind, Mapping
+from dp_middleware.pseudonyms.mapping import Kind, Mapping, Spoken
 from dp_middleware.pseudonyms.matching import Restorer
-from dp_middleware.pseudonyms.rewriting import PseudonymDraft, count, places_of
+from dp_middleware.pseudonyms.rewriting import Mention, PseudonymDraft, count, places_of
 from dp_middleware.pseudonyms.seal import Seal, SealedMapping
 from dp_middleware.pseudonyms.structured import SIGNS, View, view_of
 from dp_middleware.sampling.entropy import Entropy, os_entropy
@@ -66,6 +67,7 @@ class PseudonymReleaser(Payer):
     _asked: frozenset[str] | None
     _detector: Any
     _lists: Lists | None
+    _is_told: bool  # whether what goes out as it is tells in which language the rest is drawn
     mapping: Mapping  # of the conversation that it is bound to
     entropy: Entropy = staticmethod(os_entropy)
 
@@ -145,6 +147,8 @@ class PseudonymReleaser(Payer):
                 "expected a text in which the detector finds something, got one in which it finds "
                 'nothing and which would go out as it is; on_empty="pass" allows that'
             )
+        if self._is_told and (language := language_of(outside)) != "en":
+            draft = _spoken(draft, language)
         kinds, sanitizer = {place.kind for place in draft.places}, self.sanitizer
         rest = None if sanitizer is None else read_rest(sanitizer, draft)
         certificate = self._certificate(kinds, sanitizer)
@@ -181,6 +185,19 @@ class PseudonymReleaser(Payer):
             common=self.rest is not None,
             allows=self._lists is not None and self._lists.allow != (),
         )
+
+
+def _spoken(draft: PseudonymDraft, language: str) -> PseudonymDraft:
+    """With kinds of a language, and dates and phone numbers as they are read in it."""
+    places = list(draft.places)
+    for n, (start, end, kind, shape) in enumerate(places):
+        if isinstance(kind, Spoken) and kind.language is None:
+            kind = kind.of(language)
+            parts = kind.parts(draft.text[start:end]) if kind.numeric else []
+            if [part[:2] for part in parts] == [(0, end - start)]:
+                shape = parts[0].shape
+            places[n] = Mention(start, end, kind, shape)
+    return replace(draft, places=tuple(places))
 
 
 class MappedSession(Session):

@@ -1,5 +1,7 @@
 """A text in a language whose names are not known does not go out in silence."""
 
+import re
+
 import pytest
 from support.spaces import random_space
 
@@ -7,6 +9,8 @@ import dp_middleware as dp
 from dp_middleware.errors import UnknownLanguage
 from dp_middleware.pseudonyms import default_detector
 from dp_middleware.pseudonyms.detectors.languages import unknown_language
+from dp_middleware.pseudonyms.kinds.date_formats import read
+from dp_middleware.pseudonyms.kinds.names import LOCALES, family_names
 
 UNKNOWN = {
     "Chinese": "你好，我叫张伟，住在北京市朝阳区。",
@@ -122,3 +126,48 @@ def test_nothing_is_judged_where_the_rest_stays_or_signs_tell(ours, caplog):
 def test_another_word_is_an_error():
     with pytest.raises(dp.errors.ParameterError, match="on_language"):
         dp.Pseudonyms(lambda _: [], on_language="ignore")
+
+
+LETTERS = {
+    "de": "Ich wohne nicht mehr bei {}, sondern seit dem {} in der {} in {}.",
+    "fr": "Je ne suis plus chez {} depuis le {}, mais à cette adresse : {} à {}.",
+    "es": "Ya no estoy con {} desde el {}, pero esta es mi casa: {} en {}.",
+    "it": "Non sono più da {} dal {}, ma questa è la casa: {} a {}.",
+    "pt": "Eu não estou mais com {} desde {}, mas esta é a minha casa: {} em {}.",
+    "nl": "Ik ben niet meer bij {} sinds {}, maar dit is mijn huis: {} in {}.",
+    "pl": "Nie jestem już u {} od {}, ale to jest mój dom: {} w {}.",
+}
+STREETS = {
+    "de": ("3. März 2019", "Lindenstraße 14"),
+    "fr": ("5 février 2019", "12 rue des Lilas"),
+    "es": ("14 de marzo de 2019", "Calle Mayor 15"),
+    "it": ("7 gennaio 2019", "via Garibaldi 12"),
+    "pt": ("9 de setembro de 2019", "Rua Augusta 103"),
+    "nl": ("5 maart 2019", "Kerkstraat 8"),
+    "pl": ("12 sierpnia 2019", "ul. Długa 15"),
+}
+
+
+@pytest.mark.parametrize("language", LETTERS)
+def test_what_is_drawn_is_of_the_language_of_the_text(ours, language):
+    values = ("Maria Lopez", *STREETS[language], "Bologna")
+    text = LETTERS[language].format(*values)
+    session = dp.Pseudonyms(ours).session()
+    release = session.release_once("user", text).text
+    assert session.restore(release) == text
+    assert not any(value in release for value in values)
+    drawn = {value: pseudonym for pseudonym, value in session.mapping().items()}
+    assert drawn["Lopez"] in family_names(LOCALES[language])
+    assert read(drawn[values[1]], "dmy", language).template.startswith(f"{language}|%e")
+    street = re.search(r"straße|rue|Calle|via|Rua|straat|ul\.", values[2]).group()
+    assert street in drawn[values[2]]
+
+
+def test_words_that_do_not_go_out_tell_no_language(ours):
+    """The law of a pseudonym is the same for each private value: only public words choose it."""
+    private = "Sie ist nicht mehr mit uns auf der Straße"
+    for _ in range(5):
+        session = dp.Pseudonyms(ours, also={private: "organisation"}).session()
+        session.release_once("user", f"Send it to Maria Lopez, please: {private}!")
+        drawn = {value: pseudonym for pseudonym, value in session.mapping().items()}
+        assert drawn["Lopez"] in family_names()

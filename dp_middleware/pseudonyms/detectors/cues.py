@@ -57,6 +57,10 @@ SUFFIX = re.compile(r",? (?:Jr|Sr|II|III|IV)\b\.?")
 PERSON_BEFORE = re.compile(
     rf"\b(?:{alternatives('relations')}|{alternatives('kin')}),?\s\Z", re.IGNORECASE
 )
+LIVING = re.compile(
+    rf"(?:{alternatives('living')})(?:\s(?:{alternatives('within')})){{1,2}}\s\Z", re.IGNORECASE
+)
+GREETINGS = words("greetings")
 KIN_BEFORE = re.compile(rf"\b(?:{alternatives('kin')}),?\s\Z", re.IGNORECASE)
 PEOPLE_BEFORE = re.compile(
     rf"\b(?:{alternatives('relations')}|{alternatives('kin')}|{alternatives('before_people')}),?\s\Z",

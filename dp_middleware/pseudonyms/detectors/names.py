@@ -39,6 +39,7 @@ from dp_middleware.pseudonyms.detectors.words import (
     is_frequent,
     is_given,
     is_name,
+    is_town,
     may_be_name,
     towns,
 )
@@ -102,7 +103,8 @@ class NameLists:
         """Whether the word for a person stands before a word with a capital letter, no noun."""
         if self.language == "de" or token.first or self.level == 0 or token.initial or behind:
             return False
-        is_name_like = token.kind > Class.WORD or may_be_name(token.lower, self.language)
+        is_name_like = self.language != "en" or token.kind > Class.WORD
+        is_name_like = is_name_like or may_be_name(token.lower, self.language)
         return is_name_like and before(KIN_BEFORE, self.text, token.start)
 
     def _may_be_called(self, named: list[Token]) -> bool:
@@ -173,8 +175,9 @@ class NameLists:
         if not named:
             return
         if len(named) == 1:
-            is_town = named[0].lower in towns() and not is_given(named[0].lower)
-            if not is_town and self._is_name_alone(named[0], len(part) > 1):
+            lower = named[0].lower
+            names_town = is_town(lower, self.language) and not is_given(lower)
+            if not names_town and self._is_name_alone(named[0], len(part) > 1):
                 yield self.entity(part, "person")
             return
         kinds = [token.kind for token in named]
@@ -234,7 +237,7 @@ class NameLists:
 
     def is_frequent(self, word: str) -> bool:
         """Whether a word is a function word of the language."""
-        return is_stop_word(word) if self.language == "en" else is_frequent(word, self.language)
+        return is_stop_word(word) or (self.language != "en" and is_frequent(word, self.language))
 
     def is_beside(self, token: Token, is_given_name: bool) -> bool:
         """Whether the word before tells of a person: "with", "my boss"."""
@@ -252,7 +255,8 @@ class NameLists:
             for n in (3, 2, 1):
                 words = run[k : k + n]
                 name = " ".join(token.lower for token in words)
-                if len(words) == n and name in towns() and (n > 1 or self._is_town(words[0])):
+                known = name in towns() if n > 1 else is_town(name, self.language)
+                if len(words) == n and known and (n > 1 or self._is_town(words[0])):
                     yield self.entity(words, "place")
                     k += n - 1
                     break
@@ -261,7 +265,9 @@ class NameLists:
     def _is_town(self, token: Token) -> bool:
         if token.text.isupper():
             return token.kind >= Class.UNKNOWN or (len(token.text) > 4 and self.level >= 1)
-        if len(token.text) < 4 or (token.first and token.kind <= Class.BOTH and self.level < 2):
+        if token.first and token.kind <= (Class.BOTH if self.level < 2 else Class.WORD):
+            return False
+        if len(token.text) < 4:
             return False
         return self.language != "de" or token.kind is not Class.WORD or len(token.text) > 5
 

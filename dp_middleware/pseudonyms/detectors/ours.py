@@ -12,7 +12,7 @@ from dp_middleware import _validate
 from dp_middleware.errors import MissingExtra, ParameterError
 from dp_middleware.pseudonyms.detection import Entity
 from dp_middleware.pseudonyms.detectors.codes import codes, is_public, numbers
-from dp_middleware.pseudonyms.detectors.cues import alternatives
+from dp_middleware.pseudonyms.detectors.cues import GREETINGS, alternatives
 from dp_middleware.pseudonyms.detectors.fields import fields, nicknames, speakers
 from dp_middleware.pseudonyms.detectors.mentions import mentions
 from dp_middleware.pseudonyms.detectors.model import Rampart, windows
@@ -145,7 +145,7 @@ class Detector:
         people = [each for each in claims if each.kind == "person"]
         claims += mentions(text, people, language, level)
         if level == 2:
-            claims += numbers(text)
+            claims += numbers(text, claims)
         return [each for each in claims if each.kind in self.kinds]
 
     def _by_model(self, text: str, names: NameLists, claims: list[Entity]) -> Iterator[Entity]:
@@ -160,16 +160,29 @@ class Detector:
                     continue
             elif (
                 (kind in ("id", "phone", "zip") and sum(sign.isdigit() for sign in written) < 3)
-                or (
-                    kind == "address"
-                    and not any(sign.isdigit() or sign.isupper() for sign in written)
-                )
+                or (kind == "address" and _is_no_address(text, start, end, names, claims))
                 or (kind == "place" and (written.islower() or len(written) < 3))
+                or (kind == "place" and names.is_frequent(written.lower()))
                 or kind in ("url", "email")
                 or (kind == "id" and is_public(written))
             ):
                 continue
             yield Entity(start, end, kind)
+
+
+def _is_no_address(text: str, start: int, end: int, names: NameLists, claims: list[Entity]) -> bool:
+    """Whether common words and short numbers, or digits in a date or a fraction, are no address."""
+    written = text[start:end]
+    if not any(map(str.isalpha, written)):
+        dates = (each for each in claims if each.kind == "date")
+        in_date = any(each.start <= start and end <= each.end for each in dates)
+        return in_date or "/" in text[max(0, start - 1) : end + 1]
+    if not written.islower():
+        return not any(sign.isdigit() or sign.isupper() for sign in written)
+    if re.search(r"\d{3}|[^\W\d_]{3,}\d", written):
+        return False
+    known = [class_of(word, names.language) for word in WORD.findall(written) if len(word) > 2]
+    return max(known, default=Class.WORD) <= Class.BOTH  # "room b2 at 5pm"
 
 
 def _trimmed(text: str, start: int, end: int, names: NameLists) -> tuple[int, int]:
@@ -182,8 +195,10 @@ def _trimmed(text: str, start: int, end: int, names: NameLists) -> tuple[int, in
 def _may_name(word: str, names: NameLists) -> bool:
     """Tells whether a word of what the model takes for a name may begin or end it."""
     known = class_of(word.lower(), names.language)
-    if _TITLE.fullmatch(word) or (
-        names.language != "en" and is_frequent(word.lower(), names.language)
+    if (
+        _TITLE.fullmatch(word)
+        or word.lower() in GREETINGS
+        or (names.language != "en" and is_frequent(word.lower(), names.language))
     ):
         return False
     if not word[0].isupper():

@@ -23,7 +23,7 @@ _CODES = "USD|EUR|GBP|CHF|JPY|CNY|INR|AUD|CAD|NZD|SEK|NOK|DKK|PLN|CZK|HUF|BRL|MX
 _NUMBER = r"\d+(?:[.,' ]\d{3})*(?:[.,]\d{1,2})?(?!\d)"
 _SCALE = r"(?:\s?(?:thousand|million|billion|bn|mn|m|k)\b)?"
 _MONTHS = rf"(?:{alternatives('months')})\b\.?"
-_DAY = r"\b[0-3]?\d(?:st|nd|rd|th|\.|º|er)?"
+_DAY = r"\b[0-3]?\d(?:st|nd|rd|th|\.?[º°]|\.|er)?"
 _YEAR = r"(?:1[5-9]|20)\d\d"
 _DASH = "[\N{EN DASH}\N{EM DASH}-]"
 _THINGS = alternatives("things")
@@ -38,6 +38,8 @@ _CUED = (
     r"|dni|nif|nie|bsn|pesel|nip|cpf|codice fiscale|steuer-?id|ssn|nino|aadhaar|pan)"
 )
 _PLATE = rf"(?:{alternatives('plates')})"
+_EXTENSION = r"(?:,?\s?(?:x|ext(?:ension|\.)?)\s?\d{1,6})?"
+_AGES = r"(?:years?\sold|ans|años|anni|anos|Jahren?|jaar|lat)\b"
 _PHONED = rf"\b(?:{alternatives('phoned')})\b"
 _LATIN = r"[^\W\d_]"
 
@@ -68,14 +70,14 @@ PATTERNS: dict[str, tuple[str, ...]] = {
     ),
     "ssn": (r"(?<![\d-])(?!000|666|9\d\d)\d{3}-(?!00)\d{2}-(?!0000)\d{4}(?![\d-])",),
     "phone": (
-        r"(?<![\w+])(?:\+|00)[1-9]\d{0,2}(?:[\s().\-/]{0,2}\d){6,13}(?![\w])",
-        r"(?<![\w.])\(\d{2,5}\)[\s.\-/]?\d[\d\s.\-/]{4,12}\d(?!\w)(?:\s?(?:x|ext\.?)\s?\d+)?",
-        r"(?<![\w.-])(?:1[-. ])?\d{3}([-. ])\d{3}\1\d{4}(?![\w-])(?:\s?(?:x|ext\.?)\s?\d+)?",
+        rf"(?<![\w+])(?:\+|00)[1-9]\d{{0,2}}(?:[\s().\-/]{{0,2}}\d){{6,13}}(?!\d){_EXTENSION}(?!\w)",
+        rf"(?<![\w.])\(\d{{2,5}}\)[\s.\-/]?\d[\d\s.\-/]{{4,12}}\d(?!\d){_EXTENSION}(?!\w)",
+        rf"(?<![\w.-])(?:1[-. ])?\d{{3}}([-. ])\d{{3}}\1\d{{4}}(?!\d){_EXTENSION}(?![\w-])",
         r"(?<![\w.-])\d{3}-\d{4}(?![\w-])",
         r"(?<![\w.-])0\d{1,4}[ /-]\d[\d /-]{4,11}\d(?![\w-])",
         r"(?<![\w.-])0\d{9,10}(?![\w-])",
-        r"(?<![\w.,-])\d{2,3}(?:([ .])\d{2,3}){2,4}(?![\w.,-])",
-        rf"{_PHONED}\W{{0,3}}(?:\s?(?:\w{{1,6}}|numer|number)){{0,3}}\W{{0,3}}"
+        r"(?<![\w.,-])\d{2,3}(?:([ .])\d{2,3}){2,4}(?![\w-]|[.,]\d)",
+        rf"{_PHONED}\W{{0,3}}(?:\s?(?:[^\W\d]{{1,6}}|numer|number)){{0,3}}\W{{0,3}}"
         r"(?P<v>\+?[\d(](?:[().\s/-]{0,2}\d){5,14})\b",
     ),
     "id": (
@@ -119,23 +121,25 @@ PATTERNS: dict[str, tuple[str, ...]] = {
         r"\bage[ds]?(?:\sof)?:?\s(?P<v>\d{1,3})\b(?![.,]?\d)",
         r"(?<!\d[.,]?)\b(?P<v>\d{1,3})[\s-](?:years?|yrs?|months?|weeks?)[\s-]olds?\b",
         r"(?<!\d[.,]?)\b(?P<v>\d{1,3})\s?(?:y/o|yo|y\.o\.)(?!\w)",
+        rf"\b(?P<v>\d{{1,2}})(?=\s(?:and|or|et|ou|y|e|o|und|oder|en|of|i|lub)\s\d{{1,2}}\s{_AGES})",
         r"\bturn(?:s|ed|ing)?\s(?P<v>\d{1,3})\b(?![.,]?\d)",
-        r"(?<!\d[.,]?)\b(?P<v>\d{1,3})\s(?:Jahre alt|ans|años|anni|anos|jaar oud|lat)\b",
+        r"(?<!\d[.,]?)\b(?P<v>\d{1,3})(?:\s(?:(?:Jahre?|Monate?|Wochen?) alt|ans|años|anni|anos|lat"
+        r"|(?:jaar|maanden|weken) oud)|[\s-]?(?:jährig|jarig|letni)\w*|enne)\b",
     ),
     "amount": (
-        rf"(?:(?:US|CA|AU|A|C)?[$€£¥₹]|\b(?:{_CODES}))\s?{_NUMBER}{_SCALE}",
-        rf"\b{_NUMBER}{_SCALE}\s?(?:[$€£¥₹]|(?:{_CODES}|dollars?|euros?|pounds?|cents?)\b)",
+        rf"(?:(?:US|CA|AU|A|C|R)?[$€£¥₹]|\b(?:{_CODES}))\s?{_NUMBER}{_SCALE}",
+        rf"\b{_NUMBER}{_SCALE}\s?(?:[$€£¥₹]|(?:{_CODES}|dollars?|euros?|pounds?|cents?|franken|francs?|złotych|złote)\b)",
     ),
     "date": (
-        rf"{_DAY}\s(?:of\s|de\s|d[eu]\s)?{_MONTHS}(?:,?\s(?:de\s)?{_YEAR}\b)?",
+        rf"{_DAY}\s(?:of\s|de\s|d[eu]\s)?{_MONTHS}(?:,?\s(?:del?\s)?{_YEAR}\b)?",
         rf"\b{_MONTHS}\s{_DAY}\b(?:,?\s{_YEAR}\b)?",
-        rf"\b{_MONTHS},?\s(?:de\s)?{_YEAR}\b",
+        rf"\b{_MONTHS},?\s(?:del?\s)?{_YEAR}\b",
         r"(?<![\w.-])\d{4}[-/.](?:0?[1-9]|1[0-2])[-/.][0-3]?\d(?![\d-]|\.\d)",
         r"(?<![\w.-])[0-3]?\d([-/.])[0-3]?\d\1(?:\d{4}|\d{2})(?![\d-]|\.\d)",
         rf"\b{_YEAR}(?=\s?{_DASH}\s?{_YEAR}\b)",
         rf"(?<=\b{_YEAR}\s?{_DASH}\s?){_YEAR}\b",
         rf"\b(?:in|since|until|from|by|before|after|circa|born|died|of|and|seit|depuis|desde|dal|sinds|od)\s(?P<v>{_YEAR})\b(?!\s?[%€$£])",
-        r"\b[0-2]?\d:[0-5]\d(?::[0-5]\d)?(?:\s?[ap]\.?m\b\.?)?",
+        r"\b[0-2]?\d(?::|h(?=\d\d\b))[0-5]\d(?::[0-5]\d)?(?:\s?[ap]\.?m\b\.?)?",
     ),
 }
 """By kind, whatever the case of letters."""

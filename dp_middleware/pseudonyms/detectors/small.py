@@ -7,9 +7,17 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from dp_middleware.pseudonyms.detection import Entity
-from dp_middleware.pseudonyms.detectors.cues import GIVEN_WORDS, KIN_BEFORE, TITLE, before
+from dp_middleware.pseudonyms.detectors.cues import GIVEN_WORDS, KIN_BEFORE, LIVING, TITLE, before
 from dp_middleware.pseudonyms.detectors.tokens import Token
-from dp_middleware.pseudonyms.detectors.words import Class, is_family, is_given, is_name, towns
+from dp_middleware.pseudonyms.detectors.words import (
+    Class,
+    is_family,
+    is_frequent,
+    is_given,
+    is_name,
+    is_town,
+    towns,
+)
 
 _VERB = re.compile(r"(?:te|ten|st|[lł][aio]?|ły|ou|ait)\Z")
 """How verbs end that stand behind the word for a person: "mein Freund kündigte"."""
@@ -38,9 +46,14 @@ def small_names(names: NamedWords) -> Iterator[Entity]:
     """Yields people and places in small letters, of a text without capital ones or beside kin."""
     last = -1
     for k, token in enumerate(names.tokens):
-        if token.kind is Class.WORD or token.capital or token.code or k <= last:
+        if token.capital or token.code or k <= last or len(token.text) < 3:
             continue
-        if len(token.text) < 3:
+        if names.language != "en" and is_frequent(token.lower, names.language):
+            continue
+        if is_town(token.lower, names.language) and before(LIVING, names.text, token.start):
+            yield names.entity([token], "place")
+            continue
+        if token.kind is Class.WORD:
             continue
         is_titled = len(token.text) > 3 and before(TITLE, names.text, token.start)
         kin = names.level >= 1 and before(KIN_BEFORE, names.text, token.start)

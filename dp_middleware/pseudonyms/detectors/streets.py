@@ -13,6 +13,7 @@ _KINDS = (
 _NEVER = (
     "a|an|and|are|as|at|be|been|but|by|can|did|do|for|from|had|has|have|he|her|him|his|i|if|in|is|it|its"
     "|me|my|no|not|on|or|our|she|so|that|their|them|they|this|to|was|we|were|will|with|you|your"
+    "|avec|com|con|et|met|mit|que|und"
 )
 _WORD = (  # a full stop in it is that of an abbreviation, no end of a sentence
     rf"(?!(?i:{_NEVER})\b)(?:\p{{Lu}}\p{{L}}?\.|[\w'’-]*\p{{L}}[\w'’-]*)\s+"
@@ -32,7 +33,9 @@ _LINES = (
     r"(?=\n|\Z)){0,5}"
 )
 _AND = r"(?:\s+(?:d[aeiou]s?|del|della|delle|dei|de la|de las|de los|des|du|la|le|les|l['’])?\s*"
-_HOUSE = r"\d{1,5}(?:[-/]\d{1,4})?\s?[a-zA-Z]?(?![\w])(?:/\d{1,4}|\sm\.\s?\d+)?"
+_HOUSE = (  # "12 a" before another word is a number and a preposition
+    r"\d{1,5}(?:[-/]\d{1,4})?(?:[a-zA-Z]|\s[a-zA-Z](?!\s\p{L}))?(?!\w)(?:/\d{1,4}|\sm\.\s?\d+)?"
+)
 
 STREETS = (
     rf"(?<![\w.,/-])(?:\d{{1,4}}\s)?\d{{1,6}}[A-Za-z]?,?\s+(?:{_WORD}){{1,4}}?(?:{_KINDS})\b\.?"
@@ -61,8 +64,7 @@ STREETS = (
     rf"\b(?:(?:ul|al|os|pl)\.\s{_NAMED}|[Aa]leja|[Oo]siedle|[Uu]lic[ay]|[Pp]lac|Rynek)\s"
     rf"(?:{_NAMED}\s){{0,3}}{_HOUSE}{_ROOM}",
     # or a word for living stands before
-    r"(?i:\b(?:liv\w+|resid\w+|wohn\w+|woon\w+|domicili\w+|abit\w+|mor[ao]|morador\w*|viv\w+|demeur\w+|"
-    r"habit\w+|zamieszk\w+|mieszka\w*)\s(?:(?:at|on|in|an|op|aan|en|à|au|em|na|no|przy|w|de[rmn])\s){0,2})"
+    rf"(?i:\b(?:{alternatives('living')})\s(?:(?:{alternatives('within')})\s){{0,2}})"
     rf"(?P<v>{_NAMED}(?:\s[\p{{L}}.'’-]+){{0,5}}?,?\s{_HOUSE})",
 )
 """As they are written."""

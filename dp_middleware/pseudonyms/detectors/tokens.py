@@ -9,7 +9,14 @@ from typing import NamedTuple
 
 from dp_middleware.pseudonyms.detection import Entity
 from dp_middleware.pseudonyms.detectors.cues import NOBODY, words
-from dp_middleware.pseudonyms.detectors.words import WORD, Class, class_of, is_name, may_be_name
+from dp_middleware.pseudonyms.detectors.words import (
+    WORD,
+    Class,
+    class_of,
+    is_case_of,
+    is_name,
+    may_be_name,
+)
 from dp_middleware.vocabulary import frequencies
 
 PARTICLES = words("particles")
@@ -142,6 +149,8 @@ def tokens_of(text: str, language: str) -> Iterator[Token]:
         first = _START.search(text, max(0, start - 8), start) is not None
         first = first or any(a <= start < b for a, b in headings)
         kind = class_of(word.lower().replace("’", "'"), language)
+        if kind is Class.WORD and language == "pl" and not first and word[0].isupper():
+            kind = Class.UNKNOWN if is_case_of(word.lower(), is_name, "pl") else kind
         yield Token(start, end, word, kind, first, code or _is_camel(word))
 
 

@@ -7,6 +7,7 @@ import logging
 import re
 import unicodedata
 from collections import Counter
+from collections.abc import Callable, Collection
 from enum import IntEnum
 from functools import cache, lru_cache
 
@@ -28,6 +29,8 @@ _LEARNED = re.compile(
 )
 """How words of a language end that are no names."""
 
+_CASE = re.compile(r"i?(?:a|ą|e|ę|u|em|owi|ami|ach|om|ego|emu|ej|im)|[iy]")  # of Polish
+_TELLING = 5  # words that surely tell a language
 _FREQUENT = 10_000  # words of English that are no names even beside one
 _SUFFIXES = ("'s", "’s", "s", "es", "ed", "d", "ing", "ly", "er", "ers", "able", "ness", "less")
 
@@ -145,6 +148,37 @@ def _is_word(word: str, language: str) -> bool:
     return len(word) > 5 and any(word[:-k] in words for k in (1, 2))
 
 
+def is_case_of(word: str, names: Callable[[str], bool], language: str) -> bool:
+    """Whether a word is a name in another case: "Pawła", "Krakowie", "Kölns".
+
+    Args:
+        word: In lower case.
+        names: Tells names in lower case; of Polish ones also without accents.
+        language: Of the text.
+    """
+    if language == "pl":
+        stems = {
+            word[:-n] for n in (1, 2, 3, 4) if len(word) - n > 2 and _CASE.fullmatch(word[-n:])
+        }
+        stems |= {f"{stem[:-1]}e{stem[-1]}" for stem in stems}  # Paweł
+        return any(names(ascii_of(stem) + end) for stem in stems for end in ("", *"aoeyi"))
+    if language not in ("de", "nl") or word[-1] != "s" or word in common(language):
+        return False
+    return names(word[:-1])
+
+
+def is_town(word: str, language: str) -> bool:
+    """Whether a word in lower case is a town, in any case of a language."""
+    return word in towns() or is_case_of(
+        word, (_plain_towns() if language == "pl" else towns()).__contains__, language
+    )
+
+
+@cache
+def _plain_towns() -> frozenset[str]:
+    return frozenset(map(ascii_of, towns()))
+
+
 def may_be_name(word: str, language: str) -> bool:
     """Whether a word is rare, or as frequent in other languages, as names of the news are."""
     if language != "en" and word in common(language):
@@ -163,9 +197,17 @@ def language_of(text: str) -> str:
 
     Private; one of :data:`LANGUAGES`.
     """
-    scores = {each: words.total() for each, words in told(text).items() if each in LANGUAGES}
-    best = max(LANGUAGES, key=lambda each: scores.get(each, 0))
-    return best if scores.get(best, 0) > scores.get("en", 0) else "en"
+    scores = Counter({each: words.total() for each, words in told(text).items()})
+    if max(scores[each] for each in LANGUAGES) < _TELLING:  # as of a form, or a line
+        for word in {each for each in WORD.findall(text.lower()) if len(each) > 3}:
+            known = [] if is_name(word) else [each for each in LANGUAGES if word in _known(each)]
+            scores.update(known if len(known) < 3 else ())
+    best = max(LANGUAGES, key=lambda each: scores[each])
+    return best if scores[best] > scores["en"] else "en"
+
+
+def _known(language: str) -> Collection[str]:
+    return common("en") if language == "en" else _lists("words.txt")[language]
 
 
 def told(text: str) -> dict[str, Counter[str]]:
@@ -184,7 +226,7 @@ def is_frequent(word: str, language: str) -> bool:
 
 @cache
 def _public() -> frozenset[str]:
-    return words_of("peoples") | words_of("technical")
+    return words_of("peoples") | words_of("technical") | words_of("greetings")
 
 
 @cache

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dp_middleware.pseudonyms.draws import Part
-from dp_middleware.pseudonyms.kinds.addresses import Address
+from dp_middleware.pseudonyms.kinds.addresses import Address, Place
 from dp_middleware.pseudonyms.kinds.contacts import Email, Ip, Phone, Url, Username
 from dp_middleware.pseudonyms.kinds.dates import Date
 from dp_middleware.pseudonyms.kinds.ids import Card, Iban, Id, Label, Ssn, Zip
-from dp_middleware.pseudonyms.kinds.names import Organisation, Person, Place
+from dp_middleware.pseudonyms.kinds.names import Organisation, Person
 from dp_middleware.pseudonyms.kinds.numbers import Age, Amount, Number
 from dp_middleware.pseudonyms.kinds.secrets import Secret
 from dp_middleware.pseudonyms.mapping import Kind
@@ -50,11 +50,11 @@ LABELS = Kinds()
 """Labels for every kind."""
 
 
-def default_kinds(language: str = "en") -> Kinds:
-    """Returns every kind with its default law, by its name; names are of a language."""
-    kinds: list[Kind] = [Person(language=language), Organisation(language=language), Place()]
-    kinds += [Address(), Email(), Username(), Url(), Phone()]
-    order = "mdy" if language == "en" else "dmy"
-    kinds += [Iban(), Card(), Ssn(), Id(), Ip(), Zip(), Date(order=order)]
+def default_kinds(language: str | None = None) -> Kinds:
+    """Returns every kind with its default law, by its name; what is declared of their language."""
+    kinds: list[Kind] = [Person(language=language), Organisation(language=language)]
+    kinds += [Place(language=language), Address(language=language), Phone(language=language)]
+    kinds += [Email(), Username(), Url()]
+    kinds += [Iban(), Card(), Ssn(), Id(), Ip(), Zip(), Date(language=language)]
     kinds += [Secret(), Amount(), Age(), Number(), Label()]
     return Kinds((kind.name, kind) for kind in kinds)

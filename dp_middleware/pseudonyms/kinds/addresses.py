@@ -1,4 +1,4 @@
-"""Postal addresses."""
+"""Places and postal addresses."""
 
 from __future__ import annotations
 
@@ -9,14 +9,71 @@ from typing import ClassVar
 
 from dp_middleware.errors import library
 from dp_middleware.pseudonyms.draws import Draws, Free, Part, choice, core, fill, whole, words
-from dp_middleware.pseudonyms.kinds.names import family_names
-from dp_middleware.pseudonyms.mapping import Kind, combined
+from dp_middleware.pseudonyms.kinds.names import LOCALES, POSSESSIVE, family_names, locale_of
+from dp_middleware.pseudonyms.mapping import Spoken, combined
 
-FLATS = words("apt suite ste unit floor box po no")
+FLATS = words(
+    "apt suite ste unit floor box po no piso esc esq dto dcha izda int scala andar bloco étage bât"
+    " og stock whg bus bis ter m lok"
+)
+STREETS = words(
+    "rue avenue boulevard bd impasse chemin allée place quai route cours square calle c avenida av"
+    " avda plaza paseo camino ronda carretera rambla via viale corso piazza vicolo largo strada rua"
+    " travessa praça estrada alameda ulica ul aleja al osiedle os plac pl"
+)
+"""Words that stand before the name of a street."""
+
+ENDED = re.compile(
+    r"(?<=\w{3})(?:stra(?:ß|ss)e|str\.?|gasse|weg|platz|allee|ring|ufer|straat|laan|gracht|plein"
+    r"|kade|singel|dijk)",
+    re.IGNORECASE,
+)
+"""How names of streets end, in one word with them."""
+
+TOWNS = {
+    "de": ("hausen", "dorf", "heim", "berg"),
+    "fr": ("ville", "court", "bourg"),
+    "es": ("Villa", "Torre", "Puebla"),
+    "it": ("Castel", "Monte", "Villa"),
+    "pt": ("Vila", "Monte", "Fonte"),
+    "nl": ("dam", "dijk", "veen", "hoven"),
+    "pl": ("owo", "ów", "owice"),
+}
+"""What is put behind a family name, or before it, so that it is a town's."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Address(Kind):
+class Place(Spoken):
+    """A town such as "Hartville" for any place."""
+
+    name: ClassVar[str] = "place"
+    keeps: ClassVar[str] = "a possessive of a place, and whether it has full stops and ends in one"
+
+    def parts(self, mention: str) -> list[Part]:
+        """Returns one; a possessive stays, and a full stop that ends no abbreviation."""
+        parts = whole(mention)
+        if parts and "." in mention[parts[0].start : parts[0].end]:  # U.S.
+            dotted = mention[parts[0].end :].startswith(".")
+            parts = [parts[0]._replace(end=parts[0].end + dotted)]
+        if parts and (match := POSSESSIVE.search(mention, parts[0].start, parts[0].end)):
+            parts = [parts[0]._replace(end=match.start())]
+        return parts
+
+    def draw(self, key: str, shape: str, free: Free, draws: Draws) -> str:
+        """Draws a uniform name with an ending, as Faker makes towns, or a beginning."""
+        language = self.language or "en"
+        names = family_names(LOCALES[language])
+        ends = _town_endings() if language == "en" else TOWNS[language]
+
+        def town() -> str:
+            name, end = choice(names, draws), choice(ends, draws)
+            return end + name.lower() if end[0].isupper() else name + end
+
+        return combined(self.name, town, "-", free)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Address(Spoken):
     """Lines of an address, such as "742 Evergreen Terrace" by "519 Hart Terrace".
 
     What stands between commas or line breaks is one unit: a bare number would be restored where
@@ -27,7 +84,8 @@ class Address(Kind):
     numeric: ClassVar[bool] = True
     keeps: ClassVar[str] = (
         "lines of an address, the places, lengths, letters and signs of their numbers, words such"
-        " as Suite, and the last word such as Street behind a name"
+        " as Suite, the last word such as Street behind a name, the first such as rue before one,"
+        " and an ending such as straße"
     )
 
     def parts(self, mention: str) -> list[Part]:
@@ -44,8 +102,10 @@ class Address(Kind):
             named = any(item[0] != "=" and not item.isdecimal() for item in items)
             if any(character.isdecimal() for character in word):
                 items.append("".join(_house_class(character) for character in word))
-            elif _bare(word) in FLATS or (n == last and named):
+            elif _bare(word) in FLATS or (n == last if named else _bare(word) in STREETS):
                 items.append(f"={word}")
+            elif ended := ENDED.search(word):
+                items[-(items[-1:] == ["*"]) or len(items) :] = [f"*{word[ended.start() :]}"]
             elif not items or items[-1] != "*":
                 items.append("*")
         return " ".join(items) if any(item[0] != "=" for item in items) else "*"
@@ -57,8 +117,8 @@ class Address(Kind):
     def _line(self, shape: str, draws: Draws) -> str:
         written = []
         for word in shape.split(" "):
-            if word == "*":
-                written.append(choice(family_names(), draws))
+            if word.startswith("*"):
+                written.append(choice(family_names(locale_of(self)), draws) + word[1:])
             elif word.startswith("="):
                 written.append(word[1:])
             else:
@@ -73,9 +133,9 @@ def _bare(word: str) -> str:
 def _house_class(character: str) -> str:
     if character.isdecimal():
         return "9"
-    if character.isalnum():
+    if character.isalnum() and character not in "ºª":
         return "A" if character.isupper() else "a"
-    return character if character in "-/#.&'()" else "a"
+    return character if character in "-/#.&'()º°ª" else "a"
 
 
 @cache
@@ -84,3 +144,10 @@ def _street_words() -> frozenset[str]:
     provider = library("faker.providers.address.en_US", "detect").Provider
     short = words("st ave rd blvd dr ln ct pl sq hwy pkwy ter cir")
     return frozenset(word.casefold() for word in provider.street_suffixes) | short
+
+
+@cache
+def _town_endings() -> tuple[str, ...]:
+    """With which Faker makes towns of names, such as "ville"."""
+    provider = library("faker.providers.address.en_US", "detect").Provider
+    return tuple(dict.fromkeys(provider.city_suffixes))

@@ -23,8 +23,8 @@ from dp_middleware.pseudonyms.draws import (
     whole,
 )
 from dp_middleware.pseudonyms.kinds.ids import Exact
-from dp_middleware.pseudonyms.kinds.names import family_names, given_names
-from dp_middleware.pseudonyms.mapping import combined
+from dp_middleware.pseudonyms.kinds.names import family_names, given_names, locale_of
+from dp_middleware.pseudonyms.mapping import Spoken, combined
 
 DOMAINS = ("example.com", "example.org", "example.net")  # RFC 2606: nobody can have them
 SCHEME = re.compile(r"(?:https?|s?ftp|ftps|wss?|ssh|git|file)://|mailto:", re.IGNORECASE)
@@ -118,22 +118,23 @@ def _behind_scheme(mention: str) -> list[Part]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Phone(Exact):
+class Phone(Exact, Spoken):
     """A valid number of the same country in the same format.
 
     Attributes:
-        region: Country of numbers that do not name theirs, two letters.
+        region: Country of numbers that do not name theirs, two letters; default one in which the
+            language is spoken.
     """
 
     name: ClassVar[str] = "phone"
     numeric: ClassVar[bool] = True
     keeps: ClassVar[str] = (
         "country, number of digits, punctuation and extension of a phone number, whether it is"
-        " valid; of one that is not, or has words in it, which characters are digits, capitals or"
-        " small letters, and all others"
+        " valid; of one that is not, or has other words in it, which characters are digits,"
+        " capitals or small letters, and all others"
     )
 
-    region: str = "US"
+    region: str | None = None
 
     def parts(self, mention: str) -> list[Part]:
         """Returns one."""
@@ -149,16 +150,18 @@ class Phone(Exact):
         module = library("phonenumbers", "detect")
         plain = EXTENSION.sub("", text)
         digits = [n for n, character in enumerate(plain) if character.isdecimal()]
-        number = self._parsed(plain, self.region)
+        number = self._parsed(plain, self.region or locale_of(self)[-2:])
+        extension = text[len(plain) :]
+        words = pattern(plain) + re.sub("[0-9]", "9", extension)
         if number is None or "#" in text or not PLAIN_PHONE.fullmatch(plain):
-            return pattern(text)
+            return words
         own = module.national_significant_number(number)
         places = digits[-len(own) :]
         if "".join(plain[n] for n in places) != own:
-            return pattern(text)
+            return words
         country = f"valid {number.country_code}-{module.region_code_for_number(number)}"
         layout = "".join("#" if n in places else c for n, c in enumerate(plain))
-        return f"{country} {len(own)} {layout}{re.sub('[0-9]', '#', text[len(plain) :])}"
+        return f"{country} {len(own)} {layout}{re.sub('[0-9]', '#', extension)}"
 
     def _parsed(self, text: str, region: str | None) -> Any:
         module = library("phonenumbers", "detect")

@@ -3,29 +3,53 @@
 from __future__ import annotations
 
 import re
+import string
 from collections.abc import Mapping
 from datetime import date
+from functools import cache
 from typing import NamedTuple
 
-MONTHS = (
-    *("January", "February", "March", "April", "May", "June", "July"),
-    *("August", "September", "October", "November", "December"),
-)
-WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+MONTHS = {
+    "en": "January February March April May June July August September October November December",
+    "fr": "janvier février mars avril mai juin juillet août septembre octobre novembre décembre",
+    "it": "gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre"
+    " dicembre",
+    "es": "enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre"
+    " diciembre",
+    "pt": "janeiro fevereiro março abril maio junho julho agosto setembro outubro novembro"
+    " dezembro",
+    "nl": "januari februari maart april mei juni juli augustus september oktober november december",
+    "pl": "stycznia lutego marca kwietnia maja czerwca lipca sierpnia września października"
+    " listopada grudnia",
+    "pl alone": "styczeń luty marzec kwiecień maj czerwiec lipiec sierpień wrzesień październik"
+    " listopad grudzień",
+    "de": "Januar Februar März April Mai Juni Juli August September Oktober November Dezember",
+}
+DAYS = {
+    "en": "Monday Tuesday Wednesday Thursday Friday Saturday Sunday",
+    "fr": "lundi mardi mercredi jeudi vendredi samedi dimanche",
+    "it": "lunedì martedì mercoledì giovedì venerdì sabato domenica",
+    "es": "lunes martes miércoles jueves viernes sábado domingo",
+    "pt": "segunda-feira terça-feira quarta-feira quinta-feira sexta-feira sábado domingo",
+    "nl": "maandag dinsdag woensdag donderdag vrijdag zaterdag zondag",
+    "pl": "poniedziałek wtorek środa czwartek piątek sobota niedziela",
+    "de": "Montag Dienstag Mittwoch Donnerstag Freitag Samstag Sonntag",
+}
 LEAP_YEAR = 2000  # where dates without a year are looked up
 PIVOT = 69  # from here on, two digits are a year after 1900, as POSIX has it
 
 CONNECTOR = re.compile(
-    r"\s+(?:to|until|till|through|and|or|at|[-\u2013\u2014])\s+|\s*[\u2013\u2014;()\n]\s*"
+    r"\s+(?:to|until|till|through|and|or|at|bis|und|um|au|et|à|al|y|e|a|tot|en|om|do|i|o|[-\u2013\u2014])\s+|\s*[\u2013\u2014;()\n]\s*"
     r"|(?<=[0-9]{4})-(?=[0-9]{4}(?![0-9]))|(?<=[0-9])T(?=\s|$)"
 )
 LEAD = re.compile(
-    r"(?:(?:from|since|in|on|by|before|after|between|during|early|late|mid|the|of|at|until)\b[\s-]*)+",
+    r"(?:(?:from|since|in|on|by|before|after|between|during|early|late|mid|the|of|at|until"
+    r"|le|du|el|del|il|dal|am|den|dem|vom|op|dnia)\b[\s-]*)+",
     re.IGNORECASE,
 )
 TIME = re.compile(
     r"(?<![0-9:.])(?P<hour>[01]?[0-9]|2[0-3])"
-    r"(?::(?P<minute>[0-5][0-9])(?::(?P<second>[0-5][0-9])(?P<fraction>[.,][0-9]{1,9})?)?)?"
+    r"(?:(?P<joint>[:h])(?P<minute>[0-5][0-9])(?::(?P<second>[0-5][0-9])(?P<fraction>[.,][0-9]{1,9})?)?)?"
     r"(?P<blank>\s?)(?P<half>[ap]\.?m\b\.?)?(?![0-9:])",
     re.IGNORECASE,
 )
@@ -33,13 +57,8 @@ ZONE = re.compile(r"Z\b|\s?(?:UTC|GMT)\b")
 OFFSET = re.compile(rf"{ZONE.pattern}|[+-][0-9]{{2}}:?[0-9]{{2}}(?![0-9:])")  # behind seconds
 NUMERIC = re.compile(r"([0-9]{1,4})([-/.])([0-9]{1,2})\2([0-9]{1,4})")
 MONTH_YEAR = re.compile(r"([0-9]{4})(-)([0-9]{2})|([0-9]{1,2})([/.-])([0-9]{4})")
-TOKEN = re.compile(
-    rf"(?P<B>{'|'.join(MONTHS)})\b|(?P<b>{'|'.join(month[:3] for month in MONTHS)})t?\b"
-    rf"|(?P<A>{'|'.join(WEEKDAYS)})\b|(?P<a>{'|'.join(day[:3] for day in WEEKDAYS)})(?:s|rs?)?\b"
-    r"|(?P<o>[0-9]{1,2})(?:st|nd|rd|th)\b|(?P<Y>[0-9]{4})(?![0-9])|'(?P<y>[0-9]{2})(?![0-9])"
-    r"|(?P<e>[0-9]{1,2})(?![0-9])|(?P<text>[\s,./-]+|of\b|the\b)",
-    re.IGNORECASE,
-)
+DOTTED = re.compile(r"[0-9]{1,2}\. ")
+SIGNS = frozenset(string.printable + "".join([*MONTHS.values(), *DAYS.values()]) + "ÀÁÄÉÛÇŚŹº°")
 GRAINS = {
     ("d", "m", "y"): "day",
     ("m", "y"): "month",
@@ -57,7 +76,7 @@ class DateReading(NamedTuple):
 
     Attributes:
         grain: What it names: a day, month, year, yearless (day and month), month name, weekday.
-        template: Its text with codes for its fields.
+        template: Its text with codes for its fields, behind its language unless it is English.
         fields: Numbers from 1 on of year (y), month (m), day (d), weekday (w).
     """
 
@@ -66,21 +85,24 @@ class DateReading(NamedTuple):
     fields: Mapping[str, int]
 
 
-def read(text: str, order: str) -> DateReading | None:
+def read(text: str, order: str, language: str = "en") -> DateReading | None:
     """What a text means as a date, if it is one.
 
     Args:
         text: Without blanks around.
-        order: Of day and month in numeric dates, mdy or dmy; where it gives none, the other.
+        order: Of day and month in numeric dates, mdy or dmy; where it gives none, the other. With
+            full stops between them the day is first.
+        language: Of the text. A date that is none in it is one of the first of :data:`MONTHS` that
+            has it; "3. April" is German and "3 de abril" Spanish where the language is English.
     """
     text = re.sub(r"\s", " ", text)
-    if not text.isascii():  # letters such as a long s would pass for others without case
+    if not SIGNS.issuperset(text):  # letters such as a long s would pass for others without case
         return None
     if match := NUMERIC.fullmatch(text):
         first, joint, second, third = match.groups()
         if len(first) == 4:
             return _numeric((first, second, third), "ymd", joint)
-        orders = (order, "dmy" if order == "mdy" else "mdy")
+        orders = ("mdy", "dmy") if order == "mdy" and joint != "." else ("dmy", "mdy")
         readings = (_numeric((first, second, third), each, joint) for each in orders)
         return next((reading for reading in readings if reading), None)
     if match := MONTH_YEAR.fullmatch(text):
@@ -89,7 +111,10 @@ def read(text: str, order: str) -> DateReading | None:
             return _numeric((year, month), "ym", joint)
         month, joint, year = match.groups()[3:]
         return _numeric((month, year), "my", joint)
-    return _in_words(text)
+    first = language
+    if language == "en":
+        first = "de" if DOTTED.match(text) else "es" if " de " in text.lower() else "en"
+    return next((found for each in (first, *MONTHS) if (found := _in_words(text, each))), None)
 
 
 def _numeric(numbers: tuple[str, ...], order: str, joint: str) -> DateReading | None:
@@ -105,10 +130,31 @@ def _numeric(numbers: tuple[str, ...], order: str, joint: str) -> DateReading | 
     return _checked(joint.join(codes[each] for each in order), fields)
 
 
-def _in_words(text: str) -> DateReading | None:
-    template, fields, place = "", dict[str, int](), 0
+def names_of(code: str, language: str) -> list[str]:
+    """Returns the months (B, b) or weekdays (A, a) of a language; none where three letters fail."""
+    listed = (DAYS[language[:2]] if code in "Aa" else MONTHS[language]).split()
+    names = listed if code in "AB" else [name[:3] for name in listed]
+    return names if len({*names}) == len(names) else []
+
+
+@cache
+def _token(language: str) -> re.Pattern[str]:
+    """Anything that a date is made of."""
+    listed = {code: "|".join(names_of(code, language)) or "$^" for code in "BbAa"}
+    return re.compile(
+        rf"(?P<B>{listed['B']})\b|(?P<b>{listed['b']})t?\b"
+        rf"|(?P<A>{listed['A']})\b|(?P<a>{listed['a']})(?:s|rs?)?\b"
+        r"|(?P<o>[0-9]{1,2})(?:st|nd|rd|th)\b|(?P<Y>[0-9]{4})(?![0-9])|'(?P<y>[0-9]{2})(?![0-9])"
+        r"|(?P<e>[0-9]{1,2})(?:er\b|\.?[º°])?(?![0-9])"
+        r"|(?P<text>[\s,./-]+|(?:of|the|del?|de[nmr]|do|dia|van)\b)",
+        re.IGNORECASE,
+    )
+
+
+def _in_words(text: str, language: str) -> DateReading | None:
+    template, fields, place = "" if language == "en" else f"{language}|", dict[str, int](), 0
     while place < len(text):
-        match = TOKEN.match(text, place)
+        match = _token(language).match(text, place)
         if match is None or match.lastgroup is None:
             return None
         code, word = match.lastgroup, match[match.lastgroup]
@@ -118,18 +164,16 @@ def _in_words(text: str) -> DateReading | None:
             continue
         if FIELDS[code] in fields:
             return None
-        fields[FIELDS[code]] = _number(code, word)
+        fields[FIELDS[code]] = _number(code, word, language)
         if code == "e" and word[0] == "0":
             code = "d"
         template += f"'%{code}" if code == "y" else f"%{code}"
     return _checked(template, fields)
 
 
-def _number(code: str, word: str) -> int:
-    if code in "Bb":
-        return [month[:3].lower() for month in MONTHS].index(word[:3].lower()) + 1
-    if code in "Aa":
-        return [day[:3].lower() for day in WEEKDAYS].index(word[:3].lower()) + 1
+def _number(code: str, word: str, language: str) -> int:
+    if code in "AaBb":
+        return [name.lower() for name in names_of(code, language)].index(word.lower()) + 1
     return _full_year(word) if code in "Yy" else int(word)
 
 
@@ -152,16 +196,15 @@ def _checked(template: str, fields: dict[str, int]) -> DateReading | None:
 
 def write(template: str, day: date) -> str:
     """A date by a template of :func:`read`."""
-    return re.sub("%(.)", lambda match: _field(match[1], day), template)
+    language, _, codes = template.rpartition("|")
+    return re.sub("%(.)", lambda match: _field(match[1], day, language or "en"), codes)
 
 
-def _field(code: str, day: date) -> str:
+def _field(code: str, day: date, language: str) -> str:
     if code in "Aa":
-        name = WEEKDAYS[day.weekday()]
-        return name if code == "A" else name[:3]
+        return names_of(code, language)[day.weekday()]
     if code in "Bb":
-        name = MONTHS[day.month - 1]
-        return name if code == "B" else name[:3]
+        return names_of(code, language)[day.month - 1]
     if code in "Yy":
         return f"{day.year:04d}" if code == "Y" else f"{day.year % 100:02d}"
     number = day.month if code in "mn" else day.day
@@ -176,7 +219,7 @@ def time_template(match: re.Match[str]) -> str:
     hour, half = match["hour"], match["half"]
     padded = hour[0] == "0" and len(hour) == 2
     template = ("%I" if padded else "%l") if half else ("%H" if padded else "%k")
-    template += ":%M" if match["minute"] else ""
+    template += f"{match['joint']}%M" if match["minute"] else ""
     template += ":%S" if match["second"] else ""
     if fraction := match["fraction"]:
         template += fraction[0] + "%f" * (len(fraction) - 1)

@@ -12,8 +12,9 @@ from typing import ClassVar
 from dp_middleware import _validate
 from dp_middleware.pseudonyms.draws import Draws, Free, Part, core, left, tried, whole
 from dp_middleware.pseudonyms.kinds import calendars, date_formats
-from dp_middleware.pseudonyms.kinds.date_formats import WEEKDAYS, DateReading
+from dp_middleware.pseudonyms.kinds.date_formats import DateReading
 from dp_middleware.pseudonyms.kinds.staircase import NearKind, Staircase, pick
+from dp_middleware.pseudonyms.mapping import Spoken
 
 BLOCKS = {"day": 2, "month": 50, "year": 100}  # years of a grid of near points
 TRIES = 200
@@ -21,7 +22,7 @@ FURTHER = 60  # steps from a shifted date that is in use
 
 
 @dataclass(frozen=True, kw_only=True)
-class Date(NearKind):
+class Date(NearKind, Spoken):
     """Dates in the format that they are written in; what is not read as one becomes a label.
 
     Guarantee:
@@ -37,7 +38,7 @@ class Date(NearKind):
         are uniform under each.
 
     Attributes:
-        order: Of numeric dates: ``mdy`` or ``dmy``.
+        order: Of numeric dates: ``mdy`` or ``dmy``; default the former in English alone.
         times: ``uniform`` in their format or ``kept``, which declares them public.
         years: First and last one, for ``uniform``.
     """
@@ -45,25 +46,26 @@ class Date(NearKind):
     name: ClassVar[str] = "date"
     numeric: ClassVar[bool] = True
     keeps: ClassVar[str] = (
-        "format of dates and times, each read by itself (May is a long month, 10:30 has no leading"
-        " zero, in 14/02/2024 the day is first); with law shift: the intervals between the dates"
-        " of a session that have a year, their weekdays, and the four calendar years of the first;"
-        " how many days of a leap year lie between a date without a year and the first date of the"
-        " session, unless only one that comes later has a year; a weekday that is written; with law"
-        " near: the two years of a day, fifty of a month, hundred of a year; times where they are"
-        " kept"
+        "format and language of dates and times, each read by itself (May is a long month, 10:30"
+        " has no leading zero, in 14/02/2024 the day is first); with law shift: the intervals"
+        " between the dates of a session that have a year, their weekdays, and the four calendar"
+        " years of the first; how many days of a leap year lie between a date without a year and"
+        " the first date of the session, unless only one that comes later has a year; a weekday"
+        " that is written; with law near: the two years of a day, fifty of a month, hundred of a"
+        " year; times where they are kept"
     )
 
     laws: ClassVar[tuple[str, ...]] = ("shift", "near", "uniform")
 
     law: str = "shift"
-    order: str = "mdy"
+    order: str | None = None
     times: str = "uniform"
     years: tuple[int, int] = (1950, 2030)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _validate.one_of(("mdy", "dmy"), order=self.order)
+        if self.order is not None:
+            _validate.one_of(("mdy", "dmy"), order=self.order)
         _validate.one_of(("uniform", "kept"), times=self.times)
         _validate.at_least(1, first=self.years[0])
         _validate.at_least(self.years[0], last=self.years[1])
@@ -79,7 +81,7 @@ class Date(NearKind):
                 start = lead.end()
             if start >= end:
                 continue
-            reading = date_formats.read(rest[start:end], self.order)
+            reading = self._read(rest[start:end])
             if reading is None:
                 return whole(mention)
             parts.append(Part(start, end, self._shape_of(reading)))
@@ -111,8 +113,10 @@ class Date(NearKind):
             block = (reading.fields["y"] - 1) // length * length + 1
         template = reading.template
         if reading.grain == "yearless" and "w" in reading.fields:
-            name = WEEKDAYS[reading.fields["w"] - 1]
-            template = template.replace("%A", name).replace("%a", name[:3])
+            language = template.rpartition("|")[0] or "en"
+            for code in "Aa":
+                names = date_formats.names_of(code, language)
+                template = template.replace(f"%{code}", names[reading.fields["w"] - 1])
         return f"{reading.grain.replace(' ', '-')} {block} {template}"
 
     def _drawn(self, key: str, shape: str, free: Free, draws: Draws) -> str | None:
@@ -131,8 +135,13 @@ class Date(NearKind):
             return None
         return _written(shape, points[pick(self.weights(key, shape, points), draws)])
 
+    def _read(self, text: str) -> DateReading | None:
+        language = self.language or "en"
+        order = self.order or ("mdy" if language == "en" else "dmy")
+        return date_formats.read(text, order, language)
+
     def _index(self, key: str, grain: str) -> int:
-        reading = date_formats.read(key, self.order)
+        reading = self._read(key)
         assert reading is not None  # parts() has read it
         return calendars.index(grain, reading.fields)
 

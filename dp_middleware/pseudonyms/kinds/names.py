@@ -1,4 +1,4 @@
-"""Names of people, organisations and places, from Faker's public lists."""
+"""Names of people and organisations, from Faker's public lists."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from dp_middleware.errors import library
 from dp_middleware.pseudonyms.draws import CORE, Draws, Free, Part, choice, fill, whole, words
-from dp_middleware.pseudonyms.mapping import Kind, combined
+from dp_middleware.pseudonyms.mapping import Spoken, combined
 
 TITLES = words(
     "mr mrs ms miss mx messrs dr prof professor doctor sir madam rev reverend hon capt lt sgt col"
@@ -138,11 +138,10 @@ def _script(text: str) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Person(Kind):
+class Person(Spoken):
     """Words of a name, each by a uniform one from Faker's given or family names of a country.
 
     Attributes:
-        language: Declared, and public: that of the names, such as ``"de"``.
         keep_gender: Whether a given name that is public for one gender gets one of that gender.
         keep_script: Whether a name in another script gets one in that script.
     """
@@ -154,7 +153,6 @@ class Person(Kind):
         " asked for"
     )
 
-    language: str = "en"
     keep_gender: bool = False
     keep_script: bool = False
 
@@ -180,7 +178,7 @@ class Person(Kind):
         shape = "family" if family else "given"
         if self.keep_gender and not family:
             for gender in ("female", "male"):
-                if word.is_in(gendered_names(gender, LOCALES[self.language])):
+                if word.is_in(gendered_names(gender, locale_of(self))):
                     shape = f"{gender} given"
         if self.keep_script and (script := _script(word.text)) in SCRIPTS:
             shape = f"{'family' if family else 'given'} {script}"
@@ -192,27 +190,21 @@ class Person(Kind):
         if first not in ("given", "family", "female", "male"):
             return combined(self.name, lambda: fill(shape, draws), "", free)
         if last == "given":
-            listed = names(f"first_names_{first}", LOCALES[self.language])
+            listed = names(f"first_names_{first}", locale_of(self))
         else:
             lists = family_names if first == "family" else given_names
-            listed = lists(SCRIPTS.get(last, LOCALES[self.language]))
+            listed = lists(SCRIPTS.get(last, locale_of(self)))
         return combined(self.name, lambda: listed[draws.below(len(listed))], "-", free)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Organisation(Kind):
-    """Two uniform family names, such as "Hart-Ortiz", for all but the legal form.
-
-    Attributes:
-        language: As of :class:`Person`.
-    """
+class Organisation(Spoken):
+    """Two uniform family names, such as "Hart-Ortiz", for all but the legal form."""
 
     name: ClassVar[str] = "organisation"
     keeps: ClassVar[str] = (
         "the legal form of an organisation, such as Inc, a leading The, and a possessive"
     )
-
-    language: str = "en"
 
     def parts(self, mention: str) -> list[Part]:
         """Returns one; a leading "The", the legal form and a possessive stay."""
@@ -225,40 +217,24 @@ class Organisation(Kind):
 
     def draw(self, key: str, shape: str, free: Free, draws: Draws) -> str:
         """Draws a uniform pair of names."""
-        names = family_names(LOCALES[self.language])
+        names = family_names(locale_of(self))
         return combined(
             self.name, lambda: f"{choice(names, draws)}-{choice(names, draws)}", "-", free
         )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Place(Kind):
-    """A town such as "Hartville" for any place."""
-
-    name: ClassVar[str] = "place"
-    keeps: ClassVar[str] = "a possessive of a place, and whether it has full stops and ends in one"
-
-    def parts(self, mention: str) -> list[Part]:
-        """Returns one; a possessive stays, and a full stop that ends no abbreviation."""
-        parts = whole(mention)
-        if parts and "." in mention[parts[0].start : parts[0].end]:  # U.S.
-            dotted = mention[parts[0].end :].startswith(".")
-            parts = [parts[0]._replace(end=parts[0].end + dotted)]
-        if parts and (match := POSSESSIVE.search(mention, parts[0].start, parts[0].end)):
-            parts = [parts[0]._replace(end=match.start())]
-        return parts
-
-    def draw(self, key: str, shape: str, free: Free, draws: Draws) -> str:
-        """Draws a uniform name with an ending, as Faker makes towns."""
-        names, endings = family_names(), _town_endings()
-        return combined(self.name, lambda: choice(names, draws) + choice(endings, draws), "-", free)
+def locale_of(kind: Spoken) -> str:
+    """Returns the name of Faker's lists of a kind's language."""
+    return LOCALES[kind.language or "en"]
 
 
 @cache
 def names(attribute: str, locale: str = "en_US") -> tuple[str, ...]:
-    """Returns Faker's names of people whose list's name starts so: each once, in its order."""
+    """Returns Faker's names of people whose lists are named so: each once, in their order."""
+    base = library("faker.providers.person", "detect").Provider
     provider = library(f"faker.providers.person.{locale}", "detect").Provider
-    lists = [getattr(provider, name) for name in dir(provider) if name.startswith(attribute)]
+    lists = [getattr(provider, name) for name in dir(provider) if attribute in name]
+    lists = [listed for listed in lists if listed not in (base.first_names, base.last_names)]
     every = (word for listed in lists for word in listed if isinstance(word, str))
     return tuple(dict.fromkeys(word for word in every if word and " " not in word))
 
@@ -282,10 +258,3 @@ def gendered_names(gender: str, locale: str = "en_US") -> frozenset[str]:
         for either in (gender, other)
     )
     return frozenset(own - others)
-
-
-@cache
-def _town_endings() -> tuple[str, ...]:
-    """With which Faker makes towns of names, such as "ville"."""
-    provider = library("faker.providers.address.en_US", "detect").Provider
-    return tuple(dict.fromkeys(provider.city_suffixes))

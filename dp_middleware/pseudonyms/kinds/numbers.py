@@ -22,7 +22,8 @@ NUMERAL = re.compile(r"(?:[$€£¥₹]\s?)?\d+(?:[.,'’]\d+|[ \u00a0\u202f]\d{
 WORD = re.compile(r"[^\W\d_]+")
 CURRENCIES = (
     "usd eur gbp jpy chf cad aud nzd inr cny sek nok dkk pln brl mxn dollar dollars euro euros"
-    " pound pounds sterling cent cents pence yen rupee rupees franc francs"
+    " pound pounds sterling cent cents pence yen rupee rupees franc francs franken kr zł złotych"
+    " złote złoty gr"
 )
 SCALES = "k m bn thousand million billion trillion hundred percent to and or between from"
 UNITS = (

@@ -16,6 +16,7 @@ from dp_middleware.errors import MissingExtra, ParameterError
 from dp_middleware.pseudonyms import default_detector
 from dp_middleware.pseudonyms.detection import entities_of
 from dp_middleware.pseudonyms.detectors import fields, model, ours, patterns, words
+from dp_middleware.pseudonyms.kinds import date_formats
 
 pytest.importorskip("onnxruntime", reason="needs the extra detect")
 pytest.importorskip("stdnum", reason="needs the extra detect")
@@ -134,6 +135,13 @@ def test_what_leaves_is_not_readable(text, private):
         "Der Zins steigt. Der Schmied und der Winzer essen Lamm mit Essig.",
         "Mein Auto ist neu, und der Vertrag wurde gestern gekündigt.",
         "He took 2 pills on the way, and 3 cats sat in the road.",
+        "hey, ela mora bem, mas não é aqui",
+        "Liebe Oma, danke für das Paket, es ist nicht mehr da.",
+        "Blutdruck 140/90, aber keine Schmerzen und kein Fieber.",
+        "ich wohne seit gestern nicht mehr hier",
+        "Grüezi, ich habe eine Frage zur Rechnung.",
+        "Lebenslauf\nGeburtsdatum:\nAnschrift:\nStaatsangehörigkeit: deutsch",
+        "Currículo\nNome:\nMorada:\nNacionalidade: portuguesa",
     ],
 )
 def test_ordinary_sentences_stay(text):
@@ -147,6 +155,48 @@ def test_a_stricter_detector_covers_more():
         for each in ("precise", "balanced", "safe")
     ]
     assert left[0] >= left[1] > left[2]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Bonjour, je n'ai pas reçu le code.",
+        "Bonsoir, pouvez-vous m'aider ?",
+        "Voici le texte que vous avez demandé.",
+        "Hola, necesito ayuda con un texto.",
+        "Ciao, mi serve aiuto per la scuola.",
+        "Salve, avrei bisogno di un consiglio.",
+        "Grazie mille, a presto.",
+        "Tchau, beijinhos.",
+        "Doei, tot straks!",
+        "Witam, proszę o pomoc.",
+        "room b2 at 5pm",
+        "see you at 10 am in room 12",
+    ],
+)
+def test_greetings_and_rooms_name_nobody_even_where_all_that_may_is_taken(text):
+    assert covered(text, strictness="safe") == text
+
+
+@pytest.mark.parametrize("language", date_formats.MONTHS)
+def test_every_month_of_every_language_is_a_date(language):
+    for month in date_formats.MONTHS[language].split():
+        for text in (f"12 {month} 2023", f"12. {month} 2023", f"{month} 2023"):
+            assert (text, "date") in found(f"Date: {text}", kinds={"date"})
+    assert ("12 de junho", "date") in found(
+        "A consulta de 12 de junho com o Dr. Queirós não é hoje."
+    )
+
+
+def test_a_date_stays_whole_where_all_numbers_are_taken():
+    assert found("Seen on Monday, 5 June 2021, once.", strictness="safe") == {
+        ("5 June 2021", "date")
+    }
+
+
+def test_a_house_ends_before_a_preposition():
+    assert ("via Garibaldi 12", "address") in found("Non sono più in via Garibaldi 12 a Bologna.")
+    assert ("Lindenstraße 4 a", "address") in found("Ich bin in der Lindenstraße 4 a, nicht da.")
 
 
 def test_only_the_kinds_asked_for():
@@ -184,6 +234,22 @@ def test_the_language_of_a_text_is_told(language):
         "pl": "Nie wiemy, co oni nam powiedzieli, ale to nie jest tak.",
     }
     assert words.language_of(texts[language]) == language
+
+
+@over(
+    "text, language",
+    [
+        ("Lebenslauf\nName: Max\nGeburtsdatum: 3.4.1990\nStaatsangehörigkeit: deutsch", "de"),
+        ("Currículum\nNombre: Rosa\nFecha de nacimiento: 3/4/1990\nDirección: Mayor 3", "es"),
+        ("Currículo\nNome: Rui\nData de nascimento: 3/4/1990\nMorada: Rua Augusta 103", "pt"),
+        ("Invoice no. 4711\nHamburg Logistics GmbH\nPayment terms: net 30 days", "en"),
+        ("Rodríguez González, Sánchez", "en"),
+        ("Notulen van de vergadering van donderdag. Aanwezig: Fatima El Idrissi", "nl"),
+        ('{"id": 5, "name": "Müller", "city": "Köln"}', "en"),
+    ],
+)
+def test_a_form_tells_its_language_by_rarer_words(text, language):
+    assert words.language_of(text) == language
 
 
 @pytest.mark.parametrize("half", ["tuning", "report"])
@@ -292,6 +358,19 @@ def test_a_missing_runtime_is_named(monkeypatch):
         ("La vettura targata GH 417 LR è rubata.", "GH 417 LR"),
         ("CNPJ 11.222.333/0001-81", "11.222.333/0001-81"),
         ("pay me at rosa.w@okbank please", "rosa.w@okbank"),
+        ("Call +1-555-010-9999x4603 now.", "+1-555-010-9999x4603"),
+        ("O meu telemóvel é 912 345 678.", "912 345 678"),
+        ("Daj to Kasi, bo jestem u Pawła, a nie w domu.", "Pawła"),
+        ("Proszę, jestem już w Krakowie, ale nie wiem, co robić.", "Krakowie"),
+        ("gdzie jest oli, ona już nie mieszka w krakowie", "krakowie"),
+        ("ela mora em curitiba, mas não sei onde", "curitiba"),
+        ("Mój syn Antek ma jutro urodziny, ale nie wiem, co mu kupić.", "Antek"),
+        ("Nos deux enfants de 4 et 6 ans sont là.", "4"),
+        ("Be there at 11:48am, please.", "11:48am"),
+        ("On se voit à 18h30, mais pas chez nous.", "18h30"),
+        ("Il 1° ottobre 2021 non ero qui, ma a casa.", "1° ottobre 2021"),
+        ("Er ist 8 Monate alt, aber nicht mehr klein.", "8"),
+        ("Mężczyzna 35-letni, który nie był u nas.", "35"),
     ],
 )
 def test_balanced_covers_what_other_languages_and_plain_words_say(text, private):

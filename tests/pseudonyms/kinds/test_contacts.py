@@ -89,6 +89,16 @@ def test_what_is_no_phone_keeps_its_pattern(mention):
 def test_extensions():
     text = replaced(Phone(), "(415) 555-2671 ext. 123")
     assert re.fullmatch(r"\([0-9]{3}\) [0-9]{3}-[0-9]{4} ext\. [0-9]{3}", text)
+    for seed in range(5):  # 555-01 is no number that is given to anybody
+        text = replaced(Phone(), "+1-555-010-9999x4603", seed)
+        assert re.fullmatch(r"\+[0-9]-[0-9]{3}-[0-9]{3}-[0-9]{4}x[0-9]{4}", text)
+        assert re.fullmatch(r"[0-9]{2} ext\. [0-9]{2}", replaced(Phone(), "12 ext. 34", seed))
+
+
+def test_a_number_without_a_country_is_valid_where_the_language_is_spoken():
+    for language, mention in (("de", "0221 4478213"), ("fr", "06 12 34 56 78")):
+        number = phonenumbers.parse(replaced(Phone(language=language), mention), language.upper())
+        assert phonenumbers.is_valid_number(number)
 
 
 def test_addresses_for_documentation():

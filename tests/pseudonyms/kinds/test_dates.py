@@ -15,7 +15,7 @@ from support.session_draws import Names, SeededDraws, law_of, replaced
 
 from dp_middleware.errors import ParameterError
 from dp_middleware.pseudonyms.kinds import Date, calendars
-from dp_middleware.pseudonyms.kinds.date_formats import read, write
+from dp_middleware.pseudonyms.kinds.date_formats import MONTHS, read, write
 
 DAYS = st.dates(date(1900, 1, 1), date(2100, 12, 31))
 TEMPLATES = [
@@ -29,12 +29,15 @@ TEMPLATES = [
     "%a, %e %b %Y",
     "the %o of %B, %Y",
     "%d %b. %Y",
+    *(f"{language}|%e. %B %Y" for language in MONTHS if language != "en"),
+    "es|%A, %e de %B de %Y",
+    "fr|%a %e %B %Y",
 ]
 
 
 @given(day=DAYS, template=st.sampled_from(TEMPLATES))
 def test_dates_are_read_as_they_are_written(day, template):
-    reading = read(write(template, day), "mdy")
+    reading = read(write(template, day), "mdy", template.rpartition("|")[0] or "en")
     fields = reading.fields
     assert date(fields["y"], fields["m"], fields["d"]) == day
     assert write(reading.template, day) == write(template, day)
@@ -102,7 +105,7 @@ def of_leap_year(template, n):
 
 @pytest.mark.parametrize(
     ("template", "after"),
-    [("%B %e", ()), ("%A, %B %e", ()), ("the %o of %B", (1, 40)), ("%e. %B", (365, 200))],
+    [("%B %e", ()), ("%A, %B %e", ()), ("the %o of %B", (1, 40)), ("de|%e. %B", (365, 200))],
 )
 def test_dates_without_a_year_have_one_law_exactly(template, after):
     template = template.replace("%A", "Monday")
@@ -175,6 +178,7 @@ def test_a_secret_draw_for_all_of_a_session():
         ("10:30 on March 1, 2024", r"\d\d?:\d\d on [A-Z]\w+ \d\d?, \d{4}"),
         ("3 p.m.", r"\d\d? [ap]\.m\."),
         ("3:15 PM", r"\d\d?:\d\d [AP]M"),
+        ("18h30", r"\d\d?h\d\d"),
         ("10:30-11:30", r"\d\d?:\d\d-\d\d?:\d\d"),
         ("two weeks ago", r"DATE_\d\d"),
         ("the 1980s", r"the DATE_\d\d|DATE_\d\d"),
@@ -192,6 +196,43 @@ def test_the_order_of_day_and_month():
     assert read("01/03/2024", "mdy").fields == {"m": 1, "d": 3, "y": 2024}
     assert read("01/03/2024", "dmy").fields == {"m": 3, "d": 1, "y": 2024}
     assert read("13/03/2024", "mdy").fields == {"m": 3, "d": 13, "y": 2024}
+
+
+@over(
+    "mention, language",
+    [
+        ("3. März 2024", "de"),
+        ("3. April 2024", "de"),
+        ("12. Okt. 1990", "de"),
+        ("1er juin 2023", "fr"),
+        ("le 5 février", "fr"),
+        ("1° ottobre 2021", "it"),
+        ("14 de marzo de 1987", "es"),
+        ("lunes 7 de octubre de 2019", "es"),
+        ("9 de setembro", "pt"),
+        ("12 maart 2024", "nl"),
+        ("12 sierpnia 1990", "pl"),
+        ("sierpień 1990", "pl alone"),
+    ],
+)
+@over("law", ["shift", "near", "uniform"])
+def test_a_date_stays_in_its_language(mention, language, law):
+    for seed in range(10):
+        text = replaced(Date(law=law), mention, seed)
+        template = read(text.removeprefix("le "), "mdy", language).template
+        was = read(mention.removeprefix("le "), "mdy").template
+        assert template.lower() == was.lower()  # May is short and long
+        assert template.startswith(f"{language}|")
+
+
+def test_a_numeric_date_is_read_as_in_its_language():
+    assert Date(language="fr")._read("01/03/2024").fields["m"] == 3
+    assert Date()._read("01.03.2024").fields["m"] == 3
+    assert Date()._read("01/03/2024").fields["m"] == 1
+
+
+def test_a_long_s_is_no_s():
+    assert read("5 Auguſt 2024", "mdy") is None
 
 
 def test_weekdays_of_dates_are_right():

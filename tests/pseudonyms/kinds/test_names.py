@@ -84,6 +84,8 @@ def test_given_and_family_names_are_uniform():
 def test_names_are_those_of_the_declared_language_whoever_is_named(language):
     person = Person(language=language)
     listed = {*given_names(LOCALES[language])}
+    assert len(listed) > 100
+    assert len(family_names(LOCALES[language])) > 90
     for mention in ("Maria", "Yusuf"):
         drawn = {replaced(person, mention, seed) for seed in range(50)}
         assert drawn <= listed
@@ -147,6 +149,9 @@ def test_words_for_streets_stay_behind_a_name_alone():
     assert shapes(Address(), "Harbor") == [("Harbor", "*")]
     assert shapes(Address(), "Park Street 5") == [("Park Street 5", "* =Street 9")]
     assert shapes(Address(), "Suite") == [("Suite", "*")]
+    assert shapes(Address(), "12 rue des Lilas") == [("12 rue des Lilas", "99 =rue *")]
+    assert shapes(Address(), "Große Lindenstraße 4a") == [("Große Lindenstraße 4a", "*straße 9a")]
+    assert shapes(Address(), "C/ Mayor 3, 2º B") == [("C/ Mayor 3", "* 9"), ("2º B", "9º *")]
 
 
 def test_places_and_addresses():

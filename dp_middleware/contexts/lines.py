@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Sequence
+from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
@@ -69,11 +70,8 @@ class Writer:
         shares[:, self.end] += self.hazard
         return shares
 
-    def nats(self, tokens: Sequence[int]) -> tuple[Floats, float]:
-        """Nats of each token at each place of a line, (n + 1, end + 1), and of the whole line.
-
-        In one pass: near what :meth:`LanguageModelCode.weight` says.
-        """
+    def nats(self, tokens: Sequence[int]) -> Floats:
+        """Nats of each token and the end at each place of a line, (n + 1, end + 1); in one pass."""
         states = self.last
         if tokens:
             fed = self.numbers[list(tokens)][None]
@@ -81,9 +79,8 @@ class Writer:
             states = torch.cat([states, behind[0]])
         shares = self.shares(states)
         shares[0] /= 1 - shares[0, self.end]
-        nats = -np.log(shares + 1 / _UNITS)
-        paid = nats[np.arange(len(tokens) + 1), [*tokens, self.end]].sum()
-        return nats, float(paid)
+        nats: Floats = -np.log(shares + 1 / _UNITS)
+        return nats
 
     def line(self) -> Line:
         """A line, of which nothing is there yet."""
@@ -104,6 +101,11 @@ class Line:
         if not self._length:
             integers[self._writer.end] = 0
         return integers
+
+    def share(self, place: int) -> Fraction:
+        """Of one of these."""
+        integers = self.integers()
+        return Fraction(int(integers[place]), int(integers.sum()))
 
     def append(self, place: int) -> None:
         """The next token."""

@@ -3,7 +3,7 @@
 from dp_middleware.mechanisms.base import ChannelMechanism, Mechanism
 from dp_middleware.mechanisms.bibliography import citations
 from dp_middleware.mechanisms.cape import Cape, CapeStrict
-from dp_middleware.mechanisms.codes import MixtureCode, PublicCode, UnitCode
+from dp_middleware.mechanisms.codes import PublicCode, UnitCode
 from dp_middleware.mechanisms.contextual_response import ContextualResponse
 from dp_middleware.mechanisms.custext import (
     CusText,
@@ -16,6 +16,7 @@ from dp_middleware.mechanisms.dyntext import DynText, DynTextStrict
 from dp_middleware.mechanisms.keyword_code import KeywordCode
 from dp_middleware.mechanisms.language_model_code import LanguageModelCode
 from dp_middleware.mechanisms.metric_noise import MetricNoise
+from dp_middleware.mechanisms.mixture_code import MixtureCode
 from dp_middleware.mechanisms.nearest_response import NearestResponse
 from dp_middleware.mechanisms.rantext import RanText, RanTextStrict
 from dp_middleware.mechanisms.santext import SanText, SanTextPlus

@@ -44,6 +44,7 @@ class Writer:
         self.end = len(fit)
         self.numbers = np.array([*(numbers[k] for k in fit), stop], dtype=np.int64)
         self._tokens = [vocabulary.tokens[k] for k in fit]
+        self.begins = np.array([*(token[0] == " " for token in self._tokens), False])
         self._place = {numbers[k]: place for place, k in enumerate(fit)}
         states, self.cache = context.passed(before, None)
         self.last = states[:, -1]
@@ -71,7 +72,7 @@ class Writer:
         return shares
 
     def nats(self, tokens: Sequence[int]) -> Floats:
-        """Nats of each token and the end at each place of a line, (n + 1, end + 1); in one pass."""
+        """Nats of each token, the end, and a word's beginning at each place, (n + 1, end + 2)."""
         states = self.last
         if tokens:
             fed = self.numbers[list(tokens)][None]
@@ -79,7 +80,8 @@ class Writer:
             states = torch.cat([states, behind[0]])
         shares = self.shares(states)
         shares[0] /= 1 - shares[0, self.end]
-        nats: Floats = -np.log(shares + 1 / _UNITS)
+        begins = shares[:, self.begins].sum(axis=1, keepdims=True)
+        nats: Floats = -np.log(np.hstack([shares, begins]) + 1 / _UNITS)
         return nats
 
     def line(self) -> Line:
@@ -102,10 +104,10 @@ class Line:
             integers[self._writer.end] = 0
         return integers
 
-    def share(self, place: int) -> Fraction:
-        """Of one of these."""
+    def share(self, places: int | NDArray[np.bool_]) -> Fraction:
+        """Of one of these, or of some."""
         integers = self.integers()
-        return Fraction(int(integers[place]), int(integers.sum()))
+        return Fraction(int(integers[places].sum()), int(integers.sum()))
 
     def append(self, place: int) -> None:
         """The next token."""

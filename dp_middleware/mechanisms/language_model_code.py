@@ -82,8 +82,8 @@ _MISSES = 6  # words that the model finds too dear, before a search ends
 class LanguageModelCode(PublicCode):
     """Lines that a causal language model writes behind a public prompt.
 
-    What comes next in a line is a token or the end by the model, as integers, or now and then a
-    whole word by public counts of English, and mu of a line is the product over its words. The
+    What comes next in a line is a token or the end by the model, as integers; of tokens that begin
+    a word now and then a whole word by public counts of English instead. The
     model reads the prompt and what is released, never the private text. The search chooses words
     of the text, greedily by the encoder's cosine with it less a price of each nat, and leaves them
     in their order: at 50 nats about four words. Names that the model expects after the words
@@ -99,7 +99,7 @@ class LanguageModelCode(PublicCode):
             for :class:`CausalContext`.
         prompt: **Public** text that ends where a line begins; the line ends with a new line.
         hazard: Probability that a line ends after any token, whatever the model says.
-        english: Probability of a whole English word by its count at any place.
+        english: Probability of an English word by its count instead of one that the model begins.
         most: Tokens of a line; default one for 2.5 nats.
         device: See :class:`CausalContext`; where the same pass gives the same floats again.
         shortlist: Words that the encoder sees for a step.
@@ -163,14 +163,13 @@ class LanguageModelCode(PublicCode):
         writer, tokens, line = self._writer, list[int](), self._writer.line()
         share = Fraction(self.english)
         while (left := self._longest - len(tokens)) > 0:
-            if below(share.denominator, entropy) < share.numerator:
-                drawn = writer.places(english().draw(entropy))[:left]
-            else:
-                ends = line.integers().cumsum()
-                number = below(int(ends[-1]), entropy)
-                drawn = (int(np.searchsorted(ends, number, side="right")),)
-            if drawn == (writer.end,):
+            ends = line.integers().cumsum()
+            place = int(np.searchsorted(ends, below(int(ends[-1]), entropy), side="right"))
+            if place == writer.end:
                 break
+            drawn: tuple[int, ...] = (place,)
+            if writer.begins[place] and below(share.denominator, entropy) < share.numerator:
+                drawn = writer.places(english().draw(entropy))[:left]
             for place in drawn:
                 tokens.append(place)
                 line.append(place)
@@ -188,13 +187,14 @@ class LanguageModelCode(PublicCode):
         if not 0 < len(tokens) <= self._longest or writer.text(tokens) != release:
             return Fraction(0)
         for word in words:
-            by_tokens = Fraction(1)
+            whole = share * line.share(writer.begins) * english().share(word)
+            by_tokens = 1 - share
             for place in writer.places(word):
-                by_tokens *= (1 - share) * line.share(place)
+                by_tokens *= line.share(place)
                 line.append(place)
-            mass *= by_tokens + share * english().share(word)
+            mass *= by_tokens + whole
         if len(tokens) < self._longest:
-            mass *= (1 - share) * line.share(writer.end)
+            mass *= line.share(writer.end)
         return mass * _SURE
 
     def search(self, text: str, least: Fraction, encoder: Encoder | None) -> Iterator[str]:
@@ -212,7 +212,7 @@ class _Search:
         self._price = _PRICE * (_LIMIT / limit) ** 2 if limit else 0.0
         self._shortlist, self._longest = code.shortlist, code._longest
         self._text = spellable(text)
-        self._dearer, self._english = -math.log(1 - code.english), -math.log(code.english)
+        self._shares = math.log(1 - code.english), math.log(code.english)
         written = dict[str, None]()  # as in the text, and as English words are listed
         for word in _WORD.findall(self._text):
             parts = (part for part in _PART.findall(word.lower()) if part in english().counts)
@@ -271,29 +271,29 @@ class _Search:
         """Tokens of words."""
         return [place for word in words for place in self._tokens[self._words[word]]]
 
-    def _of_both(self, word: int, by_tokens: float) -> float:
+    def _of_both(self, word: int, by_tokens: float, begins: float) -> float:
         """Nats of a word that the model gives to its tokens, or that is drawn as a whole."""
-        whole = self._english + english().nats(self._words[word])
-        dearer = by_tokens + self._dearer * len(self._tokens[self._words[word]])
-        return -float(np.logaddexp(-whole, -dearer))
+        whole = begins + english().nats(self._words[word])
+        return -float(np.logaddexp(self._shares[0] - by_tokens, self._shares[1] - whole))
 
     def _paid(self, words: Sequence[int], nats: Floats) -> float:
         """Nats of a line; near what :meth:`LanguageModelCode.weight` says."""
         paid, at = 0.0, 0
         for word in words:
             places = self._tokens[self._words[word]]
-            places_at = range(at, at + len(places))
-            paid += self._of_both(word, float(nats[places_at, places].sum()))
+            by_tokens = float(nats[range(at, at + len(places)), places].sum())
+            paid += self._of_both(word, by_tokens, float(nats[at, -1]))
             at += len(places)
-        return paid + self._dearer + float(nats[at, -1])
+        return paid + float(nats[at, self._writer.end])
 
     def _guesses(self, chosen: Sequence[int], free: set[int], nats: Floats) -> dict[int, float]:
         """Nats of words at their places in a line; of two spellings only the cheaper one."""
         best: dict[str, tuple[float, int]] = {}
         for word in sorted(free):
-            before = len(self._of([k for k in chosen if k < word]))
+            row = nats[len(self._of([k for k in chosen if k < word]))]
             first, *more = self._tokens[self._words[word]]
-            guess = self._of_both(word, float(nats[before, first]) + _PIECE * len(more))
+            by_tokens = float(row[first]) + _PIECE * len(more)
+            guess = self._of_both(word, by_tokens, float(row[-1]))
             key = self._words[word].lower()
             best[key] = min(best.get(key, (guess, word)), (guess, word))
         return {word: guess for guess, word in best.values()}

@@ -1,7 +1,7 @@
 """What releases keep of texts: all mechanisms on one axis, the budget of a whole text.
 
-    python benchmarks/utility.py FOLDER [--texts 200] [--causal FOLDER] [--third FOLDER]
-        [--model FOLDER] [--rows WORDS] [--probes] [--show 3] [--write]
+    python benchmarks/utility.py FOLDER [--texts 200] [--causal FOLDER] [--causal-texts 60]
+        [--third FOLDER] [--model FOLDER] [--rows WORDS] [--probes] [--show 3] [--write]
 
 FOLDER has sst2, medquad, imdb, cnndm and newsgroups20, each with a file of JSON lines with a
 "text". Texts are cut to 64 tokens. Shown are cosines of the vectors of the raw and the released
@@ -15,7 +15,8 @@ of the first, which learns from public raw texts the sentiment (sst2), the kind 
 
 A line for each mechanism that reaches an epsilon per token, among them one that pays the same nats
 for a whole text of 64 tokens, and for each code of whole texts: units, keywords and, with --causal,
-a folder of a causal language model, its lines and a mixture with keywords; with --model also for
+a folder of a causal language model, its lines and a mixture with keywords, measured on the first
+--causal-texts of each set; with --model also for
 ContextualResponse, alone and with a public list of kept function words. --rows chooses lines by
 words in their names, --show prints releases, --write puts the table into the pages. With
 --candidates instead: how often the best attacker names the released text among so many that he
@@ -46,10 +47,11 @@ PROBES = {"sst2": "label", "medquad": "qtype", "newsgroups20": "label"}
 LONGEST = 64  # tokens
 PRIORS: tuple[Literal["english", "uniform"], ...] = ("uniform", "english")
 CHANNELS = ("token-exponential", "santext", "custext-strict", "rantext-strict", "dyntext-strict")
-OTHERS = 100  # texts of each set, which the second encoder is centred on
+OTHERS = 50  # texts of each set, which the second encoder is centred on
 ANSWERS = 300
 LEARNT = 800  # texts that a probe learns from
-HEADS = "mechanism | nats a token | nats a text"
+HEADS = "mechanism | nats a token | nats a text | texts"
+OF_A_MODEL = ("language model", "mixture")
 
 Vectors = NDArray[np.float32]
 Encode = Callable[[list[str]], Vectors]
@@ -130,12 +132,8 @@ def sanitizers(
         each = epsilon / LONGEST
         yield "nearest-response, a whole text", each, partial(nearest, each, "english")
         for name, code in codes.items():
-            yield f"weighted-response, {name}", None, partial(of_code, epsilon, code)
-
-
-def of_code(epsilon: float, code: dp.PublicCode) -> dp.Sanitizer:
-    """A sanitizer of whole texts, whose search has the encoder."""
-    return dp.document_sanitizer(epsilon, code=code, encoder=dp.EmbeddingService())
+            make = partial(dp.document_sanitizer, epsilon, code=code)
+            yield f"weighted-response, {name}", None, make
 
 
 def nearest(epsilon: float, prior: Literal["english", "uniform"]) -> dp.Sanitizer:
@@ -217,7 +215,7 @@ class Probe:
 
     def accuracy(self, texts: list[str]) -> str:
         """Share of texts in which the label is read right."""
-        return f"{self.model.score(self.encode(texts), self.labels):.2f}"
+        return f"{self.model.score(self.encode(texts), self.labels[: len(texts)]):.2f}"
 
 
 def main() -> None:
@@ -227,6 +225,7 @@ def main() -> None:
     parser.add_argument("--texts", type=int, default=60, help="of each set")
     parser.add_argument("--model", help="folder of a causal language model")
     parser.add_argument("--causal", help="folder of a causal language model for codes")
+    parser.add_argument("--causal-texts", type=int, help="of each set, for its lines")
     parser.add_argument("--third", help="folder of a sentence-transformers model")
     parser.add_argument("--probes", action="store_true", help="which learn from 2,400 texts")
     parser.add_argument("--show", type=int, default=0, help="releases of each set")
@@ -256,9 +255,9 @@ def main() -> None:
         *("answer first", "of five"),
         *(f"{name}, probe" for name in probes),
     ]
-    lines = [f"| {HEADS} | {' | '.join(heads)} | s a text |", "|---" * (4 + len(heads)) + "|"]
+    lines = [f"| {HEADS} | {' | '.join(heads)} | s a text |", "|---" * (5 + len(heads)) + "|"]
     raw = [*answers.found(answers.questions), *(p.accuracy(p.texts) for p in probes.values())]
-    lines.append(f"| raw | | |{' |' * len(SETS) * len(scores)} {' | '.join(raw)} | |")
+    lines.append(f"| raw | | | {count} |{' |' * len(SETS) * len(scores)} {' | '.join(raw)} | |")
     print(*lines, sep="\n", flush=True)
     listed = sanitizers(options.per_token, options.per_text, options.model, options.causal)
     for label, per_token, make in listed:
@@ -269,19 +268,24 @@ def main() -> None:
         except dp.CannotCalibrate as error:
             print(f"{label}: {error}", flush=True)
             continue
+        few = options.causal_texts if any(word in label for word in OF_A_MODEL) else None
+        some = {name: own[:few] for name, own in texts.items()}
         started = time.process_time()
-        out = {name: released(sanitizer, texts[name]) for name in texts}
-        seconds = (time.process_time() - started) / sum(map(len, texts.values()))
-        asked, _ = released(sanitizer, answers.questions)
-        cells = [similarity(e, texts[n], out[n][0]) for e in scores.values() for n in SETS]
+        out = {name: released(sanitizer, some[name]) for name in some}
+        seconds = (time.process_time() - started) / sum(map(len, some.values()))
+        asked, _ = released(sanitizer, answers.questions[:few])
+        cells = [similarity(e, some[n], out[n][0]) for e in scores.values() for n in SETS]
         cells += answers.found(asked)
         cells += [probe.accuracy(out[name][0]) for name, probe in probes.items()]
         paid = np.mean([out[name][1] for name in SETS])
         nats = "" if per_token is None else f"{per_token:.3g}"
-        lines.append(f"| {label} | {nats} | {paid:.4g} | {' | '.join(cells)} | {seconds:.2f} |")
+        measured = max(map(len, some.values()))
+        lines.append(
+            f"| {label} | {nats} | {paid:.4g} | {measured} | {' | '.join(cells)} | {seconds:.2f} |"
+        )
         print(lines[-1], flush=True)
         for name in SETS:
-            for text, release in list(zip(texts[name], out[name][0], strict=True))[: options.show]:
+            for text, release in list(zip(some[name], out[name][0], strict=True))[: options.show]:
                 print(f"    {text}\n        {release}", flush=True)
     if options.write:
         pages.write("utility", "\n".join(lines))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Sequence
+from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
@@ -43,6 +44,7 @@ class Writer:
         self.end = len(fit)
         self.numbers = np.array([*(numbers[k] for k in fit), stop], dtype=np.int64)
         self._tokens = [vocabulary.tokens[k] for k in fit]
+        self.begins = np.array([*(token[0] == " " for token in self._tokens), False])
         self._place = {numbers[k]: place for place, k in enumerate(fit)}
         states, self.cache = context.passed(before, None)
         self.last = states[:, -1]
@@ -69,11 +71,8 @@ class Writer:
         shares[:, self.end] += self.hazard
         return shares
 
-    def nats(self, tokens: Sequence[int]) -> tuple[Floats, float]:
-        """Computes nats of each token at each place of a line, (n + 1, end + 1), and of the whole.
-
-        In one pass: near what :meth:`LanguageModelCode.weight` says.
-        """
+    def nats(self, tokens: Sequence[int]) -> Floats:
+        """Computes the nats of each token, the end, and a word's beginning at each place, (n + 1, end + 2)."""
         states = self.last
         if tokens:
             fed = self.numbers[list(tokens)][None]
@@ -81,9 +80,9 @@ class Writer:
             states = torch.cat([states, behind[0]])
         shares = self.shares(states)
         shares[0] /= 1 - shares[0, self.end]
-        nats = -np.log(shares + 1 / _UNITS)
-        paid = nats[np.arange(len(tokens) + 1), [*tokens, self.end]].sum()
-        return nats, float(paid)
+        begins = shares[:, self.begins].sum(axis=1, keepdims=True)
+        nats: Floats = -np.log(np.hstack([shares, begins]) + 1 / _UNITS)
+        return nats
 
     def line(self) -> Line:
         """Begins a line, of which nothing is there yet."""
@@ -104,6 +103,11 @@ class Line:
         if not self._length:
             integers[self._writer.end] = 0
         return integers
+
+    def share(self, places: int | NDArray[np.bool_]) -> Fraction:
+        """Of one of these, or of some."""
+        integers = self.integers()
+        return Fraction(int(integers[places].sum()), int(integers.sum()))
 
     def append(self, place: int) -> None:
         """Takes the next token."""

@@ -8,13 +8,11 @@ from __future__ import annotations
 import hashlib
 import math
 from abc import ABC, abstractmethod
-from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from itertools import accumulate
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +30,8 @@ _UNIT = 12.5  # nats
 _MARGIN = 2.0  # nats beyond the logarithm of the number of sequences of units
 _FEWEST = 8
 _MOST_ROUNDS = 64
+FALL = 0.02
+"""Cosine with the text that a further word of it may cost in a search: other readers gain."""
 
 
 def default_rounds(epsilon: float) -> int:
@@ -90,9 +90,14 @@ class PublicCode(ABC):
     def search(self, text: str, least: Fraction, encoder: Encoder | None) -> Iterator[str]:
         """Yields texts of mass ``least`` or more that say what a private text says, the best first.
 
-        The first whose mass is enough, by :meth:`weight`, is the one. ``text`` is private, of any
-        kind, also empty; the ``encoder``, where one is installed, sees it.
+        The first whose mass is enough is the one; :meth:`answer` checks that by :meth:`weight`.
+        ``text`` is private, of any kind, also empty; the ``encoder``, if installed, sees it.
         """
+
+    def answer(self, text: str, least: Fraction, encoder: Encoder | None) -> str | None:
+        """Returns the first of what the search finds of a mass that is enough. Private."""
+        found = self.search(text, least, encoder)
+        return next((own for own in found if self.weight(own) >= least), None)
 
     @property
     def assumptions(self) -> tuple[str, ...]:
@@ -214,75 +219,6 @@ class UnitCode(PublicCode):
 
     def _join(self, sequence: Sequence[int]) -> str:
         return ", ".join(self.units[number] for number in sequence)
-
-
-@dataclass(frozen=True)
-class MixtureCode(PublicCode):
-    """Mixes several codes: the one serves that says a text best, for ln(1 / share) nats.
-
-    Attributes:
-        parts: Pairs (share, code); shares are positive and are divided by their sum.
-    """
-
-    name: ClassVar[str] = "mixture"
-
-    parts: tuple[tuple[Fraction, PublicCode], ...]
-
-    def __post_init__(self) -> None:
-        listed = [(Fraction(share), code) for share, code in self.parts]
-        if not listed or not all(share > 0 for share, _ in listed):
-            raise ParameterError("expected pairs of a positive share and a code")
-        total = sum(share for share, _ in listed)
-        object.__setattr__(self, "parts", tuple((share / total, code) for share, code in listed))
-
-    @property
-    def needs_encoder(self) -> bool:
-        """Tells whether any of the codes needs one."""
-        return any(code.needs_encoder for _, code in self.parts)
-
-    def _left(self, epsilon: float) -> Iterator[tuple[Fraction, PublicCode, float]]:
-        """Each share and code with the nats that are left for it."""
-        for share, code in self.parts:
-            yield share, code, max(epsilon + math.log(share), epsilon / 10)
-
-    def fitted(self, epsilon: float) -> Self:
-        """Returns the same, each code for what its share leaves of epsilon."""
-        return replace(
-            self,
-            parts=tuple((share, code.fitted(left)) for share, code, left in self._left(epsilon)),
-        )
-
-    @property
-    def assumptions(self) -> tuple[str, ...]:
-        """Gathers those of its codes."""
-        return tuple(dict.fromkeys(note for _, code in self.parts for note in code.assumptions))
-
-    def least(self, epsilon: float) -> Fraction:
-        """Returns the smallest mass that any of the codes may answer with."""
-        return min(share * code.least(left) for share, code, left in self._left(epsilon))
-
-    def draw(self, entropy: Entropy) -> str:
-        """Draws a code by the shares, then from it."""
-        scale = math.lcm(*(share.denominator for share, _ in self.parts))
-        ends = list(accumulate(int(share * scale) for share, _ in self.parts))
-        return self.parts[bisect_right(ends, below(scale, entropy))][1].draw(entropy)
-
-    def weight(self, release: str) -> Fraction:
-        """Returns the sum over the codes."""
-        return sum((share * code.weight(release) for share, code in self.parts), Fraction(0))
-
-    def search(self, text: str, least: Fraction, encoder: Encoder | None) -> Iterator[str]:
-        """Yields what the codes find, the nearest to the text first; or in order, unencoded."""
-        found = []
-        for share, code in self.parts:
-            answers = code.search(text, least / share, encoder)
-            own = (one for one in answers if share * code.weight(one) >= least)
-            found += [one for one in (next(own, None),) if one is not None]
-        if encoder is not None and len(found) > 1:
-            raw, *rows = encoder.encode([spellable(text), *found])
-            scores = np.nan_to_num(np.array(rows) @ raw)
-            found = [found[k] for k in np.argsort(-scores, kind="stable")]
-        yield from found
 
 
 @lru_cache(maxsize=4)

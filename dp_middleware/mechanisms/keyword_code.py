@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from dp_middleware import _validate
 from dp_middleware.errors import ParameterError
-from dp_middleware.mechanisms.codes import PublicCode, nats_of
+from dp_middleware.mechanisms.codes import FALL, PublicCode, nats_of
 from dp_middleware.mechanisms.text_mechanisms import Encoder, spellable
 from dp_middleware.sampling.entropy import Entropy, below
 from dp_middleware.vocabulary import frequencies
@@ -28,7 +28,7 @@ Encode = Callable[[list[str]], NDArray[np.float32]]
 
 _WORD = re.compile(r"[a-z]+")
 _NATS_A_WORD = 6.0
-_PRICE = 0.0006  # in cosine, of a nat where there are so many:
+_PRICE = 0.0003  # in cosine, of a nat where there are so many:
 _LIMIT = 45.5
 _MOST_READ = 64  # words of a text
 
@@ -54,7 +54,7 @@ class KeywordCode(PublicCode):
 
     counts: tuple[tuple[str, int], ...] | None = None
     most: int | None = None
-    shortlist: int = 16
+    shortlist: int = 8
 
     def __post_init__(self) -> None:
         _validate.at_least(1, shortlist=self.shortlist)
@@ -112,14 +112,13 @@ class KeywordCode(PublicCode):
 
     @cached_property
     def _table(self) -> _Table:
-        return _english() if self.counts is None else _Table(dict(self.counts))
+        return english() if self.counts is None else _Table(dict(self.counts))
 
     def draw(self, entropy: Entropy) -> str:
         """Draws how many words, then each of them; written with the rarest first."""
         table = self._table
         number = 1 + below(self.most or 1, entropy)
-        places = [bisect_right(table.ends, below(table.total, entropy)) for _ in range(number)]
-        return self.written(table.words[place] for place in places)
+        return self.written([table.draw(entropy) for _ in range(number)])
 
     def weight(self, release: str) -> Fraction:
         """Returns the mass of a bag; 0 for what is no bag in its order."""
@@ -152,9 +151,22 @@ class _Table:
         self.ends = tuple(accumulate(counts.values()))
         self.total = self.ends[-1]
 
+    def draw(self, entropy: Entropy) -> str:
+        """A word by its count."""
+        return self.words[bisect_right(self.ends, below(self.total, entropy))]
+
+    def share(self, word: str) -> Fraction:
+        """Of a word; 0 for one that is not counted."""
+        return Fraction(self.counts.get(word, 0), self.total)
+
+    def nats(self, word: str) -> float:
+        """What a word costs; infinity for one that is not counted."""
+        return math.log(self.total / self.counts[word]) if word in self.counts else math.inf
+
 
 @cache
-def _english() -> _Table:
+def english() -> _Table:
+    """The words that ship."""
     return _Table(frequencies.keywords())
 
 
@@ -164,7 +176,7 @@ class _OwnWords:
     def __init__(self, code: KeywordCode, text: str, least: Fraction) -> None:
         counts = code._table.counts
         own = (word for word in dict.fromkeys(_WORD.findall(text.lower())) if word in counts)
-        nats = {word: math.log(code._table.total / counts[word]) for word in own}
+        nats = {word: code._table.nats(word) for word in own}
         read = sorted(nats, key=lambda word: -nats[word])[:_MOST_READ]
         self._code, self._nats = code, {word: nats[word] for word in nats if word in read}
         self._limit = nats_of(least)
@@ -190,7 +202,7 @@ class _OwnWords:
             yield bag
 
     def nearest(self, text: str, encode: Encode) -> Iterator[list[str]]:
-        """Bags that come nearest to the text for their price, as long as they come nearer."""
+        """Bags that come nearest to the text for their price, as long as none falls back."""
 
         def rows(texts: list[str]) -> NDArray[np.float32]:
             return np.nan_to_num(encode(texts), posinf=0.0, neginf=0.0)
@@ -210,8 +222,8 @@ class _OwnWords:
             heads = rows([self._code.written(longer[k]) for k in listed]) if bag else sums[listed]
             scores = heads @ target - prices[listed]
             first = int(np.argmax(scores))
-            if scores[first] <= best:
+            if scores[first] <= best - FALL:
                 return
-            bag, head, best = longer[listed[first]], heads[first], float(scores[first])
+            bag, head, best = longer[listed[first]], heads[first], max(best, float(scores[first]))
             yield bag
             longer = self._longer(bag)

@@ -18,7 +18,8 @@ from dp_middleware import _validate
 from dp_middleware.contexts import CausalContext
 from dp_middleware.contexts.lines import Writer, writer
 from dp_middleware.embedding.arrays import Floats
-from dp_middleware.mechanisms.codes import PublicCode, nats_of
+from dp_middleware.mechanisms.codes import FALL, PublicCode, nats_of
+from dp_middleware.mechanisms.keyword_code import english
 from dp_middleware.mechanisms.text_mechanisms import Encoder, spellable
 from dp_middleware.sampling.entropy import Entropy, below
 from dp_middleware.vocabulary import frequencies
@@ -31,6 +32,7 @@ PROMPT = (
 """What the model reads first by default: lines of which the next one is the release."""
 
 _WORD = re.compile(r"[^\W_]+(?:['.&/-][^\W_]+)*")
+_PART = re.compile("[a-z]+")
 _NATS_A_TOKEN = 2.5
 _PRICE = 0.003  # in cosine, of a nat where there are so many:
 _LIMIT = 45.5
@@ -45,11 +47,13 @@ _MISSES = 6  # words that the model finds too dear, before a search ends
 class LanguageModelCode(PublicCode):
     """Lines that a causal language model writes behind a public prompt.
 
-    mu of a line is the product of what the model says of its tokens, as integers, and of its end.
-    The model reads the prompt and what is released, never the private text. The search chooses
-    words of the text, greedily by the encoder's cosine with it less a price of each nat, and
-    leaves them in their order: at 50 nats about four words. Names that the model expects after the
-    words before them, and terms of a field, are cheap.
+    What comes next in a line is a token or the end by the model, as integers; of tokens that begin
+    a word now and then a whole word by public counts of English instead. The
+    model reads the prompt and what is released, never the private text. The search chooses words
+    of the text, greedily by the encoder's cosine with it less a price of each nat, and leaves them
+    in their order: at 50 nats about four words. Names that the model expects after the words
+    before them, and terms of a field, are cheap; what it expects nowhere costs what it does in
+    :class:`KeywordCode` and a little more.
 
     Each line is evaluated alone and token by token, as lines are drawn, so masses are those of
     the program that draws, less a 1024th for what another number of threads rounds otherwise;
@@ -60,6 +64,7 @@ class LanguageModelCode(PublicCode):
             for :class:`CausalContext`.
         prompt: **Public** text that ends where a line begins; the line ends with a new line.
         hazard: Probability that a line ends after any token, whatever the model says.
+        english: Probability of an English word by its count instead of one that the model begins.
         most: Tokens of a line; default one for 2.5 nats.
         device: See :class:`CausalContext`; where the same pass gives the same floats again.
         shortlist: Words that the encoder sees for a step.
@@ -74,12 +79,13 @@ class LanguageModelCode(PublicCode):
     model: str | Path | tuple[Any, Any] = field(repr=False)
     prompt: str = field(default=PROMPT, kw_only=True, repr=False)
     hazard: float = field(default=0.03, kw_only=True)
+    english: float = field(default=0.125, kw_only=True)
     most: int | None = field(default=None, kw_only=True)
     device: str = field(default="cpu", kw_only=True)
     shortlist: int = field(default=16, kw_only=True)
 
     def __post_init__(self) -> None:
-        _validate.probability(hazard=self.hazard)
+        _validate.probability(hazard=self.hazard, english=self.english)
         _validate.at_least(1, shortlist=self.shortlist)
         if self.most is not None:
             _validate.at_least(1, most=self.most)
@@ -101,6 +107,7 @@ class LanguageModelCode(PublicCode):
     def fingerprint(self) -> str:
         """Identifies the model by its name, and the prompt and numbers."""
         text = f"{self.version}/{self._context.parameters}/{self.hazard}/{self.most}"
+        text += f"/{self.english}/{frequencies.keywords_fingerprint()}"
         return f"{self.name}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
     @property
@@ -117,15 +124,20 @@ class LanguageModelCode(PublicCode):
         return min(self.most or 1, self._writer.capacity)
 
     def draw(self, entropy: Entropy) -> str:
-        """Draws a line, token by token."""
+        """Draws a line, token by token; an English word that has no tokens is drawn again."""
         writer, tokens, line = self._writer, list[int](), self._writer.line()
-        while len(tokens) < self._longest:
+        share = Fraction(self.english)
+        while (left := self._longest - len(tokens)) > 0:
             ends = line.integers().cumsum()
             place = int(np.searchsorted(ends, below(int(ends[-1]), entropy), side="right"))
             if place == writer.end:
                 break
-            tokens.append(place)
-            line.append(place)
+            drawn: tuple[int, ...] = (place,)
+            if writer.begins[place] and below(share.denominator, entropy) < share.numerator:
+                drawn = writer.places(english().draw(entropy))[:left]
+            for place in drawn:
+                tokens.append(place)
+                line.append(place)
         return writer.text(tokens)
 
     def weight(self, release: str) -> Fraction:
@@ -135,14 +147,19 @@ class LanguageModelCode(PublicCode):
         can only add to the mass. 0 for what is no line.
         """
         writer, line, mass = self._writer, self._writer.line(), Fraction(1)
-        tokens = [place for word in release.split(" ") for place in writer.places(word)]
+        words, share = release.split(" "), Fraction(self.english)
+        tokens = [place for word in words for place in writer.places(word)]
         if not 0 < len(tokens) <= self._longest or writer.text(tokens) != release:
             return Fraction(0)
-        for place in [*tokens, writer.end][: self._longest]:
-            integers = line.integers()
-            mass *= Fraction(int(integers[place]), int(integers.sum()))
-            if place != writer.end:
+        for word in words:
+            whole = share * line.share(writer.begins) * english().share(word)
+            by_tokens = 1 - share
+            for place in writer.places(word):
+                by_tokens *= line.share(place)
                 line.append(place)
+            mass *= by_tokens + whole
+        if len(tokens) < self._longest:
+            mass *= line.share(writer.end)
         return mass * _SURE
 
     def search(self, text: str, least: Fraction, encoder: Encoder | None) -> Iterator[str]:
@@ -160,28 +177,34 @@ class _Search:
         self._price = _PRICE * (_LIMIT / limit) ** 2 if limit else 0.0
         self._shortlist, self._longest = code.shortlist, code._longest
         self._text = spellable(text)
-        own: dict[str, str] = {}
+        self._shares = math.log(1 - code.english), math.log(code.english)
+        written = dict[str, None]()  # as in the text, and as English words are listed
         for word in _WORD.findall(self._text):
-            own.setdefault(word.lower(), word)
-        listed = [word for key, word in own.items() if key not in frequencies.stop_words()]
-        self._words = [word for word in listed if self._writer.places(word)][:_MOST_READ]
-        self._tokens = [self._writer.places(word) for word in self._words]
+            parts = (part for part in _PART.findall(word.lower()) if part in english().counts)
+            written |= dict.fromkeys([word, *parts])
+        listed = [word for word in written if word.lower() not in frequencies.stop_words()]
+        spelled = {word: self._writer.places(word) for word in listed}
+        self._tokens = {word: places for word, places in spelled.items() if places}
+        read = dict.fromkeys(word.lower() for word in self._tokens)
+        self._words = [w for w in self._tokens if w.lower() in [*read][:_MOST_READ]]
 
     def lines(self) -> Iterator[list[str]]:
         """Lines that come nearer and nearer to the text and can be paid for."""
         if not self._words:
             return
-        target, *alone = self._rows([self._text, *self._words])
+        keys = list(dict.fromkeys(word.lower() for word in self._words))
+        target, *rows = self._rows([self._text, *keys])
+        alone = dict(zip(keys, rows, strict=True))
         chosen, head, near = list[int](), np.zeros_like(target), -math.inf
-        nats, spent, misses = self._writer.nats([])[0], 0.0, 0
+        nats, spent, misses = self._writer.nats([]), 0.0, 0
         free = set(range(len(self._words)))
         while True:
-            guesses = {word: self._estimate(chosen, word, nats) for word in sorted(free)}
+            guesses = self._guesses(chosen, free, nats)
             longer = [k for k, guess in guesses.items() if spent + _HOPE * guess <= self._limit]
             if not longer:
                 return
             prices = self._price * np.array([guesses[word] for word in longer])
-            sums = len(chosen) * head + np.array([alone[word] for word in longer])
+            sums = len(chosen) * head + np.array([alone[self._words[k].lower()] for k in longer])
             cosines = sums @ target / np.maximum(np.linalg.norm(sums, axis=1), 1e-6)
             listed = np.argsort(prices - cosines, kind="stable")[: self._shortlist]
             lines = [sorted([*chosen, longer[k]]) for k in listed]
@@ -190,16 +213,20 @@ class _Search:
                 heads = self._rows([" ".join(self._words[k] for k in line) for line in lines])
             scores = heads @ target
             for first in np.argsort(prices[listed] - scores, kind="stable"):
-                if scores[first] <= near or misses == _MISSES:
+                if scores[first] <= near - FALL or misses == _MISSES:
                     return
                 free.discard(longer[listed[first]])
                 tokens = self._of(lines[first])
-                found, paid = self._writer.nats(tokens[: self._longest])
-                if len(tokens) <= self._longest and paid <= self._limit:
-                    chosen, head, near = lines[first], heads[first], scores[first]
-                    nats, spent = found, paid
-                    yield [self._words[k] for k in chosen]
-                    break
+                if len(tokens) <= self._longest:
+                    found = self._writer.nats(tokens)
+                    paid = self._paid(lines[first], found)
+                    if paid <= self._limit:
+                        chosen, nats, spent = lines[first], found, paid
+                        head, near = heads[first], max(near, scores[first])
+                        said = self._words[longer[listed[first]]].lower()
+                        free = {k for k in free if self._words[k].lower() != said}
+                        yield [self._words[k] for k in chosen]
+                        break
                 misses += 1
 
     def _rows(self, texts: list[str]) -> NDArray[np.float32]:
@@ -207,10 +234,31 @@ class _Search:
 
     def _of(self, words: Sequence[int]) -> list[int]:
         """Tokens of words."""
-        return [place for word in words for place in self._tokens[word]]
+        return [place for word in words for place in self._tokens[self._words[word]]]
 
-    def _estimate(self, chosen: Sequence[int], word: int, nats: Floats) -> float:
-        """Nats of a word at its place in a line of which all else is known."""
-        before = len(self._of([k for k in chosen if k < word]))
-        first, *more = self._tokens[word]
-        return float(nats[before, first]) + _PIECE * len(more)
+    def _of_both(self, word: int, by_tokens: float, begins: float) -> float:
+        """Nats of a word that the model gives to its tokens, or that is drawn as a whole."""
+        whole = begins + english().nats(self._words[word])
+        return -float(np.logaddexp(self._shares[0] - by_tokens, self._shares[1] - whole))
+
+    def _paid(self, words: Sequence[int], nats: Floats) -> float:
+        """Nats of a line; near what :meth:`LanguageModelCode.weight` says."""
+        paid, at = 0.0, 0
+        for word in words:
+            places = self._tokens[self._words[word]]
+            by_tokens = float(nats[range(at, at + len(places)), places].sum())
+            paid += self._of_both(word, by_tokens, float(nats[at, -1]))
+            at += len(places)
+        return paid + float(nats[at, self._writer.end])
+
+    def _guesses(self, chosen: Sequence[int], free: set[int], nats: Floats) -> dict[int, float]:
+        """Nats of words at their places in a line; of two spellings only the cheaper one."""
+        best: dict[str, tuple[float, int]] = {}
+        for word in sorted(free):
+            row = nats[len(self._of([k for k in chosen if k < word]))]
+            first, *more = self._tokens[self._words[word]]
+            by_tokens = float(row[first]) + _PIECE * len(more)
+            guess = self._of_both(word, by_tokens, float(row[-1]))
+            key = self._words[word].lower()
+            best[key] = min(best.get(key, (guess, word)), (guess, word))
+        return {word: guess for guess, word in best.values()}

@@ -109,5 +109,4 @@ class WeightedResponse(TextMechanism):
 
     def answer(self, text: str, encoder: Encoder | None) -> str | None:
         """Finds the text's own answer, if its mass is enough. As private as the text."""
-        found = self.fitted.search(text, self.coin.least, encoder)
-        return next((own for own in found if self.fitted.weight(own) >= self.coin.least), None)
+        return self.fitted.answer(text, self.coin.least, encoder)

@@ -7,31 +7,24 @@ from fractions import Fraction
 import pytest
 import torch
 from scipy.stats import chisquare
-from support.gpt2 import gpt2
+from support.gpt2 import letters
 from support.letters import Letters
 from support.spaces import random_space
 from support.texts import TORTURE
 from support.weighted import law
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-from transformers import PreTrainedTokenizerFast
 
 import dp_middleware as dp
 from dp_middleware.errors import ParameterError
 from dp_middleware.sampling.response import exp_below
 from dp_middleware.sampling.sampler import insecure_entropy
+from dp_middleware.vocabulary import frequencies
 
 TEXTS = ["", "b", "B", "d c", "c d", "bc d", "d d d", "b and c", "x", "\x00", "d" * 50, "bcd c b"]
 
 
 @pytest.fixture(scope="module")
 def pair():
-    pieces = ["<end>", "Ċ", "Ġ", "b", "c", "d", "Ġb", "Ġc", "Ġd", "bc"]
-    merges = [("Ġ", "b"), ("Ġ", "c"), ("Ġ", "d"), ("b", "c")]
-    own = Tokenizer(models.BPE({piece: k for k, piece in enumerate(pieces)}, merges))
-    own.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    own.decoder = decoders.ByteLevel()
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=own, eos_token="<end>")
-    return gpt2(tokenizer, positions=16, layers=2, spread=0.3), tokenizer
+    return letters()
 
 
 @pytest.fixture(scope="module")
@@ -42,21 +35,32 @@ def code(pair):
 @pytest.fixture(scope="module")
 def masses(code):
     """Mass of each text, from all sequences of tokens that read so."""
-    writer, found, words = code._writer, {}, [((), Fraction(1))]
-    for tokens, mass in words:
+    counts, share = frequencies.keywords(), Fraction(code.english)
+    total, writer = sum(counts.values()), code._writer
+    whole = {w: (writer.places(w), n) for w, n in counts.items() if set(w) <= set("bcd")}
+    none = share * (1 - Fraction(sum(n for _, n in whole.values()), total))
+    found, begun = {}, [{(): Fraction(1)}, {}, {}, {}]  # by the number of tokens
+    for tokens, mass in (item for some in begun[:3] for item in some.items()):
         line = writer.line()
         for place in tokens:
             line.append(place)
         integers = [int(weight) for weight in line.integers()]
-        for place, weight in enumerate(integers):
-            share = mass * Fraction(weight, sum(integers))
-            longer = (*tokens, place)
-            if place == writer.end or len(longer) == 3:
-                text = writer.text(longer[:3] if place != writer.end else tokens)
-                found[text] = found.get(text, 0) + share
-            else:
-                words.append((longer, share))
-    return {text: mass for text, mass in found.items() if mass}
+        begun_by = [n if writer.begins[k] else 0 for k, n in enumerate(integers)]
+        steps = [
+            ((k,), Fraction(n, sum(integers)) - share * Fraction(begun_by[k], sum(integers)))
+            for k, n in enumerate(integers)
+        ]
+        replaced = Fraction(sum(begun_by), sum(integers))
+        steps += [(places, replaced * share * Fraction(n, total)) for places, n in whole.values()]
+        for drawn, own in steps:  # what has no tokens is drawn again
+            ends = drawn == (writer.end,)
+            longer = tokens if ends else (*tokens, *drawn)[:3]
+            where = found if ends else begun[len(longer)]
+            where[longer] = where.get(longer, 0) + mass * own / (1 - replaced * none)
+    texts = {}
+    for tokens, mass in [*found.items(), *begun[3].items()]:
+        texts[writer.text(tokens)] = texts.get(writer.text(tokens), 0) + mass
+    return {text: mass for text, mass in texts.items() if mass}
 
 
 def test_lines_have_all_of_the_mass_and_none_is_given_too_much(code, masses):
@@ -113,8 +117,11 @@ def test_a_mass_is_the_same_whatever_else_was_computed(code):
     writer = code._writer
     for line, mass in zip(lines, alone, strict=True):  # the search's pass comes near
         tokens = [place for word in line.split() for place in writer.places(word)]
-        if len(tokens) < 3:
-            assert writer.nats(tokens)[1] == pytest.approx(-math.log(mass), abs=2e-3)
+        rows = writer.nats(tokens)
+        ends = rows[-1, writer.end] if len(tokens) < 3 else 0.0
+        dearer = len(line.split()) * math.log(1 - code.english)
+        by_model = rows[range(len(tokens)), tokens].sum() - dearer + ends
+        assert by_model - 0.2 < -math.log(mass) <= by_model + 2e-3
 
 
 def test_a_release_does_not_depend_on_the_texts_beside_it(code):
@@ -143,9 +150,10 @@ def test_a_fingerprint_names_model_prompt_and_numbers_and_loads_nothing():
         dp.LanguageModelCode("another"),
         dp.LanguageModelCode("no-such-model", prompt="Notes:\n-"),
         dp.LanguageModelCode("no-such-model", hazard=0.1),
+        dp.LanguageModelCode("no-such-model", english=0.1),
         base.fitted(50.0),
     ]
-    assert len({code.fingerprint for code in [base, *others]}) == 5
+    assert len({code.fingerprint for code in [base, *others]}) == 6
     assert pickle.loads(pickle.dumps(base)).fingerprint == base.fingerprint
     certificate = dp.certify(dp.WeightedResponse(epsilon=50, code=base), random_space(5, seed=1))
     assert (certificate.method, certificate.epsilon <= 50) == ("exact", True)
@@ -153,7 +161,15 @@ def test_a_fingerprint_names_model_prompt_and_numbers_and_loads_nothing():
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"hazard": 0.0}, {"hazard": 1.0}, {"most": 0}, {"prompt": 3}, {"shortlist": 0}]
+    "wrong",
+    [
+        {"hazard": 0.0},
+        {"hazard": 1.0},
+        {"english": 1.0},
+        {"most": 0},
+        {"prompt": 3},
+        {"shortlist": 0},
+    ],
 )
 def test_wrong_numbers_are_refused(wrong):
     with pytest.raises(ParameterError):

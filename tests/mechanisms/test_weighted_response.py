@@ -12,7 +12,7 @@ from scipy.stats import chisquare
 from support.letters import Letters
 from support.spaces import random_space
 from support.texts import CANARY, TORTURE
-from support.weighted import TEXTS, Listed, law
+from support.weighted import CODES, KEYWORDS, TEXTS, Listed, law
 
 import dp_middleware as dp
 from dp_middleware.errors import ParameterError
@@ -20,20 +20,6 @@ from dp_middleware.sampling.response import OTHER, Coin, exp_below, log_above
 from dp_middleware.sampling.sampler import insecure_entropy
 
 SPACE = random_space(tokens=6, seed=1)
-WORDS = (("ant", 5), ("bee", 40), ("cat", 20), ("dog", 1), ("elk", 9))
-KEYWORDS = dp.KeywordCode(counts=WORDS, most=3)
-UNITS = dp.UnitCode(codebook=("aab", "bbc", "cd", "dde", "zy"), rounds=2, shortlist=3)
-BAGS = [" ".join(bag) for n in (1, 2, 3) for bag in itertools.product(dict(WORDS), repeat=n)]
-COMMAS = dp.UnitCode(codebook=("aab", "aab, bbc", "bbc", "bbc, aab", "zy"), rounds=2, shortlist=3)
-PAIRS = [", ".join(pair) for pair in itertools.product(UNITS.codebook, repeat=2)]
-MIXED = dp.MixtureCode([(1, KEYWORDS), (Fraction(2), UNITS), (1, Listed())])
-CODES = {
-    "keywords": (KEYWORDS, BAGS),
-    "units": (UNITS, PAIRS),
-    "commas": (COMMAS, [", ".join(pair) for pair in itertools.product(COMMAS.codebook, repeat=2)]),
-    "listed": (Listed(), list(Listed.masses)),
-    "mixture": (MIXED, BAGS + PAIRS + list(Listed.masses)),
-}
 
 
 @pytest.mark.parametrize("name", CODES)

@@ -3,7 +3,8 @@
 from typing import Any
 
 import torch
-from transformers import GPT2Config, GPT2LMHeadModel
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 
 
 def gpt2(tokenizer: Any, *, positions: int, layers: int, spread: float) -> GPT2LMHeadModel:
@@ -20,3 +21,14 @@ def gpt2(tokenizer: Any, *, positions: int, layers: int, spread: float) -> GPT2L
     )
     torch.manual_seed(0)
     return GPT2LMHeadModel(config).eval()
+
+
+def letters() -> tuple[Any, Any]:
+    """A tiny random model and its tokenizer, of words of the letters b, c and d."""
+    pieces = ["<end>", "Ċ", "Ġ", "b", "c", "d", "Ġb", "Ġc", "Ġd", "bc"]
+    merges = [("Ġ", "b"), ("Ġ", "c"), ("Ġ", "d"), ("b", "c")]
+    own = Tokenizer(models.BPE({piece: k for k, piece in enumerate(pieces)}, merges))
+    own.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    own.decoder = decoders.ByteLevel()
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=own, eos_token="<end>")
+    return gpt2(tokenizer, positions=16, layers=2, spread=0.3), tokenizer

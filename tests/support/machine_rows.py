@@ -3,7 +3,8 @@
     python machine_rows.py FILE
 
 Checks that products, distances and rows are the same bits in every batch and with one thread or
-two, and writes digests of products and distances, and the integers of every channel, to FILE.
+two, and writes digests of products and distances, and the integers of every channel and the
+masses of codes, to FILE.
 """
 
 import hashlib
@@ -13,7 +14,9 @@ from functools import partial
 
 import numpy as np
 import torch
+from support.gpt2 import letters
 from support.spaces import CASES, random_space, space_of
+from support.weighted import CODES
 
 import dp_middleware as dp
 from dp_middleware.sampling import sampler
@@ -23,6 +26,11 @@ BATCHES = (1, 64)
 STARTS = 3  # batches tried of each size
 BOTH = ("few dimensions", "lattice")  # more than 128 tokens and fewer
 SPACES_OF = {"rantext": BOTH, "rantext-strict": BOTH}
+WHOLE = {
+    "english keywords": (dp.KeywordCode(), ["syndrome", "superb film", "abetalipoproteinemia"]),
+    "english units": (dp.UnitCode(), ["superb, film"]),
+}
+LINES = ("b", "d c", "b c d", "bc d")
 
 
 def spaces() -> dict[str, dp.EmbeddingSpace]:
@@ -78,6 +86,13 @@ def main(path: str) -> None:
             integers = sampler.integer_rows(rows)
             written[f"{name}/{where}/{epsilon}/weights"] = integers.weights.numpy()
             written[f"{name}/{where}/{epsilon}/bits"] = integers.bits.numpy()
+    for name, (code, releases) in (CODES | WHOLE).items():
+        mechanism = dp.WeightedResponse(epsilon=20.0, code=code)
+        masses = [mechanism.fitted.weight(release) for release in releases]
+        law = (mechanism.coin, mechanism.fingerprint, dp.certify(mechanism, made["many"]))
+        written[f"{name}/code"] = np.array(repr((law, masses)))
+    lines = dp.LanguageModelCode(letters(), prompt="b c\nd\n", most=3).fitted(12.0)
+    written["lines/masses"] = np.array([float(lines.weight(line)) for line in LINES])
     np.savez(path, **written)
 
 

@@ -50,6 +50,19 @@ def law(mechanism, text, releases, encoder):
 
 
 WORDS = (("ant", 5), ("bee", 40), ("cat", 20), ("dog", 1), ("elk", 9))
+KEYWORDS = dp.KeywordCode(counts=WORDS, most=3)
+UNITS = dp.UnitCode(codebook=("aab", "bbc", "cd", "dde", "zy"), rounds=2, shortlist=3)
+BAGS = [" ".join(bag) for n in (1, 2, 3) for bag in itertools.product(dict(WORDS), repeat=n)]
+COMMAS = dp.UnitCode(codebook=("aab", "aab, bbc", "bbc", "bbc, aab", "zy"), rounds=2, shortlist=3)
+PAIRS = [", ".join(pair) for pair in itertools.product(UNITS.codebook, repeat=2)]
+MIXED = dp.MixtureCode([(1, KEYWORDS), (Fraction(2), UNITS), (1, Listed())])
+CODES = {
+    "keywords": (KEYWORDS, BAGS),
+    "units": (UNITS, PAIRS),
+    "commas": (COMMAS, [", ".join(pair) for pair in itertools.product(COMMAS.codebook, repeat=2)]),
+    "listed": (Listed(), list(Listed.masses)),
+    "mixture": (MIXED, BAGS + PAIRS + list(Listed.masses)),
+}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from dp_middleware import _validate
 from dp_middleware.embedding.arrays import Floats
+from dp_middleware.embedding.plain import searcher
 from dp_middleware.embedding.service import EmbeddingService
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
@@ -18,6 +19,7 @@ from dp_middleware.lab.attacks.rows import prior_of, summed
 from dp_middleware.lab.metrics.results import AttackResult, exactly
 from dp_middleware.mechanisms.document_response import DocumentResponse
 from dp_middleware.mechanisms.text_mechanisms import Encoder
+from dp_middleware.mechanisms.weighted_response import WeightedResponse
 from dp_middleware.privacy import ApproxDP, Certificate
 from dp_middleware.vocabulary.words import word_numbers
 
@@ -74,25 +76,32 @@ def bound_of(prior: Floats, epsilon: float, top: int) -> float:
 
 
 def bayes_among(
-    candidates: Sequence[str], mechanism: DocumentResponse, encoder: Encoder | None = None
+    candidates: Sequence[str],
+    mechanism: DocumentResponse | WeightedResponse,
+    encoder: Encoder | None = None,
 ) -> AttackResult:
     """Computes how often the best attacker names the released text, one of N >= 2 that he knows.
 
     Every candidate is as likely. He names the one with the largest P(y|x), so he is right with
-    probability 1/N sum over y of max over x of P(y|x): with D different best sequences, h the
-    probability of the best one and o that of another, (D h + (S - D) o) / N over all S sequences.
-    No mechanism of epsilon allows more than e^epsilon / (e^epsilon + N - 1). ``details`` have
-    ``"candidates"``, ``"blind"`` (1/N), ``"bound"`` and ``"different"`` (D).
+    probability 1/N sum over y of max over x of P(y|x): with D different answers, each released
+    with probability lambda or else a draw from mu, (D lambda + 1 - lambda) / N. Where some
+    candidate has no answer, always drawn for, it is (1 + lambda (D - m)) / N, with m what the
+    answers have of mu. No mechanism of epsilon allows more than e^epsilon / (e^epsilon + N - 1).
+    ``details`` have ``"candidates"``, ``"blind"`` (1/N), ``"bound"`` and ``"different"`` (D).
 
     Raises:
         ParameterError: Fewer than two candidates.
     """
     _validate.at_least(2, candidates=len(candidates))
-    response = mechanism.response
-    best = mechanism.best(candidates, encoder if encoder is not None else EmbeddingService())
-    count, different = len(candidates), len(set(best))
-    other = (1 - response.hit) * ((response.size - different) / (response.size - 1))
-    rate = (different * response.hit + other) / count
+    if isinstance(mechanism, DocumentResponse):  # the same law
+        mechanism = WeightedResponse(epsilon=mechanism.epsilon, code=mechanism.code)
+    if encoder is None:
+        encoder = EmbeddingService() if mechanism.needs_encoder else searcher()
+    answers = {mechanism.answer(text, encoder) for text in candidates}
+    count, share = len(candidates), float(mechanism.coin.share)
+    own = [answer for answer in answers if answer is not None]
+    drawn = sum(map(mechanism.fitted.weight, own)) if None in answers else 1
+    rate = (1 + share * (len(own) - float(drawn))) / count
     return AttackResult(
         attack="bayes_among",
         rate=rate,
@@ -102,6 +111,6 @@ def bayes_among(
             "candidates": float(count),
             "blind": 1 / count,
             "bound": bound_of(np.full(count, 1 / count), mechanism.loss, 1),
-            "different": float(different),
+            "different": float(len(own)),
         },
     )

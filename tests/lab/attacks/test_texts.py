@@ -5,6 +5,7 @@ import itertools
 import pytest
 from support.cases import over
 from support.letters import Letters
+from support.weighted import CODES, TEXTS as HELD, law
 
 import dp_middleware as dp
 from dp_middleware.errors import ParameterError
@@ -33,6 +34,18 @@ def test_the_rate_is_that_of_all_sequences_and_below_the_bound(epsilon, rounds, 
     assert found.rate == pytest.approx(brute_force(TEXTS[:count], mechanism))
     assert found.details["blind"] <= found.rate <= found.details["bound"] + 1e-12
     assert (found.low, found.high, found.trials) == (found.rate, found.rate, 0)
+
+
+@over("name", sorted(CODES))
+@over("count", [2, 4, len(HELD)])
+def test_the_rate_of_a_weighted_code_is_that_of_all_releases(name, count):
+    code, releases = CODES[name]
+    mechanism = dp.WeightedResponse(epsilon=6.0, code=code)
+    laws = [law(mechanism, text, releases, Letters()) for text in HELD[:count]]
+    best = sum(max(own[y] for own in laws) for y in laws[0]) / count
+    found = attacks.bayes_among(HELD[:count], mechanism, Letters())
+    assert found.rate == pytest.approx(float(best), rel=1e-12)
+    assert found.rate <= found.details["bound"] + 1e-12
 
 
 def test_texts_with_one_best_sequence_cannot_be_told_apart():

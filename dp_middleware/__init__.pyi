@@ -51,11 +51,7 @@ from .lab.evaluation import evaluate as evaluate
 from .mechanisms import MECHANISMS as MECHANISMS
 from .mechanisms.bibliography import citations as citations
 from .mechanisms.cape import Cape as Cape, CapeStrict as CapeStrict
-from .mechanisms.codes import (
-    MixtureCode as MixtureCode,
-    PublicCode as PublicCode,
-    UnitCode as UnitCode,
-)
+from .mechanisms.codes import PublicCode as PublicCode, UnitCode as UnitCode
 from .mechanisms.contextual_response import ContextualResponse as ContextualResponse
 from .mechanisms.custext import (
     CusText as CusText,
@@ -68,6 +64,7 @@ from .mechanisms.dyntext import DynText as DynText, DynTextStrict as DynTextStri
 from .mechanisms.keyword_code import KeywordCode as KeywordCode
 from .mechanisms.language_model_code import LanguageModelCode as LanguageModelCode
 from .mechanisms.metric_noise import MetricNoise as MetricNoise
+from .mechanisms.mixture_code import MixtureCode as MixtureCode
 from .mechanisms.nearest_response import NearestResponse as NearestResponse
 from .mechanisms.rantext import RanText as RanText, RanTextStrict as RanTextStrict
 from .mechanisms.santext import SanText as SanText, SanTextPlus as SanTextPlus

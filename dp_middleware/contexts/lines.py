@@ -72,7 +72,7 @@ class Writer:
         return shares
 
     def nats(self, tokens: Sequence[int]) -> Floats:
-        """Computes nats of tokens, the end and a word's beginning at each place, (n + 1, end + 2)."""
+        """Computes nats of tokens, the end and a word's beginning by place, (n + 1, end + 2)."""
         states = self.last
         if tokens:
             fed = self.numbers[list(tokens)][None]

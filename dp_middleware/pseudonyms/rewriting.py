@@ -229,10 +229,7 @@ def _inside(view: View, entities: Iterable[Entity]) -> Iterator[Entity]:
 
 
 def settled(text: str, places: Iterable[Mention]) -> list[Mention]:
-    """Places that end where words do; one that has grown is no longer of its shape: a label.
-
-    A label ends in digits, which may reach further than the word that it stands for.
-    """
+    """Places that end where words do; one that has grown is a label, which may reach further."""
     settling, grown = list(places), True
     while grown:
         own = {(place.start, place.end) for place in settling}

@@ -68,6 +68,10 @@ def check_chain(runnable: Any, *, local: Collection[Any] = ()) -> list[Finding]:
     return check.findings
 
 
+check_agent = check_chain
+"""Under the name that a reader of agents looks for."""
+
+
 class _Chain:
     """Goes through a chain; ``local``: models and retrievers that may see raw text."""
 

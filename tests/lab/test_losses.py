@@ -1,0 +1,108 @@
+"""Compositions against closed forms."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+from scipy.special import comb, log_softmax
+
+import dp_middleware as dp
+from dp_middleware.lab.losses import LossDistribution
+
+pytest.importorskip("dp_accounting", reason="needs the accounting extra")
+
+DELTA = 1e-6
+
+
+def randomised_response(epsilon):
+    """Two rows over two outputs."""
+    row = log_softmax([epsilon, 0.0])
+    return row, row[::-1]
+
+
+def response_delta(epsilon, count, at):
+    """Kairouz, Oh and Viswanath (2015), Theorem 3.3: over the number of answers that are true."""
+    true = np.arange(count + 1)
+    log_p = true * epsilon - count * np.logaddexp(0, epsilon)
+    log_q = (count - true) * epsilon - count * np.logaddexp(0, epsilon)
+    return float(comb(count, true) @ np.maximum(0, np.exp(log_p) - np.exp(at + log_q)))
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 40])
+def test_exact_composition_of_randomised_response(count):
+    epsilon = 0.5  # a multiple of the resolution: nothing is rounded
+    found = LossDistribution.of_rows(*randomised_response(epsilon), resolution=2**-12).times(count)
+    for at in (0.0, 0.3, 1.0, 2.5, 6.0):
+        exact = response_delta(epsilon, count, at)
+        assert exact <= found.delta(at) <= exact + 1e-9
+    assert found.delta(count * epsilon * 1.001) == 0
+
+
+def test_exact_composition_is_below_the_sum_and_no_lower_than_the_truth():
+    rows = randomised_response(0.3)
+    exact = LossDistribution.of_rows(*rows).times(30).guarantee(DELTA)
+    assert exact.delta == DELTA
+    assert exact.epsilon < 0.9 * 30 * 0.3
+    assert response_delta(0.3, 30, exact.epsilon) <= DELTA
+    assert response_delta(0.3, 30, exact.epsilon - 30 * 2e-4) > DELTA
+    once = LossDistribution.of_rows(*rows)
+    assert once.guarantee(1e-15).epsilon == pytest.approx(0.3)
+
+
+def row_delta(log_p, log_q, at):
+    return float(np.maximum(0, np.exp(log_p) - np.exp(at + log_q)).sum())
+
+
+@given(seed=st.integers(0, 10**6), outputs=st.integers(2, 6))
+def test_two_different_releases_compose_exactly(seed, outputs):
+    """Against the product laws, enumerated, in both directions."""
+    rng = np.random.default_rng(seed)
+    first, second = log_softmax(rng.normal(size=(2, 2, outputs)), axis=-1)
+    found = LossDistribution.of_rows(*first).then(LossDistribution.of_rows(*second))
+    product = (first[:, :, None] + second[:, None, :]).reshape(2, -1)
+    for at in (0.0, 0.2, 1.0):
+        exact = max(row_delta(*product, at), row_delta(*product[::-1], at))
+        assert exact <= found.delta(at) <= exact + 3e-4
+
+
+def test_impossible_outputs_are_infinite_losses():
+    p, q = np.log([0.9, 0.1, 1e-300]), np.log([0.9, 1e-300, 0.1])
+    p[2] = q[1] = -math.inf
+    found = LossDistribution.of_rows(p, q).times(3)
+    assert found.largest == math.inf
+    assert found.delta(50.0) == pytest.approx(1 - 0.9**3)
+    assert found.guarantee(0.2).epsilon == math.inf
+
+
+def test_a_curve_dominates_every_pair():
+    """Three rows; the curve is the worst pair's at each epsilon, a different one at each."""
+    rows = log_softmax(np.array([[2.0, 0.0, 0.0], [0.0, 1.0, 0.5], [0.0, 0.0, 1.5]]), axis=-1)
+    pairs = [(p, q) for p in rows for q in rows if p is not q]
+    epsilons = np.linspace(0, 3, 301)
+    deltas = [max(row_delta(p, q, at) for p, q in pairs) for at in epsilons]
+    curve = LossDistribution.of_curve(epsilons, deltas).times(5)
+    for at in (0.0, 0.5, 2.0, 4.0):
+        worst = max(LossDistribution.of_rows(p, q).times(5).delta(at) for p, q in pairs)
+        assert worst - 1e-4 <= curve.delta(at) <= worst + 0.05
+    coarse = LossDistribution.of_curve(epsilons[::20], deltas[::20]).times(5)
+    assert coarse.delta(1.0) >= curve.delta(1.0) - 1e-9
+
+
+def test_bad_losses_are_refused():
+    good = np.log([0.5, 0.5])
+    with pytest.raises(dp.ParameterError, match="mass"):
+        LossDistribution.of_rows([0.0, 0.0], good)
+    with pytest.raises(dp.ParameterError, match="equal length"):
+        LossDistribution.of_rows(good, np.log([0.2, 0.3, 0.5]))
+    with pytest.raises(dp.ParameterError):
+        LossDistribution.of_curve([-1.0], [0.5])
+    once = LossDistribution.of_rows(good, good)
+    with pytest.raises(dp.ParameterError, match="count"):
+        once.times(0)
+    with pytest.raises(dp.IncompatibleGuarantees, match="resolution"):
+        once.then(LossDistribution.of_rows(good, good, resolution=1e-3))
+    with pytest.raises(dp.ParameterError, match="delta"):
+        once.guarantee(0.0)

@@ -165,7 +165,7 @@ def joined(texts: list[str], found: Found, size: int) -> tuple[str, Found]:
 
 def rows(folder: Path, texts: int, fuzz: int) -> Iterator[tuple[str, Any]]:
     """Names and figures."""
-    for name, most in (("presidio_synth", texts), ("wikibio", None)):
+    for name, most in (("presidio_synth", texts), ("wikibio", texts)):
         lines = (folder / name / "dev.jsonl").read_text("utf-8").splitlines()[:most]
         found, seconds = detected([json.loads(line)["text"] for line in lines])
         tally = checked(found, seed=1)

@@ -46,11 +46,14 @@ def small_names(names: NamedWords) -> Iterator[Entity]:
     """Yields people and places in small letters, of a text without capital ones or beside kin."""
     last = -1
     for k, token in enumerate(names.tokens):
+        if token.kind is Class.WORD and not names.is_casual:
+            continue
         if token.capital or token.code or k <= last or len(token.text) < 3:
             continue
         if names.language != "en" and is_frequent(token.lower, names.language):
             continue
-        if is_town(token.lower, names.language) and before(LIVING, names.text, token.start):
+        is_place = names.is_casual and is_town(token.lower, names.language)
+        if is_place and before(LIVING, names.text, token.start):
             yield names.entity([token], "place")
             continue
         if token.kind is Class.WORD:

@@ -149,8 +149,8 @@ def tokens_of(text: str, language: str) -> Iterator[Token]:
         first = _START.search(text, max(0, start - 8), start) is not None
         first = first or any(a <= start < b for a, b in headings)
         kind = class_of(word.lower().replace("’", "'"), language)
-        if kind is Class.WORD and language == "pl" and not first and word[0].isupper():
-            kind = Class.UNKNOWN if is_case_of(word.lower(), is_name, "pl") else kind
+        if language == "pl" and kind is Class.WORD and not first and word[0].isupper():
+            kind = Class.UNKNOWN if is_case_of(word.lower(), is_name, language) else kind
         yield Token(start, end, word, kind, first, code or _is_camel(word))
 
 

@@ -169,9 +169,10 @@ def is_case_of(word: str, names: Callable[[str], bool], language: str) -> bool:
 
 def is_town(word: str, language: str) -> bool:
     """Whether a word in lower case is a town, in any case of a language."""
-    return word in towns() or is_case_of(
-        word, (_plain_towns() if language == "pl" else towns()).__contains__, language
-    )
+    if word in towns() or language == "en":
+        return word in towns()
+    known = _plain_towns() if language == "pl" else towns()
+    return is_case_of(word, known.__contains__, language)
 
 
 @cache

@@ -28,7 +28,7 @@ class Job:
     def __init__(self, subject: str, work: Callable[[Any], Any]) -> None:
         self.subject, self.work = subject, work
         self.outcome: Future[Any] = Future()
-        self.turn = Lock()  # held until it is done, or its thread's turn to write
+        self.turn = Lock()  # until it is done, or its thread's turn to write
         self.turn.acquire()
 
 
@@ -71,11 +71,6 @@ class Queue:
     def _name(self, job: Job | None) -> None:
         self._writer = job
         if job is not None:
-            job.turn.release()
-
-    def wake(self, job: Job) -> None:
-        """Tells the thread of a job that it is done."""
-        if job is not self._writer:
             job.turn.release()
 
 

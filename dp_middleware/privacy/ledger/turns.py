@@ -96,7 +96,8 @@ def turn(path: Path) -> Iterator[None]:
             for place in (_NEXT, _WRITES):
                 while not _locked(file, place) and time.monotonic() < deadline:
                     time.sleep(_MOMENT)
-            fcntl.lockf(file, fcntl.LOCK_UN, 1, _NEXT)
+            with suppress(OSError):
+                fcntl.lockf(file, fcntl.LOCK_UN, 1, _NEXT)
         yield
     finally:
         if file >= 0:

@@ -77,6 +77,7 @@ class ChunkFolder:
         if key not in self:
             return None
         with on_disk(), pa.memory_map(str(self._path(key))) as source:
+            self._seed(key).unlink(missing_ok=True)  # of a process that was killed just here
             return pa.ipc.open_file(source).read_all()
 
     def write(self, key: str, released: pa.Table) -> None:
@@ -88,6 +89,7 @@ class ChunkFolder:
             ):
                 writer.write_table(released)
             sync_folder(self.path)
+            self._seed(key).unlink(missing_ok=True)
 
     @contextmanager
     def claim(self, key: str) -> Iterator[None]:
@@ -122,10 +124,7 @@ class ChunkFolder:
 
     def keep(self, key: str, release: Callable[[Seed], pa.Table]) -> pa.Table:
         """Charge and draw, and write what was released; the caller has claimed the chunk."""
-        released = release(partial(self.seed, key))
-        self.write(key, released)
-        with on_disk():
-            self._seed(key).unlink(missing_ok=True)
+        self.write(key, released := release(partial(self.seed, key)))
         return released
 
     def _seed(self, key: str) -> Path:

@@ -15,14 +15,12 @@ import copy
 import json
 from collections import Counter
 from collections.abc import Callable
-from functools import partial
 from hashlib import blake2b
 from typing import Any, TypeVar
 
 from dp_middleware import __version__
 from dp_middleware.privacy import Certificate
 from dp_middleware.privacy.ledger.ledger import PrivacyLedger
-from dp_middleware.privacy.releases import Ledger
 from dp_middleware.pseudonyms.pseudonyms import Pseudonyms
 from dp_middleware.sampling.entropy import expanded
 from dp_middleware.sanitizers.sanitizer import Sanitizer
@@ -42,16 +40,18 @@ def once(releaser: R, seed: Seed | None, told: Any) -> R:
         machine.
 
     Args:
-        releaser: Pays and draws. Without a ledger it stays as it is: nothing is charged.
+        releaser: Pays and draws. Without a ``dp.PrivacyLedger`` it stays as it is: nothing is
+            charged, or each time.
         seed: Of the chunk; ``None``: the releaser stays as it is.
         told: JSON of the rows and of all that decides their release. Private.
     """
-    if seed is None or releaser.ledger is None:
+    ledger = releaser.ledger
+    if seed is None or not isinstance(ledger, PrivacyLedger):
         return releaser
     told = json.dumps([__version__, told]).encode()
     token = blake2b(told, key=seed(), digest_size=32).digest()
     twin = copy.copy(releaser)
-    twin.ledger, twin.entropy = _Named(releaser.ledger, token), expanded(token)
+    twin.ledger, twin.entropy = _Named(ledger, token), expanded(token)
     if isinstance(twin, Pseudonyms) and twin.sanitizer is not None:
         twin.sanitizer = copy.copy(twin.sanitizer)
         twin.sanitizer.entropy = twin.entropy
@@ -59,12 +59,9 @@ def once(releaser: R, seed: Seed | None, told: Any) -> R:
 
 
 class _Named:
-    """A ledger whose charges have names: by what they are for, and equal ones by their number.
+    """A ledger whose charges have names: by what they are for, and equal ones by their number."""
 
-    One that is no ``PrivacyLedger`` knows no names, and is charged again.
-    """
-
-    def __init__(self, ledger: Ledger, token: bytes) -> None:
+    def __init__(self, ledger: PrivacyLedger, token: bytes) -> None:
         self._ledger, self._token, self._equal = ledger, token, Counter[str]()
 
     def charge(self, subject: str, certificate: Certificate, n: int) -> object:
@@ -72,8 +69,5 @@ class _Named:
         bill = json.dumps([subject, certificate.fingerprint, n])
         self._equal[bill] += 1
         told = f"{self._equal[bill]} {bill}".encode()
-        charge: Callable[..., object] = self._ledger.charge
-        if isinstance(self._ledger, PrivacyLedger):
-            name = blake2b(told, key=self._token, digest_size=16, person=b"charge").hexdigest()
-            charge = partial(charge, release=name)
-        return charge(subject, certificate, n)
+        name = blake2b(told, key=self._token, digest_size=16, person=b"charge").hexdigest()
+        return self._ledger.charge(subject, certificate, n, release=name)

@@ -56,11 +56,9 @@ def draw(
     ]
     with nullcontext() if session is None else session.opened() as shared:
         for payer.subject, *row in zip(payers, *drafts, strict=True):
-            mapping = Mapping() if shared is None else shared
-            before, mapping.entropy = mapping.entropy, payer.entropy
-            for column, draft in zip(releases, row, strict=True):
-                column.append(draft and payer.release_draft(draft, mapping)[0])
-            mapping.entropy = before
+            with (Mapping() if shared is None else shared).drawn_with(payer.entropy) as mapping:
+                for column, draft in zip(releases, row, strict=True):
+                    column.append(draft and payer.release_draft(draft, mapping)[0])
     return releases
 
 

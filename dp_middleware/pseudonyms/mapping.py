@@ -6,8 +6,8 @@ Laws do not depend on the value but for those that stay near it.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Container
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Container, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from threading import RLock
 from typing import Any, ClassVar, Self
@@ -138,11 +138,11 @@ class Mapping(StaysHere):
         pseudonyms: Pairs by what stands for them.
         name: Random; tells it from another one of the same conversation.
         lock: Held while pairs are made.
-        entropy: What they are drawn with.
     """
 
-    def __init__(self, entropy: Entropy = os_entropy) -> None:
-        self.entropy = entropy
+    _entropy: Entropy = staticmethod(os_entropy)
+
+    def __init__(self) -> None:
         self.name = secrets.token_bytes(16)
         self.after_fork()
         self._clear()
@@ -171,7 +171,16 @@ class Mapping(StaysHere):
 
     def below(self, n: int) -> int:
         """Draws uniformly from 0 .. n - 1."""
-        return below(n, self.entropy)
+        return below(n, self._entropy)
+
+    @contextmanager
+    def drawn_with(self, entropy: Entropy) -> Iterator[Self]:
+        """Draws with these bytes meanwhile; its lock is held, or nobody else has it."""
+        self._entropy = entropy
+        try:
+            yield self
+        finally:
+            self._entropy = os_entropy
 
     def once(self, name: str, n: int) -> int:
         """Draws uniformly from 0 .. n - 1, once for this conversation."""

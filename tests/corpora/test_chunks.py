@@ -16,6 +16,7 @@ from support.texts import CANARY
 import dp_middleware as dp
 from dp_middleware.corpora import ChunkFolder, Columns, chunk_key, release_chunk
 from dp_middleware.corpora.columns import EPSILON, TOKENS, of_texts
+from dp_middleware.sampling.entropy import os_entropy
 
 SPACE = random_space()
 LAW = dp.TokenExponential(epsilon=1.0)
@@ -235,3 +236,17 @@ def test_the_fingerprint_tells_what_decides_a_release():
     }
     assert len(prints) == 5
     assert columns(Charges()).fingerprint in prints
+
+
+def test_a_session_whose_charge_is_refused_draws_with_fresh_bytes_from_then_on(tmp_path):
+    ledger = dp.PrivacyLedger(f"sqlite:///{tmp_path}/l", budget=2)
+    pseudonyms = dp.Pseudonyms(list, kinds=["amount"], on_empty="pass", ledger=ledger, subject="a")
+    session = pseudonyms.session()
+    releaser = Columns(
+        releaser=pseudonyms, names=("text",), kinds={"text": "amount"}, session=session
+    )
+    rows = pa.table({"text": [f"${n}7,123.45" for n in range(1, 9)]})
+    with pytest.raises(dp.BudgetExhausted):
+        releaser.release(rows, lambda: bytes(32))
+    with session.opened() as mapping:
+        assert mapping._entropy is os_entropy

@@ -45,6 +45,25 @@ def test_a_row_has_one_release_in_whatever_batches_it_comes(tmp_path):
     assert sum(ledger.tokens) == 100 * 20
 
 
+def test_a_batch_that_comes_again_after_a_crash_has_the_same_draw_for_one_charge(tmp_path):
+    """Under the same key: who has the folder alone does not know what it is made of."""
+    ledger = dp.PrivacyLedger(f"sqlite:///{tmp_path}/l", budget=10)
+    drawn = []
+
+    def die(_, released):
+        drawn.append(released["text"])
+        raise KeyboardInterrupt
+
+    for key in (KEY, KEY, bytes(31) + b"1"):
+        with pytest.MonkeyPatch.context() as patch:
+            job = actor(tmp_path / "store", ledger, key=key)
+            patch.setattr(job._folder, "write", die)
+            with pytest.raises(KeyboardInterrupt):
+                job(rows(range(10)))
+    assert drawn[0] == drawn[1] != drawn[2]
+    assert len(ledger.rows("someone")) == 2
+
+
 def test_another_job_size_or_law_is_another_release(tmp_path):
     texts = set()
     for options in ({}, {"size": 5}, {"job": "other"}):

@@ -142,7 +142,7 @@ class Database:
                         job.outcome.set_exception(result)
                     else:
                         job.outcome.set_result(result)
-                    self._queue.wake(job)
+                    job.turn.release()
 
     def _transact(self, mode: Mode, work: Work[T], subjects: Iterable[str] = ()) -> T:
         self._check_place()  # to connect would create a file

@@ -28,7 +28,7 @@ class Job:
     def __init__(self, subject: str, work: Callable[[Any], Any]) -> None:
         self.subject, self.work = subject, work
         self.outcome: Future[Any] = Future()
-        self.turn = Lock()  # held until it is done, or its thread's turn to write
+        self.turn = Lock()  # until it is done, or its thread's turn to write
         self.turn.acquire()
 
 
@@ -73,11 +73,6 @@ class Queue:
         if job is not None:
             job.turn.release()
 
-    def wake(self, job: Job) -> None:
-        """Tells the thread of a job that it is done."""
-        if job is not self._writer:
-            job.turn.release()
-
 
 @contextmanager
 def turn(path: Path) -> Iterator[None]:
@@ -101,7 +96,8 @@ def turn(path: Path) -> Iterator[None]:
             for place in (_NEXT, _WRITES):
                 while not _locked(file, place) and time.monotonic() < deadline:
                     time.sleep(_MOMENT)
-            fcntl.lockf(file, fcntl.LOCK_UN, 1, _NEXT)
+            with suppress(OSError):
+                fcntl.lockf(file, fcntl.LOCK_UN, 1, _NEXT)
         yield
     finally:
         if file >= 0:

@@ -139,7 +139,7 @@ def test_who_is_interrupted_while_it_waits_holds_up_nobody(threads):
             for each in queue.take():
                 done.append(each.subject)
                 each.outcome.set_result(None)
-                queue.wake(each)
+                each.turn.release()
 
         queue.await_turn(job, write)
 

@@ -64,6 +64,25 @@ def test_charges_add_up_per_subject_and_unit(url):
     assert ledger.verify().epsilon == 5_600_000_000_000
 
 
+def test_a_release_with_a_name_is_charged_once_whoever_comes_back(url):
+    name, ledger = "0123456789abcdef" * 2, PrivacyLedger(url, budget=3)
+    with pytest.raises(dp.BudgetExhausted):
+        ledger.charge("anna", certified(PureDP(epsilon=9.0), 9.0), 1, release=name)
+    certificate = certified(PureDP(epsilon=2.0), 2.0)
+    first = ledger.charge("anna", certificate, 5, release=name)
+    ledger.charge("anna", certified(PureDP(epsilon=0.5), 0.5), 1)
+    again = PrivacyLedger(url).charge("anna", certificate, 5, release=name)
+    assert (again.release_id, again.number, again.epsilon) == (name, 1, first.epsilon)
+    assert (first.remaining, again.remaining) == (1, 0.5)
+    for subject, n in (("ben", 5), ("anna", 6)):
+        with pytest.raises(dp.ParameterError, match="recorded under its name"):
+            ledger.charge(subject, certificate, n, release=name)
+    with pytest.raises(dp.ParameterError, match="32 hexadecimal"):
+        ledger.charge("anna", certificate, 5, release="mine")
+    assert ledger.spent("anna") == 2.5
+    assert ledger.verify().charges == 2
+
+
 def test_overspending_is_refused_and_not_recorded(url):
     ledger = PrivacyLedger(url, budget=1.0)
     for _ in range(3):

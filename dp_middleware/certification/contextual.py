@@ -28,10 +28,7 @@ _CLOSED = 1e-12  # relative width of a bracket
 
 
 def certify_contextual(
-    mechanism: ContextualMechanism,
-    space: EmbeddingSpace,
-    adjacency: Adjacency,
-    length: int | None,
+    mechanism: ContextualMechanism, space: EmbeddingSpace, adjacency: Adjacency, length: int | None
 ) -> Certificate:
     """States what the mechanism guarantees per token occurrence on the space, by proof.
 
@@ -102,10 +99,7 @@ def calibrate_contextual(
 
 
 def _why_none(
-    mechanism: ContextualMechanism,
-    space: EmbeddingSpace,
-    adjacency: Adjacency,
-    length: int | None,
+    mechanism: ContextualMechanism, space: EmbeddingSpace, adjacency: Adjacency, length: int | None
 ) -> str:
     """Why nothing is guaranteed; empty if something is."""
     without_length = mechanism.context == "raw" and length is None

@@ -22,14 +22,7 @@ from dp_middleware.mechanisms.text_mechanisms import (
     TextMechanism,
 )
 from dp_middleware.mechanisms.vector_response import VectorResponse
-from dp_middleware.privacy import (
-    Adjacency,
-    Certificate,
-    MetricDP,
-    NoGuarantee,
-    PureDP,
-    Witness,
-)
+from dp_middleware.privacy import Adjacency, Certificate, MetricDP, NoGuarantee, PureDP, Witness
 from dp_middleware.vocabulary.vocabulary import UNKNOWN
 
 _ALWAYS = (

@@ -28,10 +28,7 @@ _CLOSED = 1e-12  # relative width of a bracket
 
 
 def certify_contextual(
-    mechanism: ContextualMechanism,
-    space: EmbeddingSpace,
-    adjacency: Adjacency,
-    length: int | None,
+    mechanism: ContextualMechanism, space: EmbeddingSpace, adjacency: Adjacency, length: int | None
 ) -> Certificate:
     """States what the mechanism guarantees per token occurrence on the space, by proof.
 
@@ -42,11 +39,23 @@ def certify_contextual(
     """
     reason = _why_none(mechanism, space, adjacency, length)
     epsilon = math.inf if reason else _epsilon(mechanism, space, length)
+    seen = "logits are made from released tokens and a public model alone"
+    if mechanism.context == "raw":
+        seen = "a changed token moves the law wherever its raw text is seen: "
+        seen += f"at {length} positions at most, each counted in full" if length else _NO_LENGTH
     return Certificate(
         guarantee=NoGuarantee(reason=reason) if reason else PureDP(epsilon=epsilon),
         adjacency=adjacency,
         method="none" if reason else "proof",
-        assumptions=_assumptions(mechanism, space, adjacency, length),
+        assumptions=(
+            wording.ENTROPY,
+            wording.LENGTH,
+            "what rounding to integers can add is included",
+            wording.unknown(space),
+            *wording.classes(space, adjacency),
+            seen,
+            *mechanism.assumptions(space),
+        ),
         claimed=mechanism.claimed_on(space),
         epsilon=epsilon,
         mechanism=mechanism.fingerprint,
@@ -90,10 +99,7 @@ def calibrate_contextual(
 
 
 def _why_none(
-    mechanism: ContextualMechanism,
-    space: EmbeddingSpace,
-    adjacency: Adjacency,
-    length: int | None,
+    mechanism: ContextualMechanism, space: EmbeddingSpace, adjacency: Adjacency, length: int | None
 ) -> str:
     """Why nothing is guaranteed; empty if something is."""
     without_length = mechanism.context == "raw" and length is None
@@ -120,24 +126,3 @@ def _slack(loss: float, size: int) -> float:
     floats = RECOMPUTED * max(1.0, -0.1 * lowest) * (1.0 + 1e-2 * size)
     likeliest = size**2 * 2.0**-64
     return 2 * (-math.log1p(-unit) + floats + likeliest)
-
-
-def _assumptions(
-    mechanism: ContextualMechanism,
-    space: EmbeddingSpace,
-    adjacency: Adjacency,
-    length: int | None,
-) -> tuple[str, ...]:
-    seen = "logits are made from released tokens and a public model alone"
-    if mechanism.context == "raw":
-        seen = "a changed token moves the law wherever its raw text is seen: "
-        seen += f"at {length} positions at most, each counted in full" if length else _NO_LENGTH
-    return (
-        wording.ENTROPY,
-        wording.LENGTH,
-        "what rounding to integers can add is included",
-        wording.unknown(space),
-        *wording.classes(space, adjacency),
-        seen,
-        *mechanism.assumptions(space),
-    )

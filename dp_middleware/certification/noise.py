@@ -10,14 +10,7 @@ from dp_middleware.certification import wording
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.mechanisms.kernels import noise
 from dp_middleware.mechanisms.text_mechanisms import NoiseMechanism
-from dp_middleware.privacy import (
-    Adjacency,
-    Certificate,
-    Guarantee,
-    MetricDP,
-    NoGuarantee,
-    PureDP,
-)
+from dp_middleware.privacy import Adjacency, Certificate, Guarantee, MetricDP, NoGuarantee, PureDP
 
 _ALWAYS = (
     wording.NOISE_ENTROPY,

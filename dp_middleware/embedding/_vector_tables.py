@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_middleware import _files
-from dp_middleware.embedding import arrays
+from dp_middleware.embedding import arrays, grid
+from dp_middleware.embedding.arrays import Floats, VectorSource
 from dp_middleware.embedding.grid import unit_rows
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError, needs
@@ -28,23 +29,43 @@ def named_space(
 ) -> EmbeddingSpace:
     """Makes the vocabulary's space with a named model's vectors, on disk from the first time on.
 
-    Another file for other weights; one that is damaged is made again. A folder that cannot be
-    written costs time only.
+    Their file is read when something is computed with them: the fingerprint of the space is kept
+    beside it. Another file for other weights; one that is damaged is made again. A folder that
+    cannot be written costs time only.
     """
     key = f"{model}/{_revision(model)}/{vocabulary.fingerprint}/{kind}"
     path = _files.cache_path("vectors", key, suffix=".npz")
-    if (stored := arrays.load(path)) is not None:
-        table = stored["vectors"]
-    else:
-        made_by_encoder = kind == "encoded"
-        table = (
-            encode_tokens(vocabulary, encode)
-            if made_by_encoder
-            else _input(model, vocabulary, kind)
-        )
-        with suppress(OSError):
-            arrays.store({"vectors": table}, path)
-    return EmbeddingSpace(vocabulary, table if kind == "raw" else unit_rows(table))
+    beside = ("spaces", key, _files.code_fingerprint())
+
+    def read() -> Floats:
+        if (stored := arrays.load(path)) is not None:
+            table = stored["vectors"]
+        else:
+            encoded = kind == "encoded"
+            table = (
+                encode_tokens(vocabulary, encode) if encoded else _input(model, vocabulary, kind)
+            )
+            with suppress(OSError):
+                arrays.store({"vectors": table}, path)
+        return table.astype(np.float64) if kind == "raw" else unit_rows(table)
+
+    def read_again() -> Floats:
+        vectors = read()
+        if grid.fingerprint(vocabulary.fingerprint, vectors) != fingerprint:
+            _files.cache_path(*beside).unlink(missing_ok=True)
+            raise ParameterError(
+                f"expected the vectors of the space {fingerprint[:8]}, got others: their file was "
+                "replaced; start again"
+            )
+        vectors.setflags(write=False)
+        return vectors
+
+    match _files.load(*beside):
+        case {"fingerprint": str(fingerprint), "dimensions": int(dimensions)}:
+            return EmbeddingSpace(vocabulary, VectorSource(read_again, dimensions, fingerprint))
+    space = EmbeddingSpace(vocabulary, read())
+    _files.store({"fingerprint": space.fingerprint, "dimensions": space.vectors.shape[1]}, *beside)
+    return space
 
 
 def encode_tokens(vocabulary: Vocabulary, encode: Callable[[list[str]], Table]) -> Table:

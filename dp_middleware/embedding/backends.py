@@ -62,8 +62,10 @@ class SentenceModel:
         at_once = _ON_CPU if encoder.device.type == "cpu" else self.batch
 
         def encode(texts: list[str]) -> ArrayLike:
-            rows = encoder.encode(texts, batch_size=at_once, show_progress_bar=False)
-            return np.asarray(rows)
+            rows = encoder.encode(
+                texts, batch_size=at_once, convert_to_tensor=True, show_progress_bar=False
+            )
+            return np.asarray(rows.cpu().numpy())
 
         return encode
 

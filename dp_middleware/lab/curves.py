@@ -18,12 +18,7 @@ from numpy.typing import ArrayLike
 from dp_middleware import _validate
 from dp_middleware._torch import torch
 from dp_middleware.certification.certificates import check
-from dp_middleware.certification.enumeration import (
-    BORDER,
-    RECOMPUTED,
-    classes_of,
-    left_over_drift,
-)
+from dp_middleware.certification.enumeration import BORDER, RECOMPUTED, classes_of, left_over_drift
 from dp_middleware.embedding.arrays import Ids
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError

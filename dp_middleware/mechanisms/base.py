@@ -23,6 +23,7 @@ from dp_middleware.errors import ParameterError
 from dp_middleware.vocabulary.vocabulary import UNKNOWN
 
 Notion = Literal["pure", "metric"]
+Product = Literal["distance", "cosine"]
 
 _ROWS = {"log_rows", "log_probs"}
 
@@ -192,6 +193,26 @@ class ChannelMechanism(Mechanism):
         An output listed twice is drawn twice as often.
         """
         return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoredMechanism(ChannelMechanism):
+    """Releases y for x with probability proportional to exp(score), of their distance or cosine.
+
+    Attributes:
+        product: What the score is a function of.
+    """
+
+    product: ClassVar[Product] = "distance"
+
+    @abstractmethod
+    def scores(self, products: torch.Tensor, space: EmbeddingSpace) -> torch.Tensor:
+        """Computes scores of distances or cosines, nats, one by one; overwrites."""
+
+    def log_rows(self, ids: Ids, space: EmbeddingSpace) -> torch.Tensor:
+        """Computes the law of the token released for ids[i]; float64 (n, V)."""
+        of = space.distance_rows if self.product == "distance" else space.cosine_rows
+        return torch.log_softmax(self.scores(of(ids), space), dim=1)
 
 
 def rows_of(

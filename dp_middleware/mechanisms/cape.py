@@ -177,8 +177,9 @@ class CapeStrict(_Bucketed):
         and sizes differ by one at most. :meth:`position_loss` is the supremum. With
         ``context="released"`` this is also the price of a changed token.
 
-    Attributes: those of :class:`Cape`, with ``context="released"`` by default and V buckets if V is
-    smaller. ``sensitivity="printed"`` here costs nothing and leaves no part of epsilon unused.
+    The attributes are those of :class:`Cape`, with ``context="released"`` by default and V buckets
+    if V is smaller. ``sensitivity="printed"`` here costs nothing and leaves no part of epsilon
+    unused.
     """
 
     name: ClassVar[str] = "cape-strict"

@@ -15,11 +15,10 @@ from dp_middleware._torch import torch
 from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
-from dp_middleware.mechanisms.base import Mechanism
+from dp_middleware.mechanisms.base import Mechanism, ScoredMechanism
 from dp_middleware.mechanisms.kernels.quadrature import SMALL
 from dp_middleware.mechanisms.keys import is_known, key_on_disk
 from dp_middleware.mechanisms.rantext import RanText
-from dp_middleware.mechanisms.scored import ScoredMechanism
 from dp_middleware.sampling import landmarks as marks
 from dp_middleware.sampling.entropy import Words
 from dp_middleware.sampling.integers import IntegerRows, integer_rows

@@ -13,9 +13,8 @@ from dp_middleware._torch import torch
 from dp_middleware.embedding.arrays import Ids
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
-from dp_middleware.mechanisms.base import ChannelMechanism, Notion
+from dp_middleware.mechanisms.base import ChannelMechanism, Notion, ScoredMechanism
 from dp_middleware.mechanisms.kernels import lists
-from dp_middleware.mechanisms.scored import ScoredMechanism
 from dp_middleware.vocabulary import frequencies
 from dp_middleware.vocabulary.words import word_numbers
 

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 from dp_middleware import _validate
 from dp_middleware._torch import torch
 from dp_middleware.embedding.space import EmbeddingSpace
-from dp_middleware.mechanisms.scored import Product, ScoredMechanism
+from dp_middleware.mechanisms.base import Product, ScoredMechanism
 
 Score = Literal["clipped_cosine", "shifted_cosine"]
 

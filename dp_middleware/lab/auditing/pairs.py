@@ -8,13 +8,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dp_middleware.embedding.arrays import Floats, Ids
+from dp_middleware.sampling.entropy import Entropy
 
 Score = Callable[[Any], Floats]  # of releases: ids, or vectors
 
@@ -23,6 +24,20 @@ _TESTABLE = 10  # hits below which no event shows anything
 _SMOOTHING = 0.5  # added to each count of a pilot
 _THRESHOLDS = 64  # tried per score
 _PILOT_RISK = 0.05  # at which pilots are compared; decides on power, not on validity
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """Counts draws of each input of a test, with its risk and where bytes come from."""
+
+    samples: int
+    risk: float
+    entropy: Entropy
+
+    @property
+    def halved(self) -> Sampling:
+        """Halves the risk, for each of two tests."""
+        return replace(self, risk=self.risk / 2)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,15 +93,15 @@ def from_rows(
     claims: Floats,
     neighbours: NDArray[np.bool_],
     draw: Callable[[int, int], Ids],
-    samples: int,
-    risk: float,
+    sampling: Sampling,
 ) -> Outcome:
     """Tests the pair whose rows differ most at its claim, by {y : P(y) > factor P'(y)}.
 
     ``rows`` are probabilities, float64 (R, V), of ``tokens``, int64 (R,); ``claims`` of each pair,
     float64 (R, R), in nats; ``neighbours`` says which pairs are compared; ``draw`` takes a row and
-    a count. ``samples`` are drawn from each of the two rows.
+    a count.
     """
+    samples, risk = sampling.samples, sampling.risk
     first, second, factor = _widest(rows, claims, neighbours, samples)
     event = rows[first] > factor * rows[second]
     hits, misses = (int(event[draw(row, samples)].sum()) for row in (first, second))
@@ -152,14 +167,15 @@ class OutputEvent:
 
 
 def from_draws(
-    pairs: Sequence[TextPair], draw: Callable[[Ids, int], Ids], size: int, samples: int, risk: float
+    pairs: Sequence[TextPair], draw: Callable[[Ids, int], Ids], size: int, sampling: Sampling
 ) -> Outcome:
     """Tests a pair and an event chosen by a pilot, on draws that the pilot has not seen.
 
     A quarter of the draws, shared among the pairs, learns how likely releases are under both texts;
     a quarter chooses pair, score and threshold; half tests. The texts of a pair differ at one
-    position; ``draw`` makes releases, int64 (count, n); ``samples`` includes the pilot.
+    position; ``draw`` makes releases, int64 (count, n); the samples include the pilot.
     """
+    samples, risk = sampling.samples, sampling.risk
     part = samples // (4 * len(pairs))
     events: list[OutputEvent] = []
     for number, pair in enumerate(pairs):

@@ -15,7 +15,7 @@ from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.embedding.space import EmbeddingSpace, on_host
 from dp_middleware.errors import ParameterError
 from dp_middleware.lab.auditing import pairs
-from dp_middleware.lab.auditing.pairs import Outcome, TextPair
+from dp_middleware.lab.auditing.pairs import Outcome, Sampling, TextPair
 from dp_middleware.mechanisms.base import ChannelMechanism, Mechanism, rows_of
 from dp_middleware.mechanisms.drawing import drawer
 from dp_middleware.mechanisms.text_mechanisms import (
@@ -24,24 +24,10 @@ from dp_middleware.mechanisms.text_mechanisms import (
     NoiseMechanism,
     TextMechanism,
 )
-from dp_middleware.sampling.sampler import Entropy, Sampler
+from dp_middleware.sampling.sampler import Sampler
 from dp_middleware.vocabulary.vocabulary import UNKNOWN
 
 _ROWS = 48  # compared with each other
-
-
-@dataclass(frozen=True)
-class Sampling:
-    """Counts draws of each input of a test, with its risk and where bytes come from."""
-
-    samples: int
-    risk: float
-    entropy: Entropy
-
-    @property
-    def halved(self) -> Sampling:
-        """Halves the risk, for each of two tests."""
-        return replace(self, risk=self.risk / 2)
 
 
 @dataclass(frozen=True)
@@ -138,8 +124,7 @@ def by_rows(rows: Rows, space: EmbeddingSpace, doubt: Doubt, sampling: Sampling)
         np.array([[doubt.between(x, other) for other in tokens.tolist()] for x in tokens.tolist()]),
         neighbours,
         lambda row, count: sampler.draw(np.full(count, codes[row]), sampling.entropy),
-        sampling.samples,
-        sampling.risk,
+        sampling,
     )
 
     def released(drawn: Ids) -> Ids:
@@ -167,8 +152,7 @@ def by_noise(
         ],
         lambda text, count: released(np.repeat(text, count))[:, None],
         len(space),
-        sampling.samples,
-        sampling.risk,
+        sampling,
     )
     return [pair, _retention(released, len(space), doubt, sampling)]
 
@@ -201,8 +185,7 @@ def by_texts(
         [TextPair(texts=(first, second), tokens=tokens, claim=doubt.between(*tokens))],
         lambda text, count: np.array(source.draw([text] * count, sampling.entropy)),
         len(space),
-        sampling.samples,
-        sampling.risk,
+        sampling,
     )
 
 
@@ -226,7 +209,7 @@ def by_whole_texts(
         return np.array([[numbers.setdefault(answer, len(numbers))] for (answer,) in drawn])
 
     pair = TextPair(texts=(np.array([0]), np.array([1])), tokens=(0, 1), claim=doubt.anywhere())
-    outcome = pairs.from_draws([pair], released, 1, sampling.samples, sampling.risk)
+    outcome = pairs.from_draws([pair], released, 1, sampling)
     return replace(outcome, tokens=None)
 
 

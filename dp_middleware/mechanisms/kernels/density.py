@@ -151,11 +151,7 @@ def _log_normal(low: Floats, high: Floats) -> Floats:
 
 
 def mixture(
-    log_lengths: torch.Tensor,
-    distances: torch.Tensor,
-    epsilon: float,
-    outside: float,
-    others: int,
+    log_lengths: torch.Tensor, distances: torch.Tensor, epsilon: float, outside: float, others: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Computes ln P on the list, (n, K), and of each of the ``others``, (n, 1).
 

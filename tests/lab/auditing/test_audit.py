@@ -116,7 +116,7 @@ def test_only_fresh_draws_test_what_the_pilot_chose(length):
         return np.tile(text if len(drawn) <= 4 else texts[0], (count, 1))
 
     pair = pairs.TextPair(texts=texts, tokens=(3, 4), claim=1.0)
-    finding = pairs.from_draws([pair], draw, 6, 1000, 1e-3)
+    finding = pairs.from_draws([pair], draw, 6, pairs.Sampling(1000, 1e-3, sampling.os_entropy))
     assert drawn == [250] * 4 + [500] * 2
     assert finding.draws == 2000
     assert finding.epsilon == 0.0

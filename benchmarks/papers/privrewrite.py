@@ -32,7 +32,7 @@ from dp_middleware.lab.evaluation.data import load
 
 TEMPERATURE = 0.75
 MOST = 10  # candidates for a text
-CHAT = {"rewrite": _candidates.prompt("$text")[-1]["content"]}
+CHAT = {"rewrite": _candidates.questions("$text", "occurrence", 1, ())[0][-1]["content"]}
 BASE = {
     "rewrite": "Scrambled: an hour purple laughs that the never quite hand tired\n"
     "Repaired: An hour of laughs that never quite gets tired.\n\n"

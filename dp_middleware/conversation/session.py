@@ -187,10 +187,6 @@ class Session(Twins):
         releaser = self._releaser(self._conversation(conversation))
         return self._memo.release_once(text, releaser, self._scopes.get(role)).release
 
-    def check(self, items: Iterable[AnyItem], *, conversation: str = "") -> None:
-        """Raises EventRefused where :meth:`release_many` would; charges nothing."""
-        self._notebook(self._conversation(conversation)).admit(list(map(checked, items)), "refuse")
-
     async def arelease(self, event_id: str, role: str, text: str, **options: Any) -> Release:
         """Does as :meth:`release`, without blocking the event loop."""
         return await asyncio.to_thread(self.release, event_id, role, text, **options)

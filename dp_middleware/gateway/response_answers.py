@@ -77,7 +77,8 @@ def _said(response: dict[str, Any]) -> list[Message]:
     said = [
         answer
         for item in response["output"]
-        if isinstance(item, dict) and (answer := answer_of(item)) is not None
+        if isinstance(item, dict)
+        and (answer := answer_of({"role": "assistant", **item})) is not None
     ]
     for remote in said:
         remote.words()  # of what is no answer there are none

@@ -25,6 +25,7 @@ ROUTES = (
     GUARDRAIL,
 )
 
+
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.@-]{1,100}$")]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
@@ -277,6 +278,11 @@ class Settings(BaseSettings):
             ParameterError: Not what they should be; quotes no value.
         """
         return _checked(cls, data)
+
+
+def speaks_anthropic(path: str) -> bool:
+    """Tells whether a path, ours or the upstream's, is of Anthropic's protocol."""
+    return path.removeprefix("/v1").startswith("/messages")
 
 
 def _checked(kind: type[T], data: dict[str, Any]) -> T:

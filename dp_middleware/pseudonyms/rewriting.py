@@ -104,7 +104,6 @@ class PseudonymDraft(StaysHere):
     def _with(
         self, names: Names[V], folded: str, known: Callable[[V], tuple[str, Kind, str]]
     ) -> PseudonymDraft:
-        """With what is found of names in the gaps."""
         if not names.values:
             return self
         text, new = self.view.inner, list[Mention]()
@@ -131,8 +130,7 @@ class PseudonymDraft(StaysHere):
 
     def public(self, others: Iterable[str] = ()) -> Words:
         """Returns the text outside the places, with other public texts."""
-        text = self.view.text
-        return Words([*(text[a:b] for a, b in self.gaps), *others])
+        return Words([*(self.text[a:b] for a, b in self.gaps), *others])
 
     @property
     def rest(self) -> list[tuple[int, int]]:

@@ -111,7 +111,7 @@ def test_a_mapping_that_was_dropped_costs_a_charge_and_restores_nothing_wrongly(
     for other in ("b", "c"):
         talk.release("1", "user", CONTRACT, conversation=other)
     with pytest.raises(EventRefused):
-        talk.check([(None, "assistant", first)], conversation="a")
+        talk.release_many([(None, "assistant", first)], conversation="a")
     again = talk.release("1", "user", CONTRACT, conversation="a").text
     assert again != first  # equal by chance: far below 10^-6
     assert "Mirela" in talk.restore(again, conversation="a")
@@ -162,7 +162,7 @@ def test_a_mapping_lives_as_long_as_what_was_released_with_it(tmp_path):
     opened().note_remote(None, again)
     now = 288.0
     talk = opened()
-    assert talk.check([(None, "assistant", again)]) is None
+    assert talk.release_many([(None, "assistant", again)])
     assert talk.restore(again) == "Call Mirela Tamburi."
     now = 292.0
     fresh = opened()

@@ -39,7 +39,7 @@ class PrivateLangChainAdapter(Adapter):
     """
 
     def __init__(self, model: Any) -> None:
-        model, self._kwargs, _ = _unbound(model)
+        model, self._kwargs = _unbound(model)
         self._model = model.model_copy(update={"cache": False})
         stay(self._model)
 
@@ -64,14 +64,12 @@ class PrivateLangChainAdapter(Adapter):
             yield text_of(chunk.message.content)
 
 
-def _unbound(model: Any) -> tuple[Any, dict[str, Any], Any]:
-    """The model inside of bindings, with the arguments and the configuration bound to it."""
+def _unbound(model: Any) -> tuple[Any, dict[str, Any]]:
+    """The model inside of bindings, with the arguments bound to it."""
     bound: dict[str, Any] = {}
-    config: Any = None
     while hasattr(model, "bound"):
-        bound, config = {**model.kwargs, **bound}, model._merge_configs(config)
-        model = model.bound
-    return model, bound, config
+        model, bound = model.bound, {**model.kwargs, **bound}
+    return model, bound
 
 
 def _convert(messages: Messages) -> Any:

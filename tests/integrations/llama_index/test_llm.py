@@ -1,10 +1,12 @@
 """DPLLM: what goes out again, what is refused, and a workflow that releases before it runs."""
 
 import copy
+import gc
 import json
 import pickle
 import traceback
 
+import httpx
 import pytest
 from llama_index.core.base.llms.types import (
     ChatMessage,
@@ -18,6 +20,7 @@ from llama_index.core.llms.function_calling import FunctionCallingLLM
 from llama_index.core.prompts import PromptTemplate
 from llama_index.core.tools import FunctionTool
 from llama_index_dp_middleware import DPLLM
+from support.cases import over
 from support.contract import ToolCall
 from support.extras import said_without
 from support.llama_index import said, sent_by, user
@@ -105,6 +108,29 @@ def test_a_stream_that_was_left_is_known_as_far_as_it_went(desk):
     assert contents(desk)[1] == "a fine"
     with pytest.raises(dp.EventRefused):
         model.chat([*asked, said("a fine answer")])
+
+
+STREAMS = [
+    lambda model, text: model.stream_chat([user(text)]),
+    lambda model, text: model.stream_complete(text),
+    lambda model, text: model.stream(PromptTemplate("Say {topic}."), topic=text),
+]
+
+
+@over("begun", STREAMS)
+def test_a_stream_that_was_left_has_closed_its_connection(begun, desk, request):
+    """Without garbage collection, which may not come for long."""
+    request.addfinalizer(gc.enable)
+    gc.disable()
+    with httpx.Client() as client:
+        model = DPLLM(desk.session(), desk.llama_openai(http_client=client))
+        for leave in (lambda stream: stream.close(), lambda stream: None):
+            stream = begun(model, desk.private_text)
+            next(stream)
+            assert len(client._transport._pool.connections) == 1
+            leave(stream)
+            del stream
+            assert client._transport._pool.connections == []
 
 
 def test_an_answer_extracted_from_raw_text_stays(desk):

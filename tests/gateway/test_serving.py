@@ -70,7 +70,7 @@ def workers_of(process):
 
 
 def wait_until(condition):
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 100
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.05)
@@ -97,4 +97,4 @@ def test_a_signal_ends_all_workers(supervised, how):
 
 def test_a_worker_that_cannot_start_ends_all(supervised):
     process, _ = supervised("fails")
-    assert process.wait(60) == 1
+    assert process.wait(100) == 1

@@ -34,7 +34,7 @@ def gateway(tmp_path_factory):
 def release(gateway, **changes):
     body = {"text": small.TEXT, "choice": "both", "epsilon": 3.0, "ask": False, **changes}
     origin = {"origin": gateway.root}
-    return httpx.post(f"{gateway.root}/playground/release", json=body, headers=origin)
+    return httpx.post(f"{gateway.root}/playground/release", json=body, headers=origin, timeout=60)
 
 
 def test_it_is_off_unless_asked_for(shared):

@@ -197,6 +197,19 @@ def test_metric_charges_have_a_column_and_a_budget_of_their_own(url):
     ledger.verify()
 
 
+def test_metric_charges_have_a_budget_of_the_same_number_unless_told_otherwise(url):
+    ledger = PrivacyLedger(url, budget=5)
+    assert (ledger.budget, ledger.metric_budget) == (5, 5)
+    ledger.charge("anna", pure(5), 1)  # in its own column: takes nothing from the other
+    ledger.charge("anna", METRIC, 2, unit="document")
+    with pytest.raises(dp.BudgetExhausted, match=r"at most 1 nats per unit of distance.*got 2"):
+        ledger.charge("anna", METRIC, 1)
+    ledger.charge("anna", replace(METRIC, space="sphere"), 1)
+    assert ledger.account("anna").metric == {"euclidean@plane": 4.0, "euclidean@sphere": 2.0}
+    assert len(ledger.rows("anna")) == 3
+    ledger.verify()
+
+
 def test_no_limit_on_metric_charges_must_be_asked_for(url):
     ledger = PrivacyLedger(url, budget=1, metric_budget=math.inf)
     ledger.charge("anna", METRIC, 10**6, unit="document")

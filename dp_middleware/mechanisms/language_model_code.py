@@ -8,6 +8,8 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from importlib.resources import files
+from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -26,44 +28,7 @@ from dp_middleware.vocabulary import frequencies
 
 Encode = Callable[[list[str]], NDArray[np.float32]]
 
-PROMPT = """Keywords of texts, a few words each:
-- superb thriller gripping ending
-- symptoms treatment Crohn's disease
-- senator resigns bribery scandal
-- dull romantic comedy wooden actors
-- inherited gene mutation hearing loss
-- Nepal earthquake survivors rescued
-- charming family film animation
-- kidney stones prevention diet
-- Manchester United striker injured
-- slasher movie terrible script
-- FDA recalls contaminated spinach
-- autosomal recessive muscular dystrophy
-- Tarantino thriller gripping finale
-- Crohn's disease symptoms
-- senator Menendez bribery trial
-- wooden romcom acting
-- Usher syndrome hearing loss gene
-- Kathmandu earthquake survivors
-- charming film animation
-- nephrolithiasis diet prevention
-- Ronaldo hamstring injury
-- unfunny movie slasher sequel
-- spinach recall contaminated
-- Duchenne muscular dystrophy
-- Zika microcephaly newborns
-- melancholy drama Binoche
-- glioblastoma prognosis chemotherapy
-- Ferguson police shooting protests
-- dystonia autosomal dominant mutation
-- movie Streep overrated
-- Boko Haram kidnapped schoolgirls
-- hypothyroidism diagnosis thyroxine
-- clever witty film Almodovar
-- Ebola quarantine Liberia
-- Hodgkin lymphoma radiation
-- zombie film gore laughable
--"""
+PROMPT = (files("dp_middleware.mechanisms") / "data" / "lines.txt").read_text("utf-8")
 """What the model reads first by default: lines of which the next one is the release."""
 
 _WORD = re.compile(r"[^\W_]+(?:['.&/-][^\W_]+)*")
@@ -163,7 +128,7 @@ class LanguageModelCode(PublicCode):
         writer, tokens, line = self._writer, list[int](), self._writer.line()
         share = Fraction(self.english)
         while (left := self._longest - len(tokens)) > 0:
-            ends = line.integers().cumsum()
+            ends = line.integers.cumsum()
             place = int(np.searchsorted(ends, below(int(ends[-1]), entropy), side="right"))
             if place == writer.end:
                 break
@@ -220,8 +185,8 @@ class _Search:
         listed = [word for word in written if word.lower() not in frequencies.stop_words()]
         spelled = {word: self._writer.places(word) for word in listed}
         self._tokens = {word: places for word, places in spelled.items() if places}
-        read = dict.fromkeys(word.lower() for word in self._tokens)
-        self._words = [w for w in self._tokens if w.lower() in [*read][:_MOST_READ]]
+        read = set(islice(dict.fromkeys(word.lower() for word in self._tokens), _MOST_READ))
+        self._words = [word for word in self._tokens if word.lower() in read]
 
     def lines(self) -> Iterator[list[str]]:
         """Lines that come nearer and nearer to the text and can be paid for."""

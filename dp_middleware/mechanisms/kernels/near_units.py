@@ -31,11 +31,11 @@ class Pieces:
         ids = [one.ids for one in default_bert().encode_batch([*texts], add_special_tokens=False)]
         self._flat = np.concatenate(ids).astype(np.int32)
         self._counts = np.array([len(own) for own in ids])
-        self._starts = np.cumsum(self._counts) - self._counts
 
     def means(self, of_pieces: Rows) -> Rows:
         """Mean over each text's pieces of a number for each of the model's, float32 (n,)."""
-        means: Rows = np.add.reduceat(of_pieces[self._flat], self._starts) / self._counts
+        starts = np.cumsum(self._counts) - self._counts
+        means: Rows = np.add.reduceat(of_pieces[self._flat], starts) / self._counts
         return means
 
 
@@ -47,13 +47,9 @@ def _english() -> tuple[Pieces, Rows, NDArray[Any]]:
 
 
 def nearest(target: Rows, embeddings: Rows, size: int, count: int) -> list[int]:
-    """The numbers of units that seem nearest, in order of their numbers.
+    """Names ``count`` of the first ``size`` units that seem nearest to a vector, in their order.
 
-    Args:
-        target: Vector of a text, (d,).
-        embeddings: Of the model's WordPieces, (V, d).
-        size: Number of units on offer, the first ones.
-        count: Units to name.
+    ``embeddings`` are those of the model's WordPieces, (V, d).
     """
     pieces, linear, lengths = _english()
     along = linear @ target

@@ -94,26 +94,25 @@ class Line:
 
     def __init__(self, writer: Writer) -> None:
         self._writer, self._last = writer, writer.last
-        self._cache, self._length = copy.deepcopy(writer.cache), 0
+        self._cache = copy.deepcopy(writer.cache)
+        self.integers = self._made()
+        self.integers[writer.end] = 0  # a line is not empty
 
-    def integers(self) -> NDArray[np.int64]:
-        """Weighs each token and the end; a line is not empty."""
+    def _made(self) -> NDArray[np.int64]:
+        """Weighs each token and the end."""
         shares = self._writer.shares(self._last)[0]
-        integers: NDArray[np.int64] = np.rint(shares * _UNITS).astype(np.int64) + 1
-        if not self._length:
-            integers[self._writer.end] = 0
-        return integers
+        return np.rint(shares * _UNITS).astype(np.int64) + 1
 
     def share(self, places: int | NDArray[np.bool_]) -> Fraction:
         """Of one of these, or of some."""
-        integers = self.integers()
-        return Fraction(int(integers[places].sum()), int(integers.sum()))
+        return Fraction(int(self.integers[places].sum()), int(self.integers.sum()))
 
     def append(self, place: int) -> None:
         """Takes the next token."""
         fed = self._writer.numbers[[place]][None]
         states, self._cache = self._writer.context.passed(fed, self._cache)
-        self._last, self._length = states[:, -1], self._length + 1
+        self._last = states[:, -1]
+        self.integers = self._made()
 
 
 @lru_cache(maxsize=2)

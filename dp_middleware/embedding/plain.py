@@ -55,6 +55,11 @@ class PlainEncoder:
         self._root = np.float32(math.sqrt(self._arrays["embeddings.LayerNorm.bias"].size / _HEADS))
         self._layers = sum(name.endswith("intermediate.dense.bias") for name in self._arrays)
 
+    @property
+    def pieces(self) -> Rows:
+        """Embeddings of the model's WordPieces, float32 (V, d)."""
+        return self._arrays["embeddings.word_embeddings.weight"]
+
     def encode(self, texts: Sequence[str]) -> Rows:
         """Returns vectors of texts, float32 (n, d), rows of unit length."""
         bert = default_bert()
@@ -63,7 +68,7 @@ class PlainEncoder:
         ids = [[ends[0], *own, ends[1]] for own in cut]
         stops = np.cumsum([0, *map(len, ids)]).tolist()
         spans = [slice(*pair) for pair in pairwise(stops)]
-        rows = self._arrays["embeddings.word_embeddings.weight"][np.concatenate(ids)]
+        rows = self.pieces[np.concatenate(ids)]
         places = np.concatenate([np.arange(len(own)) for own in ids])
         rows = rows + self._arrays["embeddings.position_embeddings.weight"][places]
         rows = rows + self._arrays["embeddings.token_type_embeddings.weight"][0]

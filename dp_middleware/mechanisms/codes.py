@@ -18,9 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_middleware import _validate
+from dp_middleware._files import DEFAULT_ENCODER
 from dp_middleware._waits import told
+from dp_middleware.embedding.backends import SentenceModel
+from dp_middleware.embedding.plain import PlainEncoder, searcher
 from dp_middleware.errors import ParameterError
-from dp_middleware.mechanisms.kernels import pursuit, units
+from dp_middleware.mechanisms.kernels import near_units, pursuit, units
 from dp_middleware.mechanisms.text_mechanisms import Encoder, spellable
 from dp_middleware.sampling.entropy import Entropy, below
 from dp_middleware.sampling.response import exp_below
@@ -30,6 +33,7 @@ _UNIT = 12.5  # nats
 _MARGIN = 2.0  # nats beyond the logarithm of the number of sequences of units
 _FEWEST = 8
 _MOST_ROUNDS = 64
+_NEAR = 160  # units that are encoded for a text
 FALL = 0.02
 """Cosine with the text that a further word of it may cost in a search: other readers gain."""
 
@@ -191,18 +195,27 @@ class UnitCode(PublicCode):
     def best(self, text: str, encoder: Encoder) -> int:
         """Returns the place of the sequence of a text among all M^T. As private as the text.
 
-        A greedy pursuit of the encoder's vector of the text, which is encoded by itself.
+        A greedy pursuit of the encoder's vector of the text, which is encoded by itself. Of the
+        English units and for the default encoder, those are encoded that may be near the text,
+        on NumPy; else all of them, once for a computer.
         """
+        listed: Sequence[int] = range(len(self.units))
+        plain = _plain(encoder) if self.units == units.english()[: len(listed)] else None
+        reader = plain if plain is not None else encoder
 
         def encode(some: Sequence[Sequence[int]]) -> NDArray[np.float32]:
-            return encoder.encode([self._join(numbers) for numbers in some])
+            return reader.encode([self._join([listed[k] for k in numbers]) for numbers in some])
 
-        (target,) = encoder.encode([spellable(text)])
+        (target,) = reader.encode([spellable(text)])
         target = np.nan_to_num(np.asarray(target, np.float32), posinf=0.0, neginf=0.0)
-        vectors = _vectors(encoder, self.units)
+        if plain is None:
+            vectors = _vectors(encoder, self.units)
+        else:
+            listed = near_units.nearest(target, plain.pieces, len(listed), _NEAR)
+            vectors = encode([[k] for k in range(len(listed))])
         place = 0  # the units are its digits to the base M
         for number in pursuit.best_units(target, self.rounds or 1, vectors, encode, self.shortlist):
-            place = place * len(self.units) + number
+            place = place * len(self.units) + listed[number]
         return place
 
     def sequence(self, place: int) -> str:
@@ -219,6 +232,14 @@ class UnitCode(PublicCode):
 
     def _join(self, sequence: Sequence[int]) -> str:
         return ", ".join(self.units[number] for number in sequence)
+
+
+def _plain(encoder: Encoder) -> PlainEncoder | None:
+    """The default encoder on NumPy, if it is this one."""
+    backend = getattr(encoder, "backend", None)
+    if isinstance(backend, SentenceModel) and backend.model == DEFAULT_ENCODER:
+        encoder = searcher() or encoder
+    return encoder if isinstance(encoder, PlainEncoder) else None
 
 
 @lru_cache(maxsize=4)

@@ -8,6 +8,8 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from importlib.resources import files
+from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -26,9 +28,7 @@ from dp_middleware.vocabulary import frequencies
 
 Encode = Callable[[list[str]], NDArray[np.float32]]
 
-PROMPT = (
-    (Path(__file__).parent / "data" / "keyword_lines.txt").read_text(encoding="utf-8").rstrip("\n")
-)
+PROMPT = (files("dp_middleware.mechanisms") / "data" / "lines.txt").read_text("utf-8")
 """What the model reads first by default: lines of which the next one is the release."""
 
 _WORD = re.compile(r"[^\W_]+(?:['.&/-][^\W_]+)*")
@@ -128,7 +128,7 @@ class LanguageModelCode(PublicCode):
         writer, tokens, line = self._writer, list[int](), self._writer.line()
         share = Fraction(self.english)
         while (left := self._longest - len(tokens)) > 0:
-            ends = line.integers().cumsum()
+            ends = line.integers.cumsum()
             place = int(np.searchsorted(ends, below(int(ends[-1]), entropy), side="right"))
             if place == writer.end:
                 break
@@ -185,8 +185,8 @@ class _Search:
         listed = [word for word in written if word.lower() not in frequencies.stop_words()]
         spelled = {word: self._writer.places(word) for word in listed}
         self._tokens = {word: places for word, places in spelled.items() if places}
-        read = dict.fromkeys(word.lower() for word in self._tokens)
-        self._words = [w for w in self._tokens if w.lower() in [*read][:_MOST_READ]]
+        read = set(islice(dict.fromkeys(word.lower() for word in self._tokens), _MOST_READ))
+        self._words = [word for word in self._tokens if word.lower() in read]
 
     def lines(self) -> Iterator[list[str]]:
         """Lines that come nearer and nearer to the text and can be paid for."""

@@ -104,10 +104,10 @@ def document_sanitizer(
     Args:
         epsilon: Nats for a text or a sentence; a word costs 6 to 12.
         space: For what works on releases, as :class:`PrivRewrite`; default :func:`default_space`.
-        encoder: What scores the private text, where raw text may go. Default for keywords the
-            model of the default space on NumPy, or without one the rarest words are taken; for
-            units an :class:`EmbeddingService`, which at first use encodes the codebook, takes two
-            minutes on two cores for it, and keeps that on disk.
+        encoder: What scores the private text, where raw text may go. Default the model of the
+            default space on NumPy; without one the rarest words are taken from 40 nats on. Any
+            other, or units of your own, have all units encoded at first use, which takes two
+            minutes on two cores for 40,000, and is kept on disk.
         unit: What epsilon is for. For a ``"sentence"`` the number of sentences is public, each has
             a release of its own, a line, and a text of n costs n epsilon as a whole.
         code: A public distribution of your own, as ``dp.KeywordCode.tuned(texts)``.

@@ -36,12 +36,13 @@ def test_a_row_is_of_its_text_alone(encoder):
     assert np.abs(together - alone).max() < 1e-5
 
 
-def test_a_first_release_of_keywords_takes_little_and_no_torch():
-    """2 of the 3 CPU seconds that a first release may take, in a process of its own."""
-    code = """
+@pytest.mark.parametrize("epsilon", [25.0, 50.0])
+def test_a_first_release_takes_little_and_no_torch(epsilon):
+    """A first release may take 3 CPU seconds, in a process of its own."""
+    code = f"""
 import json, sys, time
 import dp_middleware as dp
-release = dp.document_sanitizer(50).release("What causes Coffin-Lowry syndrome?")
+release = dp.document_sanitizer({epsilon}).release("What causes Coffin-Lowry syndrome?")
 print(json.dumps([time.process_time(), "torch" in sys.modules, release.certificate.epsilon]))
 """
     runs = []
@@ -51,7 +52,7 @@ print(json.dumps([time.process_time(), "torch" in sys.modules, release.certifica
         )
         runs.append(json.loads(done.stdout))
     assert min(seconds for seconds, _, _ in runs) < 3
-    assert [run[1:] for run in runs] == [[False, 50.0]] * 2
+    assert [run[1:] for run in runs] == [[False, epsilon]] * 2
 
 
 def test_without_a_model_a_service_or_nothing_searches(monkeypatch, tmp_path):

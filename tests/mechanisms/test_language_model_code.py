@@ -44,7 +44,7 @@ def masses(code):
         line = writer.line()
         for place in tokens:
             line.append(place)
-        integers = [int(weight) for weight in line.integers()]
+        integers = [int(weight) for weight in line.integers]
         begun_by = [n if writer.begins[k] else 0 for k, n in enumerate(integers)]
         steps = [
             ((k,), Fraction(n, sum(integers)) - share * Fraction(begun_by[k], sum(integers)))

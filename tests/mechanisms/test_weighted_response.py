@@ -187,6 +187,25 @@ def test_a_pickle_has_no_list_of_words():
     assert pickle.loads(pickle.dumps(mechanism)).coin == mechanism.coin
 
 
+@dataclass(frozen=True)
+class Counting(Listed):
+    asked: ClassVar[list[str]] = []
+
+    def weight(self, release):
+        self.asked.append(release)
+        return super().weight(release)
+
+
+def test_a_mixture_weighs_what_a_code_finds_once():
+    mixed = dp.MixtureCode([(1, Counting()), (1, KEYWORDS)])
+    mechanism = dp.WeightedResponse(epsilon=8.0, code=mixed)
+    for text, own in (("three ant", "three"), ("bee", "bee"), ("nothing", None)):
+        Counting.asked.clear()
+        assert mechanism.answer(text, None) == own
+        assert Counting.asked == (["three"] if own == "three" else [])
+        assert list(mechanism.fitted.search(text, mechanism.coin.least, None)) == [own] * bool(own)
+
+
 def test_an_only_answer_costs_nothing():
     mechanism = dp.WeightedResponse(epsilon=5.0, code=Other())
     assert mechanism.respond([CANARY], None, insecure_entropy(0)) == ["one"]

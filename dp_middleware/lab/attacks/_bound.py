@@ -83,10 +83,9 @@ def bayes_among(
     """Computes how often the best attacker names the released text, one of N >= 2 that he knows.
 
     Every candidate is as likely. He names the one with the largest P(y|x), so he is right with
-    probability 1/N sum over y of max over x of P(y|x): with D different answers, each released
-    with probability lambda or else a draw from mu, (D lambda + 1 - lambda) / N. Where some
-    candidate has no answer, always drawn for, it is (1 + lambda (D - m)) / N, with m what the
-    answers have of mu. No mechanism of epsilon allows more than e^epsilon / (e^epsilon + N - 1).
+    probability 1/N sum over y of max over x of P(y|x): with D different answers
+    (1 + lambda (D - m)) / N, where m is 1, or the answers' share of mu if some candidate has none.
+    No mechanism of epsilon allows more than e^epsilon / (e^epsilon + N - 1).
     ``details`` have ``"candidates"``, ``"blind"`` (1/N), ``"bound"`` and ``"different"`` (D).
 
     Raises:

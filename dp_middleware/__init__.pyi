@@ -73,7 +73,7 @@ from .mechanisms.token_exponential import TokenExponential as TokenExponential
 from .mechanisms.truncated_exponential import TruncatedExponential as TruncatedExponential
 from .mechanisms.vector_response import VectorResponse as VectorResponse
 from .mechanisms.weighted_response import WeightedResponse as WeightedResponse
-from .mechanisms.within_classes import WithinClasses as WithinClasses
+from .mechanisms.within_classes import ByClass as ByClass, WithinClasses as WithinClasses
 from .models.chat import (
     ChatModel as ChatModel,
     chat_model as chat_model,

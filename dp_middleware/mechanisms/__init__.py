@@ -17,7 +17,7 @@ from dp_middleware.mechanisms.token_exponential import TokenExponential
 from dp_middleware.mechanisms.truncated_exponential import TruncatedExponential
 from dp_middleware.mechanisms.vector_response import VectorResponse
 from dp_middleware.mechanisms.weighted_response import WeightedResponse
-from dp_middleware.mechanisms.within_classes import WithinClasses
+from dp_middleware.mechanisms.within_classes import ByClass, WithinClasses
 
 MECHANISMS: dict[str, type[Mechanism]] = {
     mechanism.name: mechanism
@@ -49,6 +49,7 @@ MECHANISMS: dict[str, type[Mechanism]] = {
 
 __all__ = [
     "MECHANISMS",
+    "ByClass",
     "ChannelMechanism",
     "ContextualMechanism",
     "Mechanism",

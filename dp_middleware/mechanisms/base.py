@@ -98,7 +98,12 @@ class Mechanism(ABC):
     @property
     def parameters(self) -> dict[str, Any]:
         """Gives the public parameters by name."""
-        return {f.name: getattr(self, f.name) for f in fields(self)}
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.init}
+
+    @property
+    def parts(self) -> tuple[Mechanism, ...]:
+        """Lists the mechanisms that this one is made of."""
+        return ()
 
     @property
     def fingerprint(self) -> str:

@@ -34,17 +34,18 @@ def citations(what: Any) -> str:
     Raises:
         ParameterError: None of these, or a mechanism with a key that :data:`BIBTEX` lacks.
     """
-    kind = what if isinstance(what, type) else type(what)
-    keys = _keys(kind)
+    keys = _keys(what)
     missing = [key for key in keys if key not in BIBTEX]
     if missing:
         raise ParameterError(f"expected references to be keys of BIBTEX, got {missing}")
     return "\n\n".join(BIBTEX[key] for key in keys)
 
 
-def _keys(kind: type) -> tuple[str, ...]:
+def _keys(what: Any) -> tuple[str, ...]:
+    kind = what if isinstance(what, type) else type(what)
     if issubclass(kind, Mechanism):
-        return kind.references
+        keys: tuple[str, ...] = what.references  # of an object that has parts, of these as well
+        return keys
     for base in kind.__mro__:
         if base.__module__.startswith("dp_middleware.frameworks.") and base.__name__ in FRAMEWORKS:
             return FRAMEWORKS[base.__name__]

@@ -32,9 +32,8 @@ class _Itself:
 
 def is_ours(mechanism: Mechanism) -> bool:
     """Tells whether this package's code decides its rows, inner mechanisms included."""
-    inner = [each for each in mechanism.parameters.values() if isinstance(each, Mechanism)]
     own = type(mechanism).__module__.startswith(f"{_PACKAGE}.")
-    return own and all(is_ours(each) for each in inner)
+    return own and all(map(is_ours, mechanism.parts))
 
 
 def is_known(mechanism: Mechanism, space: EmbeddingSpace) -> bool:

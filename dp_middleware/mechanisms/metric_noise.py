@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from numpy.typing import ArrayLike
 
+from dp_middleware import _validate
 from dp_middleware.embedding.arrays import Ids
 from dp_middleware.embedding.space import EmbeddingSpace
+from dp_middleware.mechanisms.base import LATER
 from dp_middleware.mechanisms.kernels import noise
-from dp_middleware.mechanisms.kernels.nearest import release
+from dp_middleware.mechanisms.kernels.nearest import SEARCHES, Nearness, release
 from dp_middleware.mechanisms.text_mechanisms import NoiseMechanism
 from dp_middleware.sampling.sampler import Entropy
 
@@ -28,6 +30,8 @@ class MetricNoise(NoiseMechanism):
 
     Attributes:
         eta: Nats per unit of distance, per token. Positive.
+        nearness: What the noisy vector is turned into, by the least Euclidean ``"distance"``, or
+            the largest ``"cosine"``; a function of it either way, so the guarantee is the same.
     """
 
     name: ClassVar[str] = "metric-noise"
@@ -37,14 +41,16 @@ class MetricNoise(NoiseMechanism):
     references: ClassVar[tuple[str, ...]] = ("feyisetan2020", "chatzikokolakis2013")
 
     eta: float
+    nearness: Nearness = field(default="distance", metadata=LATER)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         noise.require_eta(self.eta)
+        _validate.one_of(tuple(SEARCHES), nearness=self.nearness)
 
     def perturb(self, ids: ArrayLike, space: EmbeddingSpace, entropy: Entropy) -> Ids:
         """Draws released ids, int64 (n,); each depends on its own id and its own bytes alone."""
-        return release(space.points[space.checked(ids)], space, self.eta, entropy)
+        return release(space.points[space.checked(ids)], space, self.eta, entropy, self.nearness)
 
     def lipschitz(self, length: int | None) -> float:
         """Returns eta nats per unit of distance for every length."""

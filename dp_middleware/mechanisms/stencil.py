@@ -15,7 +15,7 @@ from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms.base import LATER
 from dp_middleware.mechanisms.kernels import noise
-from dp_middleware.mechanisms.kernels.nearest import Nearness, nearest, release
+from dp_middleware.mechanisms.kernels.nearest import SEARCHES, Nearness, release
 from dp_middleware.mechanisms.kernels.window import largest_influence, window_means
 from dp_middleware.mechanisms.text_mechanisms import NoiseMechanism
 from dp_middleware.sampling.sampler import Entropy
@@ -27,11 +27,13 @@ class _Windowed(NoiseMechanism):
 
     window: int = 5
     sigma: float
+    nearness: Nearness = field(default="distance", metadata=LATER)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         _validate.at_least(1, window=self.window)
         _validate.positive(sigma=self.sigma)
+        _validate.one_of(tuple(SEARCHES), nearness=self.nearness)
         object.__setattr__(self, "window", int(self.window))
         object.__setattr__(self, "sigma", float(self.sigma))
 
@@ -60,6 +62,8 @@ class Stencil(_Windowed):
     Attributes:
         window: Length L of the window, tokens.
         sigma: Width of the weights, tokens. Positive.
+        nearness: Of the mean: the least Euclidean ``"distance"``, or the largest ``"cosine"``, by
+            which the paper goes in all that it measures.
     """
 
     name: ClassVar[str] = "stencil"
@@ -77,7 +81,7 @@ class Stencil(_Windowed):
         if len(space) == 1:
             raise ParameterError("expected a space of two tokens or more, got one: x is left out")
         means = window_means(space.points[ids], self.window, self.sigma)
-        return nearest(space, means[fresh], ids[fresh])
+        return SEARCHES[self.nearness](space, means[fresh], ids[fresh])
 
     def lipschitz(self, length: int | None) -> float:
         """Returns infinity."""
@@ -121,12 +125,10 @@ class DChiStencil(_Windowed):
 
     eta: float
     sigma: float = 0.75
-    nearness: Nearness = field(default="distance", metadata=LATER)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         noise.require_eta(self.eta)
-        _validate.one_of(("distance", "cosine"), nearness=self.nearness)
 
     def perturb_among(
         self, ids: Ids, fresh: NDArray[np.bool_], space: EmbeddingSpace, entropy: Entropy

@@ -1,13 +1,14 @@
-"""Any channel kept inside public classes of tokens."""
+"""Public classes of tokens: any channel kept inside of them, or another channel for each."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Hashable
+from abc import abstractmethod
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import attrgetter
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -21,8 +22,59 @@ from dp_middleware.privacy import Adjacency
 from dp_middleware.vocabulary.classes import token_classes
 
 
+class _Classed(ChannelMechanism):
+    """Shared by the two: a public label per token, and channels as parts."""
+
+    full_support: ClassVar[bool] = False
+    references: ClassVar[tuple[str, ...]] = ("chen2023",)
+
+    classes: tuple[Hashable, ...]
+
+    @property
+    @abstractmethod
+    def parts(self) -> tuple[ChannelMechanism, ...]:
+        """Lists the channels that rows are made of."""
+
+    def __post_init__(self) -> None:
+        for part in self.parts:
+            if not isinstance(part, ChannelMechanism):
+                raise ParameterError(
+                    "expected a mechanism that is a channel, whose law depends on one token only, "
+                    f"got {type(part).__name__}"
+                )
+        object.__setattr__(self, "classes", Adjacency.within(self.classes).classes)
+        object.__setattr__(self, "epsilon", max(part.nominal for part in self.parts))
+        keys = (*type(self).references, *(key for part in self.parts for key in part.references))
+        object.__setattr__(self, "references", tuple(dict.fromkeys(keys)))
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """Returns the relation of finite loss: a token replaced within its class."""
+        return Adjacency.within(self.classes)
+
+    @property
+    def fingerprint(self) -> str:
+        """Identifies the inner mechanisms, by their own, and the classes as a partition."""
+        parts = (self.name, str(self.version), *(part.fingerprint for part in self.parts))
+        text = "/".join((*parts, self.adjacency.fingerprint))
+        return f"{self.name}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+
+    def _numbers(self, space: EmbeddingSpace) -> Ids:
+        """Labels as numbers, int64 (V,) or (V + 1,)."""
+        if len(self.classes) not in (len(space), len(space) + 1):
+            raise ParameterError(
+                f"expected {len(space)} class labels, one per token, got {len(self.classes)}"
+            )
+        return self._order
+
+    @cached_property
+    def _order(self) -> Ids:
+        order: dict[Hashable, int] = {}
+        return np.array([order.setdefault(label, len(order)) for label in self.classes])
+
+
 @dataclass(frozen=True, kw_only=True)
-class WithinClasses(ChannelMechanism):
+class WithinClasses(_Classed):
     """Releases y for x as the inner mechanism does, given that y is of x's public class.
 
     P(y | x) is proportional to P_inner(y | x) where class(y) = class(x), and 0 elsewhere. If the
@@ -48,8 +100,6 @@ class WithinClasses(ChannelMechanism):
     name: ClassVar[str] = "within-classes"
     claim: ClassVar[str] = "twice the inner epsilon within a class"
     truth: ClassVar[str] = "2 epsilon of the inner mechanism within a class; nothing across"
-    full_support: ClassVar[bool] = False
-    references: ClassVar[tuple[str, ...]] = ("chen2023",)
     notion = property(attrgetter("mechanism.notion"))
     largest = property(attrgetter("mechanism.largest"))
     jumps = property(attrgetter("mechanism.jumps"))
@@ -58,37 +108,16 @@ class WithinClasses(ChannelMechanism):
     mechanism: ChannelMechanism
     classes: tuple[Hashable, ...] = field(repr=False)
 
-    def __post_init__(self) -> None:
-        if not isinstance(self.mechanism, ChannelMechanism):
-            raise ParameterError(
-                "expected mechanism= as a channel, whose law depends on one token only, got "
-                f"{type(self.mechanism).__name__}"
-            )
-        object.__setattr__(self, "classes", Adjacency.within(self.classes).classes)
-        object.__setattr__(self, "epsilon", self.mechanism.nominal)
+    @property
+    def parts(self) -> tuple[ChannelMechanism, ...]:
+        """Gives the inner mechanism alone."""
+        return (self.mechanism,)
 
     @classmethod
     def with_defaults(cls, nominal: float, space: EmbeddingSpace) -> Self:
         """Takes the exponential mechanism within the classes of ``dp.token_classes``."""
         inner = TokenExponential(epsilon=nominal)
         return cls(mechanism=inner, classes=token_classes(space.vocabulary))
-
-    @property
-    def adjacency(self) -> Adjacency:
-        """Returns the relation of finite loss: a token replaced within its class."""
-        return Adjacency.within(self.classes)
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """Gives the inner mechanism and the classes."""
-        return {"mechanism": self.mechanism, "classes": self.classes}
-
-    @property
-    def fingerprint(self) -> str:
-        """Identifies the inner mechanism, by its own, and the classes as a partition."""
-        parts = (self.name, str(self.version), self.mechanism.fingerprint)
-        text = "/".join((*parts, self.adjacency.fingerprint))
-        return f"{self.name}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
     @property
     def claimed_epsilon(self) -> float:
@@ -133,15 +162,110 @@ class WithinClasses(ChannelMechanism):
             f"{alone} of {len(space)} tokens are alone in their class and released unchanged",
         )
 
-    def _numbers(self, space: EmbeddingSpace) -> Ids:
-        """Labels as numbers, int64 (V,) or (V + 1,)."""
-        if len(self.classes) not in (len(space), len(space) + 1):
-            raise ParameterError(
-                f"expected {len(space)} class labels, one per token, got {len(self.classes)}"
-            )
-        return self._order
 
-    @cached_property
-    def _order(self) -> Ids:
-        order: dict[Hashable, int] = {}
-        return np.array([order.setdefault(label, len(order)) for label in self.classes])
+@dataclass(frozen=True, kw_only=True)
+class ByClass(_Classed):
+    """Releases y for x by the mechanism of x's public class: another epsilon for each class.
+
+    Row x is the row of that mechanism, over all of the vocabulary: what is released may be of
+    another class. A :class:`WithinClasses` as a part keeps it inside. The unknown symbol, if it has
+    a label, is released as that mechanism releases it, else as any token.
+
+    Reference:
+        This library.
+
+    Guarantee:
+        Between tokens of a class no more than the loss of the class's own mechanism, exact by
+        enumeration: a class whose mechanism has epsilon 1 costs 1, whatever the others have; the
+        certificate's epsilon is that of the dearest. The class is public. Across classes the rows
+        are of two mechanisms, and finite only where both release the same tokens; certify says what
+        it is. Where both have weights exp(epsilon u / 2) on all tokens, with u in [0, 1], at most
+        the mean of the two epsilons.
+
+    Attributes:
+        mechanisms: A channel for each label. Kept as pairs, in the order of ``classes``.
+        classes: As for :class:`WithinClasses`.
+
+    ``nominal`` is the largest of theirs, and another one scales all in proportion, so that
+    :func:`dp_middleware.calibrate` finds the factor for which the dearest class costs the target.
+    """
+
+    name: ClassVar[str] = "by-class"
+    claim: ClassVar[str] = "the epsilon of each class's mechanism within the class"
+    truth: ClassVar[str] = "the loss of each class's mechanism within the class"
+
+    epsilon: float = field(init=False, repr=False, compare=False)
+    mechanisms: (
+        Mapping[Hashable, ChannelMechanism] | Sequence[tuple[Hashable, ChannelMechanism]]
+    ) = field(kw_only=False)
+    classes: tuple[Hashable, ...] = field(repr=False, kw_only=False)
+
+    def __post_init__(self) -> None:
+        own, labels = dict(self.mechanisms), dict.fromkeys(self.classes)
+        if own.keys() != labels.keys():
+            raise ParameterError(
+                f"expected a mechanism for each of {len(labels)} labels, got {len(own)}, of which "
+                f"{len(own.keys() & labels.keys())} are labels of classes="
+            )
+        object.__setattr__(self, "mechanisms", tuple((label, own[label]) for label in labels))
+        super().__post_init__()
+
+    @property
+    def parts(self) -> tuple[ChannelMechanism, ...]:
+        """Gives the mechanism of each class, in the order of their first tokens."""
+        return tuple(dict(self.mechanisms).values())
+
+    @property
+    def _shares(self) -> list[float]:
+        """Each nominal parameter over the largest."""
+        return [part.nominal / self.epsilon for part in self.parts]
+
+    @property
+    def largest(self) -> float:  # type: ignore[override]
+        """Returns the nominal parameter at which the first part reaches its own largest."""
+        pairs = zip(self.parts, self._shares, strict=True)
+        return min(part.largest / share for part, share in pairs)
+
+    @property
+    def jumps(self) -> tuple[float, ...]:  # type: ignore[override]
+        """Returns the nominal parameters at which some part jumps."""
+        pairs = zip(self.parts, self._shares, strict=True)
+        return tuple(sorted({jump / share for part, share in pairs for jump in part.jumps}))
+
+    def at(self, nominal: float) -> Self:
+        """Scales the parameters of all parts, the largest to this one."""
+        triples = zip(dict(self.mechanisms), self.parts, self._shares, strict=True)
+        scaled = {label: part.at(nominal * share) for label, part, share in triples}
+        return replace(self, mechanisms=scaled)
+
+    def claimed_on(self, space: EmbeddingSpace) -> float:
+        """Returns the largest of what the parts claim, over the diameter where it is metric."""
+        return max(
+            part.claimed_on(space) * (space.diameter if part.notion == "metric" else 1.0)
+            for part in self.parts
+        )
+
+    def log_rows(self, ids: Ids, space: EmbeddingSpace) -> torch.Tensor:
+        """Computes the law of the token released for ids[i]; float64 (n, V)."""
+        own = self._numbers(space)[ids]
+        rows = torch.empty(len(ids), len(space), dtype=torch.float64, device=space.device)
+        for number in np.unique(own):
+            rows[space.on_device(own == number)] = self.parts[number].log_rows(
+                ids[own == number], space
+            )
+        return rows
+
+    def outputs(self, space: EmbeddingSpace) -> Ids | None:
+        """Lists for the unknown symbol the outputs of its class's mechanism, or all."""
+        labels = self._numbers(space)
+        return None if len(labels) == len(space) else self.parts[labels[-1]].outputs(space)
+
+    def assumptions(self, space: EmbeddingSpace) -> tuple[str, ...]:
+        """Says that the class is public, and between which nominal parameters its price lies."""
+        said = (text for part in self.parts for text in part.assumptions(space))
+        least = min(part.nominal for part in self.parts)
+        return (
+            *dict.fromkeys(said),
+            f"each class has its own mechanism, of a nominal epsilon between {least:g} and "
+            f"{self.epsilon:g}: the class of every token is public",
+        )

@@ -117,6 +117,45 @@ def test_a_cosine_reads_the_same_noisy_means():
     assert 7 not in released  # equal to an earlier one
 
 
+def test_stencil_by_cosine_leaves_out_the_original_alone():
+    """By the definition: two equal tokens may stand for each other, and a zero vector is far."""
+    vectors = np.random.default_rng(3).normal(size=(40, 3)) + 1.0
+    vectors[7], vectors[9] = vectors[5], 0.0
+    space, ids = space_of(vectors), np.arange(40)
+    released = Stencil(window=3, nearness="cosine").perturb(ids, space, os_entropy)
+    means = _window.window_means(space.points, 3, 1.25) + (vectors[0] - space.points[0])
+    unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-300)
+    cosines = means @ unit.T
+    np.fill_diagonal(cosines, -np.inf)
+    assert released.tolist() == cosines.argmax(axis=1).tolist()
+    plain = Stencil(window=3).perturb(ids, space, os_entropy)
+    assert (released != plain).any()
+    assert Stencil(window=1, nearness="cosine").perturb([5, 7], space, os_entropy).tolist() == [
+        7,
+        5,
+    ]
+
+
+def test_noise_by_cosine_reads_the_same_noisy_vectors_at_the_same_price():
+    """At noise of no account the token of the largest cosine, for which the length is nothing."""
+    space = space_of([[1.0, 0.0], [0.0, 1.0], [5.0, 5.0], [0.6, 0.3], [3.0, 0.1]])
+    by_cosine = dp.MetricNoise(eta=2.0, nearness="cosine")
+    ids = np.arange(5).repeat(20)
+    released = by_cosine.perturb(ids, space, insecure_entropy(2))
+    points = _nearest.noisy(space.points[ids], 2.0, insecure_entropy(2))
+    points += space.vectors[0] - space.points[0]
+    unit = space.vectors / np.linalg.norm(space.vectors, axis=1, keepdims=True)
+    assert released.tolist() == (points @ unit.T).argmax(axis=1).tolist()
+    plain = dp.MetricNoise(eta=2.0)
+    assert (released != plain.perturb(ids, space, insecure_entropy(2))).any()
+    first, second = (dp.certify(m, space) for m in (plain, by_cosine))
+    assert (first.guarantee, first.epsilon) == (second.guarantee, second.epsilon)
+    assert first.mechanism != second.mechanism
+    assert plain.fingerprint == "metric-noise-e7165dd07e901a36"  # in ledgers
+    with pytest.raises(dp.ParameterError, match="nearness"):
+        dp.MetricNoise(eta=1.0, nearness="centred_cosine")
+
+
 def line_loss(mechanism, tokens, ids, position, other):
     """The exact loss of a whole text over a replaced token: positions are independent."""
     texts = np.array(ids), np.array(ids)

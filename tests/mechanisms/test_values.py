@@ -45,6 +45,11 @@ MECHANISMS = {  # one, the same in other words, and others
             {"components": dp.VectorResponse.fitted(PUBLIC[1:], epsilon=5).components},
         ],
     ),
+    "by-class": (
+        dp.ByClass({"a": dp.SanText(epsilon=3), "b": dp.RanText(epsilon=1)}, "aab"),
+        dp.ByClass([("b", dp.RanText(epsilon=1.0)), ("a", dp.SanText(epsilon=3))], tuple("aab")),
+        [{"classes": tuple("aba")}, {"mechanisms": dict.fromkeys("ab", dp.SanText(epsilon=3))}],
+    ),
     "within-classes": (within(3, "aab"), within(3.0, "aab"), [{"classes": (0, 1, 1)}]),
 }
 

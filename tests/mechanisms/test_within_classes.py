@@ -1,6 +1,7 @@
-"""A channel kept inside public classes: the inner law given the class."""
+"""A channel kept inside public classes, and one for each: laws, losses, what is refused."""
 
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -153,7 +154,7 @@ def test_one_class_of_all_tokens_keeps_the_metric_guarantee():
 
 
 def test_what_cannot_be_kept_in_classes_is_refused():
-    with pytest.raises(dp.ParameterError, match="as a channel"):
+    with pytest.raises(dp.ParameterError, match="that is a channel"):
         within(dp.MetricNoise(eta=1.0), "ab")
     with pytest.raises(dp.ParameterError, match="hashed"):
         within(dp.TokenExponential(epsilon=1.0), [[0], [1]])
@@ -166,3 +167,116 @@ def test_the_default_has_the_shipped_classes():
     mechanism = dp.WithinClasses.with_defaults(2.0, space)
     assert mechanism.classes == dp.token_classes(space.vocabulary)
     assert mechanism.mechanism == dp.TokenExponential(epsilon=2.0)
+
+
+LABELS = "aabbbaccab"
+
+
+def by_class(*epsilons, kind=dp.TokenExponential, labels=LABELS):
+    """A mechanism for each label, in alphabetical order."""
+    own = zip(sorted(set(labels)), epsilons, strict=True)
+    return dp.ByClass({label: kind(epsilon=epsilon) for label, epsilon in own}, labels)
+
+
+@over("name", CASES)
+@settings(max_examples=5, deadline=None)
+@given(case=cases())
+def test_each_class_has_the_rows_and_pays_the_loss_of_its_own_mechanism(name, case):
+    space, labels = case
+    inner = {label: CASES[name](1.0 + number) for number, label in enumerate(dict.fromkeys(labels))}
+    mechanism = dp.ByClass(inner, labels)
+    ids = np.arange(len(space))
+    rows = mechanism.log_probs(ids, space)
+    expected = [inner[labels[token]].log_probs([token], space)[0] for token in ids]
+    assert np.array_equal(rows, expected)  # bit for bit
+    found = dp.certify(mechanism, space, adjacency=mechanism.adjacency).epsilon
+    assert found == pytest.approx(brute_force(mechanism, space, labels), abs=1e-6)
+    for members in classes_of(space, mechanism.adjacency):
+        alone = [k if k in members else -k - 1 for k in ids]  # other tokens have no neighbour
+        relation = dp.Adjacency.within(
+            [*alone, 0 if -1 in members else "unknown"] if len(labels) > len(space) else alone
+        )
+        whole = dp.certify(inner[labels[members[-1]]], space).epsilon
+        assert dp.certify(mechanism, space, adjacency=relation).epsilon <= whole + 1e-9
+
+
+def test_classes_pay_their_own_epsilon_and_pairs_across_at_most_the_mean():
+    space, mechanism = random_space(tokens=10, seed=4), by_class(1.0, 2.0, 8.0)
+    ids = np.arange(10)
+    rows = mechanism.log_probs(ids, space)
+    nominal = np.array([{"a": 1.0, "b": 2.0, "c": 8.0}[label] for label in LABELS])
+    loss = (rows[:, None] - rows[None]).max(axis=2)
+    assert (loss <= (nominal[:, None] + nominal[None]) / 2 + 1e-9).all()
+    assert loss[np.ix_(nominal == 8, nominal == 1)].max() > 1.0  # more than the cheaper class pays
+    everywhere = dp.certify(mechanism, space)
+    with_unknown = max(loss.max(), abs(rows + math.log(10)).max())
+    assert everywhere.epsilon == pytest.approx(with_unknown, abs=1e-6)
+    within_one = dp.certify(mechanism, space, adjacency=mechanism.adjacency)
+    assert within_one.epsilon == pytest.approx(loss[np.ix_([6, 7], [6, 7])].max(), abs=1e-6)
+    assert within_one.claimed == 8.0
+    assert any("between 1 and 8" in text for text in within_one.assumptions)
+
+
+def test_parts_may_keep_a_token_inside_its_class():
+    space = random_space(tokens=10, seed=4)
+    inner = {k: within(dp.TokenExponential(epsilon=ord(k) - 96), LABELS) for k in "abc"}
+    mechanism = dp.ByClass(inner, LABELS)
+    rows = mechanism.log_probs(np.arange(10), space)
+    assert np.array_equal(np.isfinite(rows), np.equal.outer(list(LABELS), list(LABELS)))
+    assert dp.certify(mechanism, space).epsilon == math.inf
+    assert dp.certify(mechanism, space, adjacency=mechanism.adjacency).epsilon <= 3 + 1e-9
+
+
+@over("kind", [dp.TokenExponential, dp.SanText, dp.RanTextStrict])
+def test_calibration_scales_all_classes_by_one_factor(kind):
+    space, mechanism = random_space(tokens=10, seed=4), by_class(1.0, 2.0, 4.0, kind=kind)
+    found = dp.calibrate(mechanism, space, 3.0, adjacency=mechanism.adjacency)
+    exact = dp.certify(found, space, adjacency=mechanism.adjacency).epsilon
+    assert 0.998 * 3.0 <= exact <= 3.0
+    nominal = [part.nominal for part in found.parts]
+    assert nominal == pytest.approx([found.nominal / 4, found.nominal / 2, found.nominal])
+    assert found.adjacency == mechanism.adjacency
+
+
+def test_a_jump_of_a_part_is_a_jump_in_proportion():
+    mechanism = by_class(1.0, 2.0, 4.0, kind=dp.RanText)
+    for jump in mechanism.jumps:
+        parts = mechanism.at(jump).parts
+        assert min(abs(part.nominal - part.jumps[0]) for part in parts) < 1e-9
+    assert len(mechanism.jumps) == 3
+    assert mechanism.largest == dp.RanText.largest
+
+
+def test_by_class_is_known_by_its_partition_and_what_each_class_has():
+    mechanism = by_class(1.0, 2.0, 8.0)
+    renamed = dict(zip("xyz", [part for _, part in mechanism.mechanisms], strict=True))
+    labels = LABELS.translate(str.maketrans("abc", "xyz"))
+    assert dp.ByClass(renamed, labels).fingerprint == mechanism.fingerprint
+    assert by_class(1.0, 8.0, 2.0).fingerprint != mechanism.fingerprint
+    assert pickle.loads(pickle.dumps(mechanism)) == mechanism
+    assert len({mechanism, by_class(1.0, 2.0, 8.0)}) == 1
+    mixed = dp.ByClass({"a": dp.SanText(epsilon=1.0), "b": dp.RanText(epsilon=1.0)}, ("a", "b"))
+    assert "yue2021" in dp.citations(mixed)
+    assert "inferdpt2023" in dp.citations(mixed)
+
+
+def test_an_unknown_symbol_with_a_label_is_released_as_its_mechanism_does():
+    space = space_of([[0.0], [0.1], [5.0], [5.1]])
+    inner = dp.NearestResponse(epsilon=1.0, candidates=1, codebook=(0, 1))
+    own = {"a": dp.TokenExponential(epsilon=1.0), "b": inner}
+    mechanism = dp.ByClass(own, "aabbb")
+    row = np.exp(host_rows(mechanism, np.array([-1]), space))[0]
+    np.testing.assert_allclose(row, [0.5, 0.5, 0, 0])
+    assert dp.certify(mechanism, space, adjacency=mechanism.adjacency).epsilon <= 1.0 + 1e-9
+    row = np.exp(host_rows(dp.ByClass(own, "aabb"), np.array([-1]), space))[0]
+    np.testing.assert_allclose(row, np.full(4, 0.25))
+
+
+def test_a_class_without_a_mechanism_is_refused():
+    part = dp.TokenExponential(epsilon=1.0)
+    with pytest.raises(dp.ParameterError, match="each of 2 labels, got 1, of which 1"):
+        dp.ByClass({"a": part}, "ab")
+    with pytest.raises(dp.ParameterError, match="each of 2 labels, got 3, of which 2"):
+        dp.ByClass({"a": part, "b": part, "c": part}, "ab")
+    with pytest.raises(dp.ParameterError, match="that is a channel"):
+        dp.ByClass({"a": part, "b": dp.MetricNoise(eta=1.0)}, "ab")

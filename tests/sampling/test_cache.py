@@ -95,6 +95,7 @@ def test_a_mechanism_whose_code_is_unknown_shares_with_itself_only():
         assert drawn[0].tolist() == [answer] * 12
     inside = dp.WithinClasses(mechanism=first, classes=("all",) * 12)
     assert not keys.is_ours(inside)
+    assert not keys.is_ours(dp.ByClass({"all": first}, ("all",) * 12))
     assert keys.is_ours(dp.WithinClasses(mechanism=CASES["santext"](1.0), classes=("all",)))
 
 

@@ -5,6 +5,7 @@ And tokens near to noisy points, which is all that the noise mechanisms do.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
@@ -37,7 +38,7 @@ def release(
     d) are means of the space's points; eta is in nats per unit of distance.
     """
     tokens = np.empty(len(centres), dtype=np.int64)
-    size, find = _rows(space), nearest if nearness == "distance" else nearest_by_cosine
+    size, find = _rows(space), SEARCHES[nearness]
     for start in range(0, len(centres), size):
         part = slice(start, start + size)
         tokens[part] = find(space, noisy(centres[part], eta, entropy))
@@ -75,19 +76,37 @@ def nearest(space: EmbeddingSpace, points: Floats, excluded: Ids | None = None) 
     return found
 
 
-def nearest_by_cosine(space: EmbeddingSpace, points: Floats) -> Ids:
+def nearest_by_cosine(space: EmbeddingSpace, points: Floats, excluded: Ids | None = None) -> Ids:
     """Finds the token of largest cosine with each point, ties to the smallest id; int64 (n,).
 
     Of vectors as they are, not about the space's centre, as the points are; equal ones are one. The
     cosine of a zero vector is 0. Rounding may choose another of two that are equal to the last
-    digits.
+    digits. ``excluded`` is as for :func:`nearest`.
     """
-    first = frame(space).first
+    known = frame(space)
     unit, centre = space.derived(
         "cosine-frame",
-        lambda: (unit_rows(space.vectors[first]), space.vectors[0] - space.points[0]),
+        lambda: (unit_rows(space.vectors[known.first]), space.vectors[0] - space.points[0]),
     )
-    return np.asarray(first[((points + centre) @ unit.T).argmax(axis=1)])
+    found = np.empty(len(points), dtype=np.int64)
+    size = _rows(space)
+    for start in range(0, len(points), size):
+        part = slice(start, start + size)
+        cosines = (points[part] + centre) @ unit.T
+        if excluded is None:
+            found[part] = known.first[cosines.argmax(axis=1)]
+            continue
+        group = known.group[excluded[part]]
+        alone = np.flatnonzero(known.second[group] == NOBODY)
+        cosines[alone, group[alone]] = -np.inf
+        best = cosines.argmax(axis=1)
+        ids = known.first[best]
+        found[part] = np.where(ids == excluded[part], known.second[best], ids)
+    return found
+
+
+SEARCHES: dict[Nearness, Callable[..., Ids]] = {"distance": nearest, "cosine": nearest_by_cosine}
+"""What finds the token near to each point: ``(space, points, excluded=None)``."""
 
 
 def _rows(space: EmbeddingSpace) -> int:

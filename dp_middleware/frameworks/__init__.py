@@ -1,13 +1,14 @@
 """Frameworks around a sanitizer: chat models, where they run, InferDPT and PrivRewrite."""
 
 from dp_middleware.frameworks._candidates import rewriting_prompts
-from dp_middleware.frameworks.inferdpt import Answer, InferDPT
+from dp_middleware.frameworks.inferdpt import PAPER_PROMPTS, Answer, InferDPT
 from dp_middleware.frameworks.privrewrite import PrivRewrite, PrivRewriteNaive
 from dp_middleware.models.chat import ChatModel, chat_model
 from dp_middleware.models.embedders import embedding_service
 from dp_middleware.models.endpoints import ollama, open_model
 
 __all__ = [
+    "PAPER_PROMPTS",
     "Answer",
     "ChatModel",
     "InferDPT",

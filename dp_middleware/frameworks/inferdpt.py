@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from string import Template
+from types import MappingProxyType
 from typing import Any, ClassVar, Protocol
 
 from dp_middleware._forks import LeavesWithout
@@ -26,6 +28,27 @@ PERTURBED: dict[Unit, str] = {
     "value": "Its names, dates and numbers are stand-ins for others; write them as they are here.",
 }
 """What a remote model is told about a release, by what its guarantee protects."""
+
+
+_EXTRACTION = (
+    "Write an Extended Text that continues the Prefix Text. Take your material from the Perturbed "
+    "Generation: keep what is coherent and fits the Prefix Text, leave out or correct what does "
+    "not, and follow on without a break. Answer with the Extended Text only.\n\n"
+    "Prefix Text:\n$text\n\nPerturbed Generation:\n$generation\n\nExtended Text:"
+)
+
+PAPER_PROMPTS: Mapping[str, str] = MappingProxyType(
+    {
+        "perturbation": "Continue the Prefix Text below. Answer with the continuation only.\n\n"
+        "Prefix Text:\n$text",
+        "extraction": _EXTRACTION,
+    }
+)
+"""For ``InferDPT(prompts=)``: what the paper asks of both models, for a text to continue.
+
+In our own words, with the parts and the order that the paper's have (App. A for the extraction):
+unlike by default, the remote model is not told that words of the text were replaced.
+"""
 
 
 def for_remote(released: str, instruction: str | None, unit: Unit = "occurrence") -> Messages:
@@ -57,16 +80,7 @@ def for_extractor(document: str, remote_text: str, instruction: str | None) -> M
         Tong et al. (2023), InferDPT, extraction prompt, in our own words.
     """
     if instruction is None:
-        task = (
-            "Write an Extended Text that continues the Prefix Text. Take your material from the "
-            "Perturbed Generation: keep what is coherent and fits the Prefix Text, leave out or "
-            "correct what does not, and follow on without a break. Answer with the Extended Text "
-            "only."
-        )
-        return _user(
-            f"{task}\n\nPrefix Text:\n{document}\n\nPerturbed Generation:\n{remote_text}\n\n"
-            "Extended Text:"
-        )
+        return _filled(_EXTRACTION, document, remote_text)
     task = (
         "Carry out the Instruction on the Original Text. The Draft Answer was written for a "
         "version of the text that was changed at random: keep what holds for the "
@@ -76,6 +90,12 @@ def for_extractor(document: str, remote_text: str, instruction: str | None) -> M
         f"{task}\n\nInstruction:\n{instruction}\n\nOriginal Text:\n{document}\n\n"
         f"Draft Answer:\n{remote_text}\n\nFinal Answer:"
     )
+
+
+def _filled(template: str, text: str, generation: str = "", instruction: str = "") -> Messages:
+    """The one message that a template makes; a dollar sign in what is filled in stays one."""
+    parts = {"text": text, "generation": generation, "instruction": instruction}
+    return _user(Template(template).substitute(parts))
 
 
 def _user(content: str) -> Messages:
@@ -136,10 +156,15 @@ class InferDPT:
             A function must be declared: ``chat_model(function, local=True)``. ``None`` for a
             session of pseudonyms only: the answer is restored, and nothing more.
         trusted_hosts: Names of further hosts that may see raw text.
+        prompts: Templates (:class:`string.Template`) in place of ours: ``"perturbation"`` for the
+            remote model, with ``$text`` for the released text, and ``"extraction"`` for the local
+            one, with ``$text`` for the document and ``$generation`` for the remote model's text;
+            both may have ``$instruction``. Public. One that is left out is ours;
+            :data:`PAPER_PROMPTS` has the paper's.
 
     Raises:
         UntrustedHost: The extractor would send raw text elsewhere.
-        ParameterError: Not a chat model.
+        ParameterError: Not a chat model, or a template without its parts.
     """
 
     def __init__(
@@ -149,7 +174,9 @@ class InferDPT:
         remote: Any,
         extractor: Any = None,
         trusted_hosts: Iterable[str] = (),
+        prompts: Mapping[str, str] | None = None,
     ) -> None:
+        self._prompts = _checked(prompts or {})
         if extractor is None and not getattr(sanitizer, "restores", False):
             raise ParameterError(
                 "expected extractor=, a local model; without one a session of dp.Pseudonyms"
@@ -172,25 +199,26 @@ class InferDPT:
                 asks to continue the document.
 
         Raises:
-            ParameterError: The document has no tokens; nothing was charged or sent.
+            ParameterError: The document has no tokens, or ``prompts`` have no place for the
+                instruction, or one that stays empty; nothing was charged or sent.
             RemoteError: The remote model failed. What was charged stays spent.
             ExtractorError: The extractor failed. What was charged stays spent.
             DPMiddlewareError: From the sanitizer; nothing was sent.
         """
-        release, restore = self._released(document)
-        remote_text = self._remote(_question(release, instruction))
+        release, restore = self._released(document, instruction)
+        remote_text = self._remote(self._question(release, instruction))
         text = restore(remote_text)
         if self._extractor is not None:
-            text = self._extractor(for_extractor(document, text, instruction))
+            text = self._extractor(self._extraction(document, text, instruction))
         return Answer(text=text, remote_text=remote_text, release=release)
 
     async def arun(self, document: str, instruction: str | None = None) -> Answer:
         """Does as :meth:`run`, without blocking the event loop."""
-        release, restore = await asyncio.to_thread(self._released, document)
-        remote_text = await self._remote.acall(_question(release, instruction))
+        release, restore = await asyncio.to_thread(self._released, document, instruction)
+        remote_text = await self._remote.acall(self._question(release, instruction))
         text = await asyncio.to_thread(restore, remote_text)
         if self._extractor is not None:
-            text = await self._extractor.acall(for_extractor(document, text, instruction))
+            text = await self._extractor.acall(self._extraction(document, text, instruction))
         return Answer(text=text, remote_text=remote_text, release=release)
 
     def stream(self, document: str, instruction: str | None = None) -> Generator[str, None, None]:
@@ -199,21 +227,54 @@ class InferDPT:
         Nothing is charged before the first piece is asked for; the remote model's answer is
         waited for whole.
         """
-        release, restore = self._released(document)
-        text = restore(self._remote(_question(release, instruction)))
+        release, restore = self._released(document, instruction)
+        text = restore(self._remote(self._question(release, instruction)))
         if self._extractor is None:
             yield text
         else:
-            yield from self._extractor.stream(for_extractor(document, text, instruction))
+            yield from self._extractor.stream(self._extraction(document, text, instruction))
 
-    def _released(self, document: str) -> tuple[Release, Callable[[str], str]]:
+    def _released(
+        self, document: str, instruction: str | None
+    ) -> tuple[Release, Callable[[str], str]]:
+        for name, template in self._prompts.items():
+            has_place = "instruction" in Template(template).get_identifiers()
+            if has_place and instruction is None:
+                raise ParameterError(f"expected instruction= for the {name} template, got none")
+            if name == "perturbation" and not has_place and instruction is not None:
+                raise ParameterError("expected $instruction in the perturbation template, got none")
         if isinstance(self._sanitizer, Session):
             exchange = self._sanitizer.exchange([Message(role="user", texts=(document,), id=ONCE)])
             return exchange.releases[0], exchange.restore
         return self._sanitizer.release(document), str
 
+    def _question(self, release: Release, instruction: str | None) -> Messages:
+        if release.tokens_total == 0:
+            raise ParameterError("expected a document with at least one token, got one without")
+        if (template := self._prompts.get("perturbation")) is not None:
+            return _filled(template, release.text, instruction=instruction or "")
+        return for_remote(release.text, instruction, release.certificate.unit)
 
-def _question(release: Release, instruction: str | None) -> Messages:
-    if release.tokens_total == 0:
-        raise ParameterError("expected a document with at least one token, got one without")
-    return for_remote(release.text, instruction, release.certificate.unit)
+    def _extraction(self, document: str, text: str, instruction: str | None) -> Messages:
+        if (template := self._prompts.get("extraction")) is not None:
+            return _filled(template, document, text, instruction or "")
+        return for_extractor(document, text, instruction)
+
+
+_PLACES = {"perturbation": {"text"}, "extraction": {"text", "generation"}}
+"""What a template must have; it may have ``$instruction``, too."""
+
+
+def _checked(prompts: Mapping[str, str]) -> dict[str, str]:
+    for name, template in prompts.items():
+        needed = _PLACES.get(name)
+        if needed is None:
+            raise ParameterError(f"expected prompts= of {sorted(_PLACES)}, got one of another name")
+        made = Template(template)
+        places = set(made.get_identifiers())
+        if not made.is_valid() or not needed <= places <= needed | {"instruction"}:
+            raise ParameterError(
+                f"expected the {name} template with {sorted(needed)} and at most instruction after "
+                f"a dollar sign, got {sorted(places)}; write $$ for a dollar sign"
+            )
+    return dict(prompts)

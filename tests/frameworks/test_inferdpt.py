@@ -19,7 +19,7 @@ from support.loops import Blocking
 from support.texts import CANARY
 
 import dp_middleware as dp
-from dp_middleware.frameworks import chat_model, inferdpt as prompts
+from dp_middleware.frameworks import PAPER_PROMPTS, chat_model, inferdpt as prompts
 
 DOCUMENT = f"word1 word2 {CANARY} word3"
 
@@ -67,6 +67,63 @@ def test_the_extraction_prompt_has_the_papers_parts():
     parts = ["Prefix Text:\nmy document", "Perturbed Generation:\ntheir text", "Extended Text:"]
     assert [prompt.count(part) for part in parts] == [1, 1, 1]
     assert prompt.endswith("Extended Text:")
+
+
+PRICED = {
+    "perturbation": "$$5 for: $instruction\n$text",
+    "extraction": "$generation | $text | $instruction",
+}
+
+
+def test_templates_of_the_user_are_what_both_models_are_asked(make, remote, local, sanitizer):
+    models = {"remote": make("openai", remote.url), "extractor": make("openai", local.url)}
+    inferdpt = dp.InferDPT(sanitizer, **models, prompts=PRICED)
+    answer = inferdpt.run(DOCUMENT + " $text", "Sum up.")
+    assert remote.prompts == [f"$5 for: Sum up.\n{answer.release.text}"]
+    assert local.prompts == [f"remote text | {DOCUMENT} $text | Sum up."]
+    assert "".join(inferdpt.stream(DOCUMENT, "Sum up.")) == "extracted answer"
+    assert local.prompts[1] == f"remote text | {DOCUMENT} | Sum up."
+    half = dp.InferDPT(sanitizer, **models, prompts={"perturbation": "$text"})
+    half.run(DOCUMENT)
+    assert local.prompts[2] == prompts.for_extractor(DOCUMENT, "remote text", None)[0]["content"]
+    assert not remote.saw(CANARY)
+
+
+def test_the_papers_prompts_tell_the_remote_model_of_no_perturbation(
+    make, remote, local, sanitizer
+):
+    models = {"remote": make("openai", remote.url), "extractor": make("openai", local.url)}
+    answer = dp.InferDPT(sanitizer, **models, prompts=PAPER_PROMPTS).run(DOCUMENT)
+    assert remote.prompts[0].endswith(f"\n\nPrefix Text:\n{answer.release.text}")
+    assert "random" not in remote.prompts[0]
+    assert local.prompts == [prompts.for_extractor(DOCUMENT, "remote text", None)[0]["content"]]
+
+
+def test_templates_that_cannot_be_filled_are_refused_before_anything_is_charged(
+    make, remote, sanitizer
+):
+    def made(given):
+        return dp.InferDPT(
+            sanitizer,
+            remote=make("openai", remote.url),
+            extractor=here(lambda _: "x"),
+            prompts=given,
+        )
+
+    for wrong in (
+        {"extraction": "$text"},
+        {"perturbation": "$text $generation"},  # there is none yet
+        {"perturbation": "$text costs $ 5"},
+        {"perturbed": "$text"},
+    ):
+        with pytest.raises(dp.ParameterError, match="expected"):
+            made(wrong)
+    with pytest.raises(dp.ParameterError, match=r"\$instruction in the perturbation"):
+        made(PAPER_PROMPTS).run(DOCUMENT, "Count the verbs.")
+    for run in (made(PRICED).run, lambda text: list(made(PRICED).stream(text))):
+        with pytest.raises(dp.ParameterError, match="expected instruction="):
+            run(DOCUMENT)
+    assert not remote.requests
 
 
 def test_released_words_agree_with_the_document_no_more_than_the_law_says(make, remote, sanitizer):

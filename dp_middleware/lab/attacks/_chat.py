@@ -20,10 +20,12 @@ from dp_middleware.lab.metrics.results import MISSED, AttackResult, of_ranks, si
 from dp_middleware.vocabulary.vocabulary import Vocabulary
 from dp_middleware.vocabulary.words import word_of
 
-_ASSUMPTIONS = (
-    "the attacker is a chat model that sees the released text only, and no mechanism or space",
-    "a token for which no guess could be read counts as not recovered",
+_SEES = "the attacker is a chat model that sees the released text only, and no mechanism or space"
+_SEES_EXAMPLES = (
+    "the attacker is a chat model that sees the released text and {} examples, which it made "
+    "itself from public text with the mechanism"
 )
+_UNREAD = "a token for which no guess could be read counts as not recovered"
 _SYSTEM = "You recover the original words of texts that were made private."
 _TASK = """\
 Each token of a private text was replaced by a random one, often of a similar meaning and \
@@ -34,7 +36,13 @@ For each number give your {count} best guesses of the original token, the likeli
 with one JSON object and nothing else, which maps every number to its list of guesses, such as
 {{"1": ["first guess", "second guess"], "2": ["first guess", "second guess"]}}
 
-{tokens}"""
+{examples}{tokens}"""
+_EXAMPLES = """\
+In other texts the same method replaced these tokens, replacement -> original, in reading order:
+{listed}
+
+The replacements to infer from:
+"""
 
 
 def llm_inference(
@@ -45,30 +53,37 @@ def llm_inference(
     model: Chat,
     top: int | Sequence[int] = (1, 5, 10),
     per_call: int = 50,
+    examples: Sequence[tuple[ArrayLike, ArrayLike]] = (),
 ) -> AttackResult:
     """Asks a chat model for candidates for every released token, compares with the raw words.
 
     Only released tokens are sent, ``per_call`` at a time. Answers are read as JSON or as a numbered
     list; one that is neither counts as not recovered: ``details["malformed"]`` is the share of
     calls without any list, ``details["unanswered"]`` that of tokens without a candidate. A weak
-    model shows little of what a better one would find.
+    model shows little of what a better one would find, and any model without examples less than
+    with them.
+
+    ``examples`` are pairs of raw and released ids, aligned, that the attacker made itself: texts
+    that are **public**, released by the same mechanism. They are sent with every call.
 
     Reference: the GPT inference attack of InferDPT, in our words. ``raw`` is as for the other
     attacks, and not sent; as many guesses are asked for as the largest of ``top``.
 
     Raises:
-        ParameterError: Ids that are not aligned, or the model does not return text.
+        ParameterError: Ids, of a text or an example, that are not aligned, or the model does not
+            return text.
         ChatError: From a :class:`dp_middleware.ChatModel` that fails: it would pass for privacy.
     """
     _validate.at_least(1, per_call=per_call)
     counts, texts = sizes(top), pairs(raw, released, space)
     vocabulary, calls, malformed, unanswered = space.vocabulary, 0, 0, 0
+    shown = _shown(examples, space)
     places = []
     for text in texts:
         parts = []
         for start in range(0, len(text.raw), per_call):
             part = slice(start, start + per_call)
-            guesses = _ask(model, text.released[part], vocabulary, counts[-1])
+            guesses = _ask(model, text.released[part], vocabulary, counts[-1], shown)
             known = text.known[part]
             parts.append(_places(guesses, text.raw[part], vocabulary)[known])
             calls, malformed = calls + 1, malformed + (not any(guesses))
@@ -80,20 +95,39 @@ def llm_inference(
         "malformed": malformed / max(1, calls),
         "unanswered": unanswered / max(1, attacked),
     }
-    return of_ranks("llm_inference", places, counts, _ASSUMPTIONS, details)
+    sees = _SEES_EXAMPLES.format(len(examples)) if examples else _SEES
+    return of_ranks("llm_inference", places, counts, (sees, _UNREAD), details)
 
 
-def prompt(tokens: Sequence[str], count: int) -> list[dict[str, str]]:
+def prompt(tokens: Sequence[str], count: int, examples: str = "") -> list[dict[str, str]]:
     """Asks, in messages, for ``count`` candidates for each of the released tokens."""
     listed = "\n".join(f"{number}. {token}" for number, token in enumerate(tokens, start=1))
-    task = _TASK.format(count=count, tokens=listed)
+    task = _TASK.format(count=count, tokens=listed, examples=examples)
     return [{"role": "system", "content": _SYSTEM}, {"role": "user", "content": task}]
 
 
-def _ask(model: Chat, ids: Ids, vocabulary: Vocabulary, count: int) -> list[list[str]]:
+def _shown(examples: Sequence[tuple[ArrayLike, ArrayLike]], space: EmbeddingSpace) -> str:
+    """What a model is told of pairs of ids, a blank line between texts; nothing of none."""
+    if not examples:
+        return ""
+    tokens = space.vocabulary.tokens
+    texts = pairs(*zip(*examples, strict=True), space)
+    listed = [
+        "\n".join(
+            f"- {tokens[after].strip()} -> {tokens[before].strip()}"
+            for before, after in zip(text.raw[text.known], text.released[text.known], strict=True)
+        )
+        for text in texts
+    ]
+    return _EXAMPLES.format(listed="\n\n".join(listed))
+
+
+def _ask(
+    model: Chat, ids: Ids, vocabulary: Vocabulary, count: int, examples: str
+) -> list[list[str]]:
     """Up to ``count`` candidates for each id, as words."""
     tokens = [vocabulary.tokens[number].strip() for number in ids]
-    answer = model(prompt(tokens, count))
+    answer = model(prompt(tokens, count, examples))
     if not isinstance(answer, str):
         raise ParameterError(
             f"expected a chat model that returns text, got {type(answer).__name__}; see "

@@ -81,6 +81,26 @@ def test_long_texts_take_several_calls_and_unknown_tokens_are_left_out(space):
     assert found.trials == 2
 
 
+def test_examples_of_public_text_teach_a_model_the_mechanism(space):
+    """A model that only repeats what a replacement stood for: it learns all from examples."""
+
+    def repeats(messages):
+        sent = messages[-1]["content"]
+        learnt = dict(re.findall(r"^- (\S+) -> (\S+)$", sent, re.M))
+        tokens = re.findall(r"^\d+\. (\S+)$", sent, re.M)
+        return "\n".join(f"{k}. {learnt.get(token, '?')}" for k, token in enumerate(tokens, 1))
+
+    raw, released = [[0, 1, 2]], [[1, 2, 0]]
+    examples = [([0, 1, -1], [1, 2, 3]), (np.array([2]), np.array([0]))]
+    alone = attacks.llm_inference(raw, released, space, model=repeats, top=1)
+    taught = attacks.llm_inference(raw, released, space, model=repeats, top=1, examples=examples)
+    assert (alone.rate, taught.rate) == (0.0, 1.0)
+    assert "sees the released text only" in alone.assumptions[0]
+    assert "2 examples, which it made itself from public text" in taught.assumptions[0]
+    with pytest.raises(dp.ParameterError, match="aligned"):
+        attacks.llm_inference(raw, released, space, model=repeats, examples=[([0, 1], [1])])
+
+
 def test_only_as_many_guesses_count_as_were_asked_for(space):
     def sure(_messages):
         return json.dumps({"1": ["x", "y", "cat"]})

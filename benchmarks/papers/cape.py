@@ -82,7 +82,7 @@ def methods(
         ),
         Method(
             name="InferDPT, lists of 5 %",
-            published=lambda epsilon: dp.RanText.with_list_share(space, epsilon=epsilon),
+            published=lambda epsilon: dp.RanText.with_list_size(space, epsilon=epsilon, size=0.05),
             repaired=None,
         ),
     ]

@@ -66,8 +66,7 @@ def by_size(space: dp.EmbeddingSpace, texts: Sequence[str], epsilon: float) -> l
     """Every share of :data:`SHARES`, with the paper's rule for the noise and other ranges."""
     sizes = []
     for share in SHARES:
-        size = round(share * len(space))
-        mechanism = dp.RanText.with_list_size(space, epsilon=epsilon, size=size)
+        mechanism = dp.RanText.with_list_size(space, epsilon=epsilon, size=share)
         raw, sent, _ = released(mechanism, space, texts)
         exact = dp.certify(mechanism, space).epsilon
         kept = inversion_privacy(raw, sent, space)

@@ -53,7 +53,7 @@ def law_of(
     if not issubclass(kind, dp.RanText):
         raise ParameterError(f"expected rantext or rantext-strict for --list-size, got {kind.name}")
     with working("fitting the radius"):
-        return kind.with_list_share(space, epsilon=epsilon, share=list_size)
+        return kind.with_list_size(space, epsilon=epsilon, size=list_size)
 
 
 def policy_of(lists: Iterable[Keep] | None) -> dp.KeepPolicy:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Self
 
 from numpy.typing import ArrayLike
 
@@ -16,6 +16,7 @@ from dp_middleware.embedding.space import EmbeddingSpace, on_host
 from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms.base import LATER
 from dp_middleware.mechanisms.kernels.buckets import (
+    Sensitivity,
     bucket_law,
     equal_frequency,
     equal_frequency_loss,
@@ -29,8 +30,6 @@ DEFAULT_LOGIT_BOUND = 20.0
 
 MOST_BUCKETS = 10**6
 
-Sensitivity = Literal["worst-case", "printed"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class _Bucketed(ContextualMechanism):
@@ -39,11 +38,10 @@ class _Bucketed(ContextualMechanism):
     D_norm is the row's min-max scaled Euclidean distance, 0 where all distances are equal. With a
     logit_weight of 0 the first factor is 1 for every logit, 0 included: the distance alone decides.
 
-    As printed, logits are clipped to [-B, B], and Delta is the range of the row's utilities. Where
-    a power of a negative logit is none, the sign is kept: -(-logit)^logit_weight, which is the
-    printed one for a weight of 1. Buckets and probabilities then depend on u by
-    (u - min u) / (max u - min u) alone, which is in [0, 1] for whatever u: the loss has the same
-    supremum as with the worst case of Delta.
+    As printed, logits are clipped to [-B, B], and Delta is the range of the utilities that are
+    drawn by, those of the row's buckets. Where a power of a negative logit is none, the sign is
+    kept: -(-logit)^logit_weight, which is the printed one for a weight of 1. Probabilities then
+    depend on buckets' utilities over their range alone, which are in [0, 1] for whatever u.
     """
 
     logit_bound: float
@@ -101,12 +99,8 @@ class _Bucketed(ContextualMechanism):
         span = distances.amax(dim=1, keepdim=True)
         distances.div_(span.where(span > 0, 1.0)).mul_(-self.distance_weight)
         utilities = shares.mul_(distances.exp_())  # over their sensitivity B^logit_weight
-        if is_printed:  # over their range
-            utilities.sub_(utilities.amin(dim=1, keepdim=True))
-            ranges = utilities.amax(dim=1, keepdim=True)
-            utilities.div_(ranges.where(ranges > 0, 1.0))
-        index = self._grouped(utilities)
-        return on_host(bucket_law(index, utilities, self.buckets, 0.5 * self.epsilon))
+        index, steepness = self._grouped(utilities), 0.5 * self.epsilon
+        return on_host(bucket_law(index, utilities, self.buckets, steepness, self.sensitivity))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,10 +108,10 @@ class Cape(_Bucketed):
     """Draws one of the equal-width buckets of utility, then a token of it uniformly.
 
     Reference:
-        Wu et al. (2025), ICML. The Delta printed there (Eq. 11) is the range of the utilities of
-        this very input, which is private; ours is the worst case B^logit_weight, and logits are
-        clipped to [0, B], there (Eq. 7) raw ones to [-B, B]: ``sensitivity="printed"`` takes both
-        as printed. Contexts subtract the mean of a position's logits, unless made with
+        Wu et al. (2025), ICML. The Delta printed there (Eq. 11) is the range of the buckets'
+        utilities for this very input, which is private; ours is the worst case B^logit_weight, and
+        logits are clipped to [0, B], there (Eq. 7) raw ones to [-B, B]: ``sensitivity="printed"``
+        takes both as printed. Contexts subtract the mean of a position's logits, unless made with
         ``shift="none"``.
 
     Guarantee:
@@ -161,7 +155,7 @@ class Cape(_Bucketed):
 
     def position_loss(self, size: int) -> float:
         """Computes the supremum over all logits, nats; see :func:`equal_width_loss`."""
-        return equal_width_loss(0.5 * self.epsilon, size, self.buckets)
+        return equal_width_loss(0.5 * self.epsilon, size, self.buckets, self.sensitivity)
 
 
 @dataclass(frozen=True, kw_only=True)

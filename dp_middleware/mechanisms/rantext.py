@@ -7,6 +7,7 @@ from functools import lru_cache, partial
 from typing import ClassVar, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dp_middleware import _validate
 from dp_middleware._torch import torch
@@ -21,12 +22,15 @@ from dp_middleware.mechanisms.kernels.radius import RadiusLaw, radius_law
 JUMP = 38.1294 / 19.0648
 """Nominal epsilon at which the paper's noise rule jumps from about 2 to about 9."""
 
+PRINTED_CHANCES = {2.0: 0.015, 6.0: 0.09, 10.0: 0.1, 14.0: 0.105}
+"""Probability of a list of 5 % of the vocabulary by epsilon, which App. B fits Eq. 15 to."""
+
 _ROWS = 64  # at a time: a grid for each
 _LARGEST_NOISE_EPSILON = 10.0  # the rule stays below this for every epsilon under 1e17
 
 
 def noise_epsilon(epsilon: float) -> float:
-    """Computes the paper's epsilon of the radius noise (InferDPT, Eq. 9), fitted to one word."""
+    """Computes the epsilon of the radius noise (InferDPT v5, Eq. 15), fitted to one word."""
     argument = 19.0648 * epsilon - 38.1294
     if argument <= 0:
         return epsilon
@@ -46,7 +50,7 @@ class RanText(ChannelMechanism):
     fidelity only: the integers drawn from are the integers certified.
 
     Reference:
-        Tong et al. (2023), InferDPT, Eqs. 7 to 10.
+        Tong et al. (2023), InferDPT, v5: Eqs. 14 to 16, and 29 to 34 of its appendix.
 
     Guarantee:
         Not the epsilon-DP that Theorems 3 and 4 claim: a far token is reached only through the
@@ -85,17 +89,18 @@ class RanText(ChannelMechanism):
         object.__setattr__(self, "noise_range", tuple(ranges.tolist()))
 
     @classmethod
-    def with_list_size(cls, space: EmbeddingSpace, *, epsilon: float, size: int) -> Self:
+    def with_list_size(cls, space: EmbeddingSpace, *, epsilon: float, size: float) -> Self:
         """Finds the mechanism whose mean candidate list has about ``size`` tokens on this space.
 
-        Scales the default ranges by one public factor; the mean is over 512 tokens spread over the
-        vocabulary and over the radius. Calibrating the result keeps its ranges, not its list size:
-        the noise rule depends on epsilon. ParameterError: ``size`` is not between 2 and V - 1.
+        Below 1 ``size`` is a share of the vocabulary. Scales the default ranges by one public
+        factor; the mean is over 512 tokens spread over the vocabulary and over the radius.
+        Calibrating the result keeps its ranges, not its list size: the noise rule depends on
+        epsilon. ParameterError: ``size`` is neither a share nor between 2 and V - 1.
         """
-        _validate.at_least(2, size=size)
-        if size >= len(space):
-            raise ParameterError(f"expected size < V = {len(space)}, got size={size}")
-        ranges = _ranges(None, space)
+        if 0 < size < 1:
+            size = min(max(2, round(size * len(space))), len(space) - 1)
+        if not 2 <= size < len(space):
+            raise ParameterError(f"expected 2 <= size < V = {len(space)}, got size={size}")
         plain = cls(epsilon=epsilon)
         radii = _radius_sample(_law(plain, space)) / noise_epsilon(epsilon)
         tokens = space.spread(512)
@@ -105,14 +110,58 @@ class RanText(ChannelMechanism):
             factor = np.sqrt(low * high)
             reached = np.searchsorted(distances, factor * radii).mean() / len(tokens)
             low, high = (factor, high) if reached < size else (low, factor)
-        return replace(plain, noise_range=tuple((ranges * np.sqrt(low * high)).tolist()))
+        return plain._scaled(space, np.sqrt(low * high))
 
     @classmethod
-    def with_list_share(cls, space: EmbeddingSpace, *, epsilon: float, share: float = 0.05) -> Self:
-        """Does the same for a share of the vocabulary, between 0 and 1."""
+    def with_list_share(
+        cls,
+        space: EmbeddingSpace,
+        *,
+        epsilon: float,
+        share: float = 0.05,
+        chance: float | None = None,
+    ) -> Self:
+        """Finds the mechanism whose lists have this share of V with this probability, as App. B.
+
+        Scales the default ranges by one public factor, of two that do the larger one: longer lists
+        are likelier. Where no factor reaches ``chance``, the one that comes nearest: on the default
+        space no list of 5 % is likelier than 3 %. See :meth:`list_chances`; ``chance`` is by
+        default that of :data:`PRINTED_CHANCES`, with straight lines between.
+        """
+        if chance is None:
+            chance = float(np.interp(epsilon, [*PRINTED_CHANCES], [*PRINTED_CHANCES.values()]))
+        _validate.probability(chance=chance)
+        plain, factors = cls(epsilon=epsilon), np.geomspace(1e-6, 1e6, 4096)
+        chances = plain.list_chances(space, share, factors)
+        last = np.flatnonzero(chances >= min(chance, chances.max()))[-1]
+        between = slice(last, last + 2)
+        factor = np.interp(-chance, -chances[between], factors[between])
+        return plain._scaled(space, factor)
+
+    def list_chances(
+        self, space: EmbeddingSpace, share: float = 0.05, factors: ArrayLike = 1.0
+    ) -> Floats:
+        """Computes how likely a candidate list has this share of V, give or take a tenth.
+
+        For the noise times each of k factors, float64 (k,); the mean over 512 tokens spread over
+        the vocabulary, where App. B has the one token "happy". A list has n tokens or more if r is
+        above the n-th distance.
+        """
         _validate.probability(share=share)
-        size = min(max(2, round(share * len(space))), len(space) - 1)
-        return cls.with_list_size(space, epsilon=epsilon, size=size)
+        size, law = len(space), _law(self, space)
+        low = min(max(1, round(0.9 * share * size)), size)
+        high = min(max(low + 1, round(1.1 * share * size) + 1), size + 1)
+        distances = np.sort(space.distances(space.spread(512)), axis=1)
+        distances = np.pad(distances, ((0, 0), (0, 1)), constant_values=np.inf)
+        ends = distances[:, [low - 1, high - 1]].T
+        below = np.concatenate([[0.0], np.cumsum(np.exp(law.log_masses(law.grid)[0]))])
+        radii = ends * noise_epsilon(self.epsilon) / np.reshape(factors, (-1, 1, 1))
+        shares = np.interp(radii, law.grid, below / below[-1])
+        return np.asarray((shares[:, 1] - shares[:, 0]).mean(axis=1))
+
+    def _scaled(self, space: EmbeddingSpace, factor: float) -> Self:
+        ranges = _ranges(None, space) * factor
+        return replace(self, noise_range=tuple(ranges.tolist()))
 
     def log_rows(self, ids: Ids, space: EmbeddingSpace) -> torch.Tensor:
         """Computes the law of the token released for ids[i]; float64 (n, V)."""

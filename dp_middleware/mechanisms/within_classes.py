@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from abc import abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -17,9 +16,7 @@ from dp_middleware.embedding.arrays import Ids
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms.base import ChannelMechanism, rows_of
-from dp_middleware.mechanisms.token_exponential import TokenExponential
 from dp_middleware.privacy import Adjacency
-from dp_middleware.vocabulary.classes import token_classes
 
 
 class _Classed(ChannelMechanism):
@@ -29,11 +26,6 @@ class _Classed(ChannelMechanism):
     references: ClassVar[tuple[str, ...]] = ("chen2023",)
 
     classes: tuple[Hashable, ...]
-
-    @property
-    @abstractmethod
-    def parts(self) -> tuple[ChannelMechanism, ...]:
-        """Lists the channels that rows are made of."""
 
     def __post_init__(self) -> None:
         for part in self.parts:
@@ -112,12 +104,6 @@ class WithinClasses(_Classed):
     def parts(self) -> tuple[ChannelMechanism, ...]:
         """Gives the inner mechanism alone."""
         return (self.mechanism,)
-
-    @classmethod
-    def with_defaults(cls, nominal: float, space: EmbeddingSpace) -> Self:
-        """Takes the exponential mechanism within the classes of ``dp.token_classes``."""
-        inner = TokenExponential(epsilon=nominal)
-        return cls(mechanism=inner, classes=token_classes(space.vocabulary))
 
     @property
     def claimed_epsilon(self) -> float:
@@ -216,27 +202,24 @@ class ByClass(_Classed):
         return tuple(dict(self.mechanisms).values())
 
     @property
-    def _shares(self) -> list[float]:
-        """Each nominal parameter over the largest."""
-        return [part.nominal / self.epsilon for part in self.parts]
+    def _shares(self) -> list[tuple[ChannelMechanism, float]]:
+        """Each part with its nominal parameter over the largest."""
+        return [(part, part.nominal / self.epsilon) for part in self.parts]
 
     @property
     def largest(self) -> float:  # type: ignore[override]
         """Returns the nominal parameter at which the first part reaches its own largest."""
-        pairs = zip(self.parts, self._shares, strict=True)
-        return min(part.largest / share for part, share in pairs)
+        return min(part.largest / share for part, share in self._shares)
 
     @property
     def jumps(self) -> tuple[float, ...]:  # type: ignore[override]
         """Returns the nominal parameters at which some part jumps."""
-        pairs = zip(self.parts, self._shares, strict=True)
-        return tuple(sorted({jump / share for part, share in pairs for jump in part.jumps}))
+        return tuple(sorted({jump / s for part, s in self._shares for jump in part.jumps}))
 
     def at(self, nominal: float) -> Self:
         """Scales the parameters of all parts, the largest to this one."""
-        triples = zip(dict(self.mechanisms), self.parts, self._shares, strict=True)
-        scaled = {label: part.at(nominal * share) for label, part, share in triples}
-        return replace(self, mechanisms=scaled)
+        scaled = [part.at(nominal * share) for part, share in self._shares]
+        return replace(self, mechanisms=dict(zip(dict(self.mechanisms), scaled, strict=True)))
 
     def claimed_on(self, space: EmbeddingSpace) -> float:
         """Returns the largest of what the parts claim, over the diameter where it is metric."""

@@ -42,9 +42,7 @@ def test_a_length_makes_a_raw_context_finite(toy):
 def test_lists_of_rantext_are_fitted_to_a_share(toy):
     options = ("--nominal", "--list-size", "0.3", "--json")
     (found,) = json.loads(run("certify", "rantext", *options).stdout)
-    assert (
-        found["mechanism"] == dp.RanText.with_list_share(toy, epsilon=10.0, share=0.3).fingerprint
-    )
+    assert found["mechanism"] == dp.RanText.with_list_size(toy, epsilon=10.0, size=0.3).fingerprint
     refused = run("certify", "santext", "--list-size", "0.3")
     assert refused.exit_code == 2
     assert "--list-size" in refused.stderr

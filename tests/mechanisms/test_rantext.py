@@ -248,11 +248,54 @@ def test_the_radius_can_be_set_by_list_size(size):
     assert np.searchsorted(distances, radii).mean() / 60 == pytest.approx(size, rel=0.1)
     with pytest.raises(dp.ParameterError):
         dp.RanText.with_list_size(space, epsilon=3.0, size=60)
-    by_share = dp.RanText.with_list_share(space, epsilon=3.0, share=size / 60)
+    by_share = dp.RanText.with_list_size(space, epsilon=3.0, size=size / 60)
     assert by_share == mechanism
-    assert dp.RanText.with_list_share(space, epsilon=3.0, share=1e-6).noise_range  # 2 at least
-    with pytest.raises(dp.ParameterError, match="0 < share < 1"):
-        dp.RanText.with_list_share(space, epsilon=3.0, share=1.0)
+    assert dp.RanText.with_list_size(space, epsilon=3.0, size=1e-6).noise_range  # 2 at least
+
+
+def drawn_chance(mechanism, space, share, draws=20_000):
+    """The share of lists, of drawn radii, that have this share of the vocabulary, by a tenth."""
+    scales = np.array(mechanism.noise_range) / noise_epsilon(mechanism.epsilon)
+    noise = np.random.default_rng(0).laplace(size=(draws, len(scales))) * scales
+    radii, size = np.linalg.norm(noise, axis=1), len(space)
+    found = [np.searchsorted(np.sort(row), radii) for row in space.distances(np.arange(size))]
+    return np.mean(abs(np.array(found) / size - share) < 0.1 * share + 1e-9)
+
+
+@over("epsilon, chance", [(2.0, 0.015), (6.0, 0.09), (8.0, 0.095), (14.0, 0.105), (20.0, 0.105)])
+def test_lists_of_five_per_cent_are_as_likely_as_printed(epsilon, chance):
+    """App. B: of two factors the one of the longer lists."""
+    space = random_space(tokens=200, dimensions=1, seed=0)
+    mechanism = dp.RanText.with_list_share(space, epsilon=epsilon)
+    assert mechanism.list_chances(space)[0] == pytest.approx(chance, abs=1e-4)
+    assert drawn_chance(mechanism, space, 0.05) == pytest.approx(chance, abs=0.005)
+    wider = dp.RanText(epsilon=epsilon, noise_range=(2 * mechanism.noise_range[0],))
+    assert wider.list_chances(space)[0] < 0.8 * chance
+
+
+def test_lists_that_are_never_so_likely_are_at_their_likeliest():
+    space = random_space(tokens=200, dimensions=4, seed=9)
+    ranges = np.array(dp.RanText.with_list_share(space, epsilon=6.0).noise_range)
+    chances = [
+        dp.RanText(epsilon=6.0, noise_range=tuple(factor * ranges)).list_chances(space)[0]
+        for factor in (0.9, 1.0, 1.1)
+    ]
+    assert max(chances) == chances[1] < 0.09
+
+
+@over("share", [0.05, 0.3, 0.95, 0.999])
+def test_the_chance_of_a_list_is_that_of_drawn_ones(share):
+    space = random_space(tokens=40, dimensions=3, seed=2)
+    mechanism = dp.RanText(epsilon=3.0, noise_range=(9.0, 5.0, 3.0))
+    expected = drawn_chance(mechanism, space, share)
+    assert mechanism.list_chances(space, share)[0] == pytest.approx(expected, abs=0.02)
+    assert share < 0.95 or expected > 0.1
+
+
+@over("wrong", [{"share": 0.0}, {"share": 1.0}, {"chance": 0.0}, {"chance": 1.0}])
+def test_a_share_and_its_chance_are_between_nothing_and_all(wrong):
+    with pytest.raises(dp.ParameterError, match=f"{next(iter(wrong))} < 1"):
+        dp.RanText.with_list_share(random_space(tokens=60), epsilon=3.0, **wrong)
 
 
 @over("start", [1.0, 7.5, 199.0, 201.0, 1e6, 1e12])

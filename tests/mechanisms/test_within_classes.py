@@ -162,13 +162,6 @@ def test_what_cannot_be_kept_in_classes_is_refused():
         within(dp.TokenExponential(epsilon=1.0), "aab").log_probs([0], random_space(tokens=5))
 
 
-def test_the_default_has_the_shipped_classes():
-    space = random_space(tokens=5)
-    mechanism = dp.WithinClasses.with_defaults(2.0, space)
-    assert mechanism.classes == dp.token_classes(space.vocabulary)
-    assert mechanism.mechanism == dp.TokenExponential(epsilon=2.0)
-
-
 LABELS = "aabbbaccab"
 
 

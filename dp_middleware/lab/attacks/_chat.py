@@ -111,7 +111,7 @@ def _shown(examples: Sequence[tuple[ArrayLike, ArrayLike]], space: EmbeddingSpac
     if not examples:
         return ""
     tokens = space.vocabulary.tokens
-    texts = pairs(*zip(*examples, strict=True), space)
+    texts = pairs([raw for raw, _ in examples], [sent for _, sent in examples], space)
     listed = [
         "\n".join(
             f"- {tokens[after].strip()} -> {tokens[before].strip()}"

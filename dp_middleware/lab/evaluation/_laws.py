@@ -66,7 +66,7 @@ def law_of(
         epsilon /= length
     mechanism: Mechanism
     if isinstance(chosen, str) and list_size is not None and issubclass(kind, RanText):
-        mechanism = kind.with_list_share(space, epsilon=epsilon, share=list_size)
+        mechanism = kind.with_list_size(space, epsilon=epsilon, size=list_size)
     elif isinstance(chosen, str):
         mechanism = kind.with_defaults(epsilon, space)
         if context is not None and isinstance(mechanism, Cape | CapeStrict):

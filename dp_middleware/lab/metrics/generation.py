@@ -21,11 +21,12 @@ _WEIGHTS = np.linspace(1e-6, 1 - 1e-6, 25)  # of mauve-text
 
 
 def diversity(texts: Sequence[str]) -> MetricResult:
-    """Multiplies, over n = 2, 3, 4, the share of distinct n-grams, as InferDPT has it.
+    """Multiplies, over n = 2, 3, 4, the share of distinct n-grams.
 
-    The measure of contrastive search: n-grams are distinct within a text, and both counts are
-    summed over texts before the division. Words are cut at blanks; a Chinese or Japanese character
-    is one. Where no text has an n-gram of some length its share is 1. No texts: ParameterError.
+    The measure of contrastive search; InferDPT prints a sum over n, but figures below 1. N-grams
+    are distinct within a text, and both counts are summed over texts before the division. Words are
+    cut at blanks; a Chinese or Japanese character is one. Where no text has an n-gram of some
+    length its share is 1. No texts: ParameterError.
     """
     counts = np.array([_count(pieces(text)) for text in check_texts(texts)], dtype=np.float64)
     distinct, total = counts[:, 0], counts[:, 1]

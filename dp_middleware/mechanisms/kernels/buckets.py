@@ -1,15 +1,19 @@
 """Tokens grouped into buckets of similar utility: the two groupings, their law, their loss.
 
-Utilities are scaled to [0, 1]. ``steepness`` is the exponent that a utility of 1 gets, epsilon/2.
+Utilities are scaled to [0, 1], or with the ``"printed"`` sensitivity the means of a row's buckets
+are, over their own range. ``steepness`` is the exponent that a utility of 1 gets, epsilon/2.
 """
 
 from __future__ import annotations
 
 import math
+from typing import Literal
 
 import numpy as np
 
 from dp_middleware._torch import torch
+
+Sensitivity = Literal["worst-case", "printed"]
 
 
 def equal_width(utilities: torch.Tensor, buckets: int) -> torch.Tensor:
@@ -40,12 +44,16 @@ def equal_frequency(utilities: torch.Tensor, buckets: int) -> torch.Tensor:
 
 
 def bucket_law(
-    index: torch.Tensor, utilities: torch.Tensor, buckets: int, steepness: float
+    index: torch.Tensor,
+    utilities: torch.Tensor,
+    buckets: int,
+    steepness: float,
+    sensitivity: Sensitivity = "worst-case",
 ) -> torch.Tensor:
     """Takes a bucket by the exponential mechanism on mean utilities, then a uniform member.
 
-    ``index`` int64 (n, V) names buckets, of which empty ones are never drawn, and ``utilities`` lie
-    in [0, 1]; ln P of each token, float64 (n, V).
+    ``index`` int64 (n, V) names buckets, of which empty ones are never drawn; ln P of each token,
+    float64 (n, V).
     """
     rows, size = index.shape
     if buckets > size:  # most are empty
@@ -57,11 +65,18 @@ def bucket_law(
     sizes = empty.scatter_add(1, index, torch.ones_like(utilities))
     sums = empty.scatter_add(1, index, utilities)
     members = sizes.clamp(min=1)
-    scores = (steepness * (sums / members)).masked_fill_(sizes == 0, -torch.inf)
+    means = sums / members
+    if sensitivity == "printed":
+        least = means.masked_fill(sizes == 0, torch.inf).amin(dim=1, keepdim=True)
+        span = means.masked_fill(sizes == 0, -torch.inf).amax(dim=1, keepdim=True) - least
+        means.sub_(least).div_(span.where(span > 0, 1.0))
+    scores = (steepness * means).masked_fill_(sizes == 0, -torch.inf)
     return (torch.log_softmax(scores, dim=1) - members.log()).gather(1, index)
 
 
-def equal_width_loss(steepness: float, size: int, buckets: int) -> float:
+def equal_width_loss(
+    steepness: float, size: int, buckets: int, sensitivity: Sensitivity = "worst-case"
+) -> float:
     """Bounds ln P(y | u) - ln P(y | u') over utilities u, u' in [0, 1]^V: the supremum, nats.
 
     Largest P: two buckets, the fewest possible where utilities differ (the smallest and the largest
@@ -72,12 +87,16 @@ def equal_width_loss(steepness: float, size: int, buckets: int) -> float:
     j at most, so its mean exceeds that of y's by at most (1 - j/N) times the range: P >= 1 / ((V -
     m + 1) (1 + sum_j e^(a (1 - j/N)))). One bucket gives 1/V, which is also the row of the unknown
     symbol.
+
+    Where means are over their own range, that is at least 1 - 1/N less the smallest mean, and the
+    j-th exceeds by (N - j)/(N - 1) at most, and by 1: an upper bound, at most a/(N - 1) too high.
     """
     if size == 1 or buckets == 1:
         return 0.0
     most = min(buckets, size)
     exponents = np.zeros(most)
-    exponents[1:] = steepness * (1 - np.arange(most - 1) / buckets)
+    steps = buckets if sensitivity == "worst-case" else buckets - 1
+    exponents[1:] = steepness * np.minimum(1.0, (buckets - np.arange(most - 1)) / steps)
     totals = np.logaddexp.accumulate(exponents)
     rarest = np.log(size - np.arange(most)) + totals
     return float(rarest.max() - np.logaddexp(0.0, -steepness))

@@ -92,3 +92,24 @@ def test_links_lead_somewhere(path):
     text = "\n".join(cell.source for cell in cells(path, "markdown"))
     for target in re.findall(r"\]\(([^)#]+)\)", text):
         assert (FOLDER / target).is_file(), target
+
+
+def test_which_mechanism_keeps_most_is_told_as_04_shows():
+    """Its sentence on 4, 6 and 9 against the tables above it."""
+    shown = [
+        [line.split() for line in output.data["text/plain"].splitlines()]
+        for cell in cells(FOLDER / "04_privacy_against_utility.ipynb", "code")
+        for output in cell.outputs
+        if "bayes" in output.get("data", {}).get("text/plain", "")
+        or "cosine   " in output.get("data", {}).get("text/plain", "")
+    ]
+    assert len(shown) == 2
+    best = [
+        {epsilon: max(table[3:], key=lambda row: float(row[k]))[0] for k, epsilon in order}
+        for table in shown
+        for order in [list(enumerate(table[1][1:4], start=1))]
+    ]
+    recovered, kept = best
+    codebook, most = "nearest-response", "custext-strict"
+    assert kept == {"4.0": codebook, "6.0": codebook, "9.0": most}
+    assert recovered["9.0"] == most

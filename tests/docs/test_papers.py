@@ -19,9 +19,25 @@ def test_the_size_of_rantexts_lists_with_its_own_constants():
     words = dp.Vocabulary([f"w{k}" for k in range(100)])
     space = dp.EmbeddingSpace(words, places[:, None])
     expected = np.exp(-np.abs(places[:, None] - places) / 99.0).mean()
-    assert rantext_lists.published_share(space, 1.0, draws=20_000) == pytest.approx(
-        expected, abs=0.01
-    )
+    shares = rantext_lists.published_shares(space, 1.0, draws=20_000)
+    assert shares.mean() == pytest.approx(expected, abs=0.01)
+    within = dp.RanText(epsilon=1.0).list_chances(space, 0.3)[0]
+    assert (abs(shares - 0.3) < 0.031).mean() == pytest.approx(within, abs=0.02)
+
+
+def test_inferdpts_claims_are_judged_at_the_top_ten():
+    import inferdpt
+
+    one = {"RANTEXT": 97.0, "SANTEXT+": 60.0, "CUSTEXT+": 30.0}
+    ten = {"RANTEXT": 92.0, "SANTEXT+": 58.0, "CUSTEXT+": 21.0}
+    above, ratios, unchanged = inferdpt.verdicts(ten, one)
+    assert (above.holds, ratios.holds, unchanged.holds) == (True, True, False)
+    assert ratios.because == "1.59 and 4.38 times"
+    assert unchanged.because == "SANTEXT+ -2.0 points, CUSTEXT+ -9.0 points"
+    assert inferdpt.printed("SANTEXT+", 3.0, "MAUVE", "cnndm") == "0.376"
+    assert inferdpt.printed("SANTEXT+", 3.0, "MAUVE", "pubmedqa") == "not at hand"
+    assert inferdpt.printed("RANTEXT", 6.0, "inversion, k = 10", "pubmedqa") == "> 90 %"
+    assert not inferdpt.verdicts(ten | {"RANTEXT": 89.0}, one)[0].holds
 
 
 class Vectors:

@@ -18,6 +18,7 @@ from dp_middleware.mechanisms import Mechanism
 DRAWS = 1000
 TRIED = 48  # tokens of which N_t and S_t are the means
 ROUGE, BARE = "sst2, Rouge-L", "sst2, Rouge-L, nothing kept"
+NEAREST = "wikitext2, re-identified, k = 10, nothing kept"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,10 +101,14 @@ class Study:
         return found
 
     def bare(self, method: Method, mechanism: Mechanism) -> dict[str, float]:
-        """Rouge-L of the first set with every token perturbed."""
+        """Rouge-L of the first set and the attack on prefixes, with every token perturbed."""
         data = self.sets[0]
         sent = self.sent(method, mechanism, data.texts, keep=False)
-        return {BARE: 100 * rouge_l(data.texts, sent.texts).value}
+        found = {BARE: 100 * rouge_l(data.texts, sent.texts).value}
+        if "wikitext2" in self.prefixes:
+            attacked = self.sent(method, mechanism, self.prefixes["wikitext2"], keep=False)
+            found[NEAREST] = 100 * inverted(attacked, self.space)["k = 10"]
+        return found
 
     def _cosine(self, raw: list[str], sent: list[str]) -> float:
         """Mean cosine of vectors about the mean of all prefixes."""

@@ -91,7 +91,7 @@ def test_cape_measures_texts_and_laws():
     assert sharp["sst2, re-identified, k = 1"] == 100
     assert sharp["cnndm, cosine"] == pytest.approx(100)
     assert sharp["S_t"] == pytest.approx(1)
-    flat = study.measured(custext, dp.CusText(epsilon=1e-9, candidates=6))
+    flat = study.measured(custext, dp.CusTextAggressive(epsilon=1e-9, candidates=6))
     assert flat["N_t"] == pytest.approx(100 / 6)
     assert flat["S_t"] == pytest.approx(6)
     assert study.bare(santext, dp.SanText(epsilon=1000.0)) == {cape_study.BARE: 100}

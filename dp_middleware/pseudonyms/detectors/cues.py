@@ -36,12 +36,13 @@ TITLE = re.compile(
 )
 CALLED = re.compile(rf"(?:{alternatives('callings')})[,:!.]?\s+\Z", re.IGNORECASE)
 NOBODY = words("nobody")  # fmt: skip
-SAYING = re.compile(
-    r"['’]s\b|\s+(?:said|says|called|calls|wrote|writes|was|has|had|asked|asks|told|tells|went|"
-    r"will|is|and I|sent|works|worked|lives|lived|thinks|wants|needs|died|here|"
-    r"hat|sagte?|meinte?|fragte?|kommt|wohnt|arbeitet|schr[ei]+bt?|r[iu]ft?|dit|veut|demande|pense|"
-    r"dice|dijo|quiere|está|disse|vuole|quer|falou|zegt|zei|wil|heeft|mówi|powiedziała?|chce)\b"
+SAYING = re.compile(rf"['’]s\b|\s+(?:{alternatives('doing')}|{alternatives('being')})\b")
+DOING = re.compile(
+    rf"\s+(?:(?:also|just|then|still|never|even) )?(?:{alternatives('doing')})\b(?! (?:by|of)\b)",
+    re.IGNORECASE,
 )
+"""Verbs behind a person, whatever else the word before them means: "Will told", "May has"."""
+AND = re.compile(rf"\s?(?:[,/&+]|,?\s(?:{alternatives('joining')}))\s")
 ORGANISED = words("organised")  # fmt: skip
 GIVEN_WORDS = words("given_words")
 """Words that are given names too, wherever they have a capital letter within a sentence."""
@@ -52,14 +53,20 @@ NO_NAME_BEFORE = re.compile(r"\b(?:a|an|the|this|that|my|your|our)\s\Z", re.IGNO
 NO_MONTH_BEFORE = re.compile(
     r"\b(?:in|of|since|until|by|last|next|early|late|mid|from|to|and|\d+)\s\Z", re.IGNORECASE
 )
+TOLD_BEFORE = re.compile(rf"\b(?:{alternatives('telling')})\s\Z", re.IGNORECASE)
 RANK = re.compile(r"(?<!\w)(?:(?:Sir|Lt|Gen|Col|Capt|Maj|Rev)\.? )+\Z")
 SUFFIX = re.compile(r",? (?:Jr|Sr|II|III|IV)\b\.?")
 PERSON_BEFORE = re.compile(
-    rf"\b(?:{alternatives('relations')}|{alternatives('kin')}),?\s\Z", re.IGNORECASE
+    rf"\b(?:{alternatives('relations')}|{alternatives('kin')}|{alternatives('roles')}),?\s\Z",
+    re.IGNORECASE,
+)
+ROLE_BEFORE = re.compile(
+    rf"\b(?:{alternatives('kin')}|{alternatives('roles')}|witness),?\s\Z", re.IGNORECASE
 )
 KIN_BEFORE = re.compile(rf"\b(?:{alternatives('kin')}),?\s\Z", re.IGNORECASE)
 PEOPLE_BEFORE = re.compile(
-    rf"\b(?:{alternatives('relations')}|{alternatives('kin')}|{alternatives('before_people')}),?\s\Z",
+    rf"\b(?:{alternatives('relations')}|{alternatives('kin')}|{alternatives('roles')}"
+    rf"|{alternatives('before_people')}),?\s\Z",
     re.IGNORECASE,
 )
 MONTHS = words("dated")

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from itertools import pairwise
 
 from dp_middleware.pseudonyms.detection import Entity
 from dp_middleware.pseudonyms.detectors.cues import (
+    AND,
     CALLED,
+    DOING,
     GIVEN_WORDS,
     KIN_BEFORE,
     MONTHS,
@@ -18,6 +22,7 @@ from dp_middleware.pseudonyms.detectors.cues import (
     PEOPLE_BEFORE,
     PERSON_BEFORE,
     RANK,
+    ROLE_BEFORE,
     SAYING,
     SUFFIX,
     TITLE,
@@ -63,9 +68,27 @@ class NameLists:
 
     def entities(self) -> Iterator[Entity]:
         """People, organisations and places, which may overlap."""
-        for run in runs_of(self.text, self.tokens):
-            yield from self._of_run(run)
-        yield from small_names(self)
+        found = [each for run in runs_of(self.text, self.tokens) for each in self._of_run(run)]
+        found += small_names(self)
+        yield from found
+        if self.level:
+            yield from self._listed({(each.start, each.end) for each in found if each.kind == "person"})
+
+    def _listed(self, people: set[tuple[int, int]]) -> Iterator[Entity]:
+        """Yields words that are joined to names, as in "Bola, Kirsten and Xiu"."""
+        starts, ends = {start for start, _ in people}, {end for _, end in people}
+        for tokens in (self.tokens, self.tokens[::-1]):
+            for one, other in pairwise(tokens):
+                if one.start in starts and other.start not in starts or one.end in ends and other.end not in ends:
+                    left, right = sorted((one, other))
+                    if (
+                        other.kind >= (Class.COMMON if is_given(other.lower) else Class.UNKNOWN)
+                        and other.capital and not other.code
+                        and AND.fullmatch(self.text, left.end, right.start)
+                    ):
+                        starts.add(other.start)
+                        ends.add(other.end)
+                        yield self.entity([other], "person")
 
     def _of_run(self, run: list[Token]) -> Iterator[Entity]:
         run = known_by_neighbours(run, self.language)
@@ -102,8 +125,12 @@ class NameLists:
         """Whether the word for a person stands before a word with a capital letter, no noun."""
         if self.language == "de" or token.first or self.level == 0 or token.initial or behind:
             return False
-        is_name_like = token.kind > Class.WORD or may_be_name(token.lower, self.language)
-        return is_name_like and before(KIN_BEFORE, self.text, token.start)
+        is_name_like = (
+            token.kind > Class.WORD
+            or may_be_name(token.lower, self.language)
+            or (self.language != "en" and not self.is_frequent(token.lower))
+        )
+        return is_name_like and before(ROLE_BEFORE, self.text, token.start)
 
     def _may_be_called(self, named: list[Token]) -> bool:
         """Whether who is addressed has a name: no "Dear Hiring Manager"."""
@@ -112,9 +139,12 @@ class NameLists:
         ends = self.text[named[-1].end : named[-1].end + 1]
         return (
             len(named) <= 2
-            and any(is_name(token.lower) for token in named)
-            and ends in ("", ",", ".", "\n", "!", ":")
+            and any(is_name(token.lower) or token.kind > Class.WORD for token in named)
+            and (ends in ("", ",", ".", "\n", "!", ":") or self._introduces(named[-1]))
         )
+
+    def _introduces(self, token: Token) -> bool:
+        return re.match(r"\s(?:from|here|at|speaking|aus|von|de|da|van|z)\s", self.text[token.end :][:10]) is not None
 
     def _organisation(self, run: list[Token]) -> Entity | None:
         last = next((k for k, t in enumerate(run) if k and t.lower in ORGANISED), None)
@@ -208,14 +238,19 @@ class NameLists:
         is_german = self.language == "de"
         if token.kind is Class.UNKNOWN:
             if token.first or is_german:
-                return self.level == 2 or (token.first and self._says(token))
+                says = token.first and self._says(token)
+                return self.level == 2 or says or (is_german and self._has_role(token))
             return self.level >= 1 and len(lower) > 2
+        if self.level >= 1 and is_name(lower) and self._has_role(token):
+            return True
         if token.kind is Class.BOTH and lower not in MONTHS:
             if token.first or is_german:
-                return self._says(token) and not is_german
+                return self._says(token) and (token.first or not is_german)
             return self.level >= 1 and (
                 lower in GIVEN_WORDS or self._says(token) or self.is_beside(token, is_given(lower))
             )
+        if self.level >= 1 and token.first and lower in GIVEN_WORDS:
+            return DOING.match(self.text, token.end) is not None
         if self.level == 0 or token.first or self.language == "de":
             return False
         return lower in GIVEN_WORDS and not (
@@ -223,6 +258,9 @@ class NameLists:
             or before(NO_NAME_BEFORE, self.text, token.start)
             or (lower in ("may", "summer") and before(NO_MONTH_BEFORE, self.text, token.start))
         )
+
+    def _has_role(self, token: Token) -> bool:
+        return before(ROLE_BEFORE, self.text, token.start)
 
     def _is_function_word(self, token: Token) -> bool:
         """Whether a word with a capital letter is one that only begins a sentence or a title."""

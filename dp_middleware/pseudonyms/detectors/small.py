@@ -7,12 +7,22 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from dp_middleware.pseudonyms.detection import Entity
-from dp_middleware.pseudonyms.detectors.cues import GIVEN_WORDS, KIN_BEFORE, TITLE, before
+from dp_middleware.pseudonyms.detectors.cues import (
+    DOING,
+    GIVEN_WORDS,
+    KIN_BEFORE,
+    NO_NAME_BEFORE,
+    TITLE,
+    TOLD_BEFORE,
+    before,
+)
 from dp_middleware.pseudonyms.detectors.tokens import Token
 from dp_middleware.pseudonyms.detectors.words import Class, is_family, is_given, is_name, towns
 
 _VERB = re.compile(r"(?:te|ten|st|[lł][aio]?|ły|ou|ait)\Z")
 """How verbs end that stand behind the word for a person: "mein Freund kündigte"."""
+
+_NO_SUBJECT = re.compile(r"\b(?:i|we|you|they|he|she|it|to|of|who|that|which|in|no|some|any|all)\s\Z", re.I)
 
 
 class NamedWords(Protocol):
@@ -40,7 +50,7 @@ def small_names(names: NamedWords) -> Iterator[Entity]:
     for k, token in enumerate(names.tokens):
         if token.kind is Class.WORD or token.capital or token.code or k <= last:
             continue
-        if len(token.text) < 3:
+        if len(token.text) < 3 or before(NO_NAME_BEFORE, names.text, token.start):
             continue
         is_titled = len(token.text) > 3 and before(TITLE, names.text, token.start)
         kin = names.level >= 1 and before(KIN_BEFORE, names.text, token.start)
@@ -51,6 +61,7 @@ def small_names(names: NamedWords) -> Iterator[Entity]:
         if not (names.is_casual or names.level == 2 or is_titled or kin):
             continue
         lists = token.kind is Class.NAME and (kin or is_given(token.lower))
+        lists = lists or _is_in_context(names, token)
         lists = lists or (names.level == 2 and names.is_casual and token.kind is Class.UNKNOWN)
         behind = _behind(names, k)
         if (
@@ -91,6 +102,16 @@ def small_names(names: NamedWords) -> Iterator[Entity]:
                 yield names.entity([token], "place")
             continue
         yield names.entity(names.tokens[k : last + 1], "person")
+
+
+def _is_in_context(names: NamedWords, token: Token) -> bool:
+    """Whether a given name that is a word too is told something, or tells: "so mark told hope"."""
+    if token.lower not in GIVEN_WORDS or names.level == 0 or not names.is_casual:
+        return False
+    does = DOING.match(names.text, token.end) is not None and not before(
+        _NO_SUBJECT, names.text, token.start
+    )
+    return does or (before(TOLD_BEFORE, names.text, token.start))
 
 
 def _behind(names: NamedWords, k: int) -> Token | None:

@@ -53,6 +53,10 @@ NO_NAME_BEFORE = re.compile(r"\b(?:a|an|the|this|that|my|your|our)\s\Z", re.IGNO
 NO_MONTH_BEFORE = re.compile(
     r"\b(?:in|of|since|until|by|last|next|early|late|mid|from|to|and|\d+)\s\Z", re.IGNORECASE
 )
+NO_SUBJECT = re.compile(
+    r"\b(?:i|we|you|they|he|she|it|to|of|who|that|which|in|no|some|any|all|a|an|the|this|my|your|our)\s\Z",
+    re.IGNORECASE,
+)
 TOLD_BEFORE = re.compile(rf"\b(?:{alternatives('telling')})\s\Z", re.IGNORECASE)
 RANK = re.compile(r"(?<!\w)(?:(?:Sir|Lt|Gen|Col|Capt|Maj|Rev)\.? )+\Z")
 SUFFIX = re.compile(r",? (?:Jr|Sr|II|III|IV)\b\.?")

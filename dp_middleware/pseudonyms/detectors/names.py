@@ -76,19 +76,19 @@ class NameLists:
 
     def _listed(self, people: set[tuple[int, int]]) -> Iterator[Entity]:
         """Yields words that are joined to names, as in "Bola, Kirsten and Xiu"."""
-        starts, ends = {start for start, _ in people}, {end for _, end in people}
-        for tokens in (self.tokens, self.tokens[::-1]):
-            for one, other in pairwise(tokens):
-                if one.start in starts and other.start not in starts or one.end in ends and other.end not in ends:
-                    left, right = sorted((one, other))
-                    if (
-                        other.kind >= (Class.COMMON if is_given(other.lower) else Class.UNKNOWN)
-                        and other.capital and not other.code
-                        and AND.fullmatch(self.text, left.end, right.start)
-                    ):
-                        starts.add(other.start)
-                        ends.add(other.end)
-                        yield self.entity([other], "person")
+        named = {offset for span in people for offset in span}
+        capitals = [token for token in self.tokens if token.capital and not token.code]
+        for left, right in [*pairwise(capitals), *reversed([*pairwise(capitals)])]:
+            for one, other in ((left, right.start), (right, left.end)):
+                if (
+                    other in named
+                    and one.start not in named
+                    and one.end not in named
+                    and one.kind >= (Class.COMMON if is_given(one.lower) else Class.UNKNOWN)
+                    and AND.fullmatch(self.text, left.end, right.start)
+                ):
+                    named |= {one.start, one.end}
+                    yield self.entity([one], "person")
 
     def _of_run(self, run: list[Token]) -> Iterator[Entity]:
         run = known_by_neighbours(run, self.language)

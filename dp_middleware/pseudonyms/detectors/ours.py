@@ -17,6 +17,7 @@ from dp_middleware.pseudonyms.detectors.fields import fields, nicknames, speaker
 from dp_middleware.pseudonyms.detectors.mentions import mentions
 from dp_middleware.pseudonyms.detectors.model import Rampart, windows
 from dp_middleware.pseudonyms.detectors.names import NameLists
+from dp_middleware.pseudonyms.detectors.spoken import spoken
 from dp_middleware.pseudonyms.detectors.tokens import Token
 from dp_middleware.pseudonyms.detectors.words import (
     LANGUAGES,
@@ -135,7 +136,7 @@ class Detector:
         level = _LEVELS[self.strictness]
         names = NameLists(text, language, level)
         secrets = secrets_in(text) if "secret" in self.kinds else ()
-        claims = [*secrets, *patterns.matches(text), *fields(text)]
+        claims = [*secrets, *patterns.matches(text), *fields(text), *spoken(text)]
         claims += codes(text, claims)
         if self.kinds & {"person", "organisation", "place", "username", "address", "zip"}:
             claims += names.entities()

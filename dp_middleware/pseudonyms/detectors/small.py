@@ -8,10 +8,12 @@ from typing import Protocol
 
 from dp_middleware.pseudonyms.detection import Entity
 from dp_middleware.pseudonyms.detectors.cues import (
+    CALLED,
     DOING,
     GIVEN_WORDS,
     KIN_BEFORE,
     NO_NAME_BEFORE,
+    NO_SUBJECT,
     TITLE,
     TOLD_BEFORE,
     before,
@@ -22,7 +24,6 @@ from dp_middleware.pseudonyms.detectors.words import Class, is_family, is_given,
 _VERB = re.compile(r"(?:te|ten|st|[lł][aio]?|ły|ou|ait)\Z")
 """How verbs end that stand behind the word for a person: "mein Freund kündigte"."""
 
-_NO_SUBJECT = re.compile(r"\b(?:i|we|you|they|he|she|it|to|of|who|that|which|in|no|some|any|all)\s\Z", re.I)
 
 
 class NamedWords(Protocol):
@@ -50,7 +51,8 @@ def small_names(names: NamedWords) -> Iterator[Entity]:
     for k, token in enumerate(names.tokens):
         if token.kind is Class.WORD or token.capital or token.code or k <= last:
             continue
-        if len(token.text) < 3 or before(NO_NAME_BEFORE, names.text, token.start):
+        is_noun = names.language == "en" and before(NO_NAME_BEFORE, names.text, token.start)
+        if len(token.text) < 3 or is_noun:
             continue
         is_titled = len(token.text) > 3 and before(TITLE, names.text, token.start)
         kin = names.level >= 1 and before(KIN_BEFORE, names.text, token.start)
@@ -60,7 +62,9 @@ def small_names(names: NamedWords) -> Iterator[Entity]:
             is_titled |= _VERB.search(token.lower) is None
         if not (names.is_casual or names.level == 2 or is_titled or kin):
             continue
-        lists = token.kind is Class.NAME and (kin or is_given(token.lower))
+        lists = token.kind is Class.NAME and (
+            kin or is_given(token.lower) or before(CALLED, names.text, token.start)
+        )
         lists = lists or _is_in_context(names, token)
         lists = lists or (names.level == 2 and names.is_casual and token.kind is Class.UNKNOWN)
         behind = _behind(names, k)
@@ -77,7 +81,7 @@ def small_names(names: NamedWords) -> Iterator[Entity]:
             and behind.kind >= Class.BOTH
             and (token.kind >= Class.BOTH or token.lower in GIVEN_WORDS)
         ):
-            has_family = behind is not None and (
+            has_family = behind is not None and not DOING.match(names.text, token.end) and (
                 behind.kind >= (Class.UNKNOWN if names.language == "en" else Class.NAME)
                 or (is_family(behind.lower) and not names.is_frequent(behind.lower))
             )
@@ -109,7 +113,7 @@ def _is_in_context(names: NamedWords, token: Token) -> bool:
     if token.lower not in GIVEN_WORDS or names.level == 0 or not names.is_casual:
         return False
     does = DOING.match(names.text, token.end) is not None and not before(
-        _NO_SUBJECT, names.text, token.start
+        NO_SUBJECT, names.text, token.start
     )
     return does or (before(TOLD_BEFORE, names.text, token.start))
 

@@ -8,8 +8,10 @@ _KINDS = (
     "[Ss]treet|[Ss]t|[Aa]venue|[Aa]ve|[Rr]oad|[Rr]d|[Bb]oulevard|[Bb]lvd|[Ll]ane|[Ll]n|[Dd]rive|[Dd]r|"
     "[Cc]ourt|[Cc]t|[Ss]quare|[Ss]q|[Tt]errace|[Pp]lace|[Pp]l|[Pp]arkway|[Pp]kwy|[Hh]ighway|[Hh]wy|"
     "[Ww]ay|[Cc]rescent|[Cc]lose|[Rr]ow|[Gg]rove|[Gg]ardens?|[Gg]ate|[Mm]ews|[Hh]ill|[Vv]iew|[Pp]ath|"
-    "[Tt]rail|[Cc]ircle|[Cc]ir|[Bb]roadway|[Pp]laza|[Aa]lley|[Pp]oint|[Rr]idge|[Ll]oop|[Qq]uay"
+    "[Tt]rail|[Cc]ircle|[Cc]ir|[Bb]roadway|[Pp]laza|[Aa]lley|[Pp]oint|[Rr]idge|[Ll]oop|[Qq]uay|[Gg]dns|"
+    "[Cc]res|[Tt]er|[Pp]ike|[Ww]harf|[Pp]arade|[Ee]splanade|[Ww]alk|[Rr]ise|[Cc]rossing|[Hh]eights|[Mm]ount"
 )
+_SPOKEN = alternatives("digits") + "|" + alternatives("tens")
 _NEVER = (
     "a|an|and|are|as|at|be|been|but|by|can|did|do|for|from|had|has|have|he|her|him|his|i|if|in|is|it|its"
     "|me|my|no|not|on|or|our|she|so|that|their|them|they|this|to|was|we|were|will|with|you|your"
@@ -32,7 +34,7 @@ _LINES = (
     r"(?=\n|\Z)){0,5}"
 )
 _AND = r"(?:\s+(?:d[aeiou]s?|del|della|delle|dei|de la|de las|de los|des|du|la|le|les|l['’])?\s*"
-_HOUSE = r"\d{1,5}(?:[-/]\d{1,4})?\s?[a-zA-Z]?(?![\w])(?:/\d{1,4}|\sm\.\s?\d+)?"
+_HOUSE = r"\d{1,5}(?:[-/]\d{1,4})?(?:\s?[a-zA-Z](?!\w|\.\s?\d)|\s(?:bis|ter|hs)\b)?(?!\w)(?:/\d{1,4}|\sm\.\s?\d+)?"
 
 STREETS = (
     rf"(?<![\w.,/-])(?:\d{{1,4}}\s)?\d{{1,6}}[A-Za-z]?,?\s+(?:{_WORD}){{1,4}}?(?:{_KINDS})\b\.?"
@@ -44,6 +46,9 @@ STREETS = (
     rf"(?<![\w.,/-])\d{{1,6}}[A-Za-z]?,?\s+(?:Broadway|The\s{_NAMED}|(?:Rue|Via|Camino|Calle|Avenida|Plaza|El|La|Las|Los)"
     rf"{_AND}{_NAMED}){{1,4}})\b{_UNIT}",
     r"(?i:\b(?:the )?corner of )[^\n]{2,50}? and [\w'’]+(?: \p{Lu}[\w'’]*| (?i:street|court)s?)?",
+    rf"\b(?i:blk|block)\.? \d+\w?,? (?i:lot)\.? \d+\w?(?:, (?:{_WORD}){{1,3}}(?:{_KINDS})\b\.?)?",
+    rf"(?i:(?:\b(?:(?:{_SPOKEN})[ -]){{2,4}}|(?<=\b(?:live|lives|living) at |address is )(?:{_SPOKEN}) )"
+    rf"(?:\p{{L}}+ ){{1,3}}?(?:{_KINDS})\b)(?:\s(?i:flat|apartment|apt|unit|number) (?:\d+|{_SPOKEN})\b)?",
     r"(?i:\b(?:P\.?\s?O\.?\s?)?box\s+\d+\b)",
     r"(?i:\b(?:apt|apartment|suite|ste|unit|flat)\b\.?\s#?\d+\w?\b)",
     # the word for a street ends the name

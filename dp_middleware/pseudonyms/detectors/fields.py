@@ -42,7 +42,7 @@ _MAILBOX = re.compile(
     r"(?:(?P<text>[A-ZÀ-Ž][\w.'’, -]{1,40}?)|(?P<user>\b[a-z][\w.-]{2,}))\"?\s*<(?=[\w.+-]+@)"
 )
 _SPEAKER = re.compile(
-    r"^[ \t]*(?:\[?\d{1,2}:\d\d(?::\d\d)?\]?[ \t]+)?"
+    r"^[ \t]*(?:[-*•][ \t]+)?(?:\[?\d{1,2}:\d\d(?::\d\d)?\]?[ \t]+)?"
     r"(?P<text>[A-ZÀ-Ž][\w.'’-]+(?:[ ][A-ZÀ-Ž][\w.'’-]+){0,2})(?:[ ]\d{1,2}:\d\d)?:[ ]",
     re.MULTILINE,
 )
@@ -50,6 +50,10 @@ _NICK = re.compile(  # of a chat: "[14:02] nick: " or "<nick> "
     r"^[ \t]*(?:[\[(]?\d{1,2}:\d\d(?::\d\d)?[\])]?[ \t]+<?[@+%]?(?P<text>[\w.-]{3,30})(?:>|:[ ])"
     r"|<[@+%]?(?P<nick>[\w.-]{3,30})>[ ])",
     re.MULTILINE,
+)
+_FOLDER = re.compile(
+    r"(?<=[\\/])(?P<text>[A-ZÀ-Ž][\w'’-]+(?: [A-ZÀ-Ž][\w'’.-]*){0,3})(?=[\\/_.-]|\s|\Z)"
+    r"|(?<=/)(?P<user>[a-z][\w.-]{2,})(?=/)"
 )
 _PUBLIC = re.compile(
     r"(?:true|false|null|none|nil|n/?a|unknown|yes|no|localhost|default|root|admin|\W*)\Z",
@@ -88,6 +92,13 @@ def nicknames(text: str) -> Iterator[tuple[int, int]]:
     """Offsets of who speaks in a chat."""
     for match in _NICK.finditer(text):
         yield match.span("text" if match["text"] else "nick")
+
+
+def folders(text: str) -> Iterator[tuple[int, int, str]]:
+    """Offsets of parts of paths that may name somebody, and the kind of which they are."""
+    for match in _FOLDER.finditer(text):
+        name = match.lastgroup or ""
+        yield *match.span(name), "person" if name == "text" else "username"
 
 
 def speakers(text: str) -> Iterator[tuple[int, int]]:

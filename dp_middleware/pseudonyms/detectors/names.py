@@ -254,6 +254,14 @@ class NameLists:
         if self.level == 0 or token.first or self.language == "de":
             return False
         return lower in GIVEN_WORDS and not (
+            DOING.match(self.text, token.end) is None
+            and self._is_word_here(token)
+        )
+
+    def _is_word_here(self, token: Token) -> bool:
+        """Whether the words beside it make a word of what may be a name: "in May", "the will"."""
+        lower = token.lower
+        return (
             NO_NAME_BEHIND.match(self.text, token.end) is not None
             or before(NO_NAME_BEFORE, self.text, token.start)
             or (lower in ("may", "summer") and before(NO_MONTH_BEFORE, self.text, token.start))

@@ -12,8 +12,8 @@ from dp_middleware import _validate
 from dp_middleware.errors import MissingExtra, ParameterError
 from dp_middleware.pseudonyms.detection import Entity
 from dp_middleware.pseudonyms.detectors.codes import codes, is_public, numbers
-from dp_middleware.pseudonyms.detectors.cues import alternatives
-from dp_middleware.pseudonyms.detectors.fields import fields, nicknames, speakers
+from dp_middleware.pseudonyms.detectors.cues import GIVEN_WORDS, alternatives
+from dp_middleware.pseudonyms.detectors.fields import fields, folders, nicknames, speakers
 from dp_middleware.pseudonyms.detectors.mentions import mentions
 from dp_middleware.pseudonyms.detectors.model import Rampart, windows
 from dp_middleware.pseudonyms.detectors.names import NameLists
@@ -24,8 +24,10 @@ from dp_middleware.pseudonyms.detectors.words import (
     WORD,
     Class,
     class_of,
+    is_family,
     is_frequent,
     is_given,
+    is_name,
     language_of,
 )
 from dp_middleware.pseudonyms.labels import kinds_of
@@ -226,21 +228,35 @@ def _may_be_open(token: Token, names: NameLists) -> bool:
 
 
 def _by_position(text: str, language: str) -> Iterator[Entity]:
-    """Who speaks in a transcript, and who signs a letter."""
-    closings = _CLOSING.finditer(text)
-    spans = [*speakers(text), *(match.span(match.lastgroup or 0) for match in closings)]
-    for start, end in spans:
-        words = WORD.findall(text[start:end])
-        classes = [class_of(word.lower(), language) for word in words]
-        may_be = [
-            each > Class.WORD or len(word) == 1 for each, word in zip(classes, words, strict=True)
-        ]
-        if words and len(words) <= 4 and max(classes) > Class.COMMON and all(may_be):
+    """Who speaks in a transcript, who signs a letter, who owns a folder."""
+    spans = [match.span(match.lastgroup or 0) for match in _CLOSING.finditer(text)]
+    speaking = [*speakers(text)]
+    named = {span for span in [*speaking, *spans] if _names(text, *span, language)}
+    for start, end in speaking:  # "Faith:" beside "Priya:"
+        if (start, end) in named or (named and text[start:end].lower() in GIVEN_WORDS):
             yield Entity(start, end, "person")
-    for start, end in nicknames(text):
-        nick = text[start:end]
+    yield from (Entity(*span, "person") for span in spans if span in named)
+    for start, end, kind in folders(text):
+        word = text[start:end].lower()
+        is_handle = is_family(word[1:]) and class_of(word, language) is Class.UNKNOWN
+        is_owner = is_name(word) and class_of(word, language) is Class.NAME
+        if is_owner or is_handle if kind == "username" else _names(text, start, end, language):
+            yield Entity(start, end, kind)
+    nicks = {text[start:end] for start, end in nicknames(text)}
+    for nick in nicks:
         if class_of(nick.lower(), language) > Class.COMMON and not nick.isdecimal():
-            yield Entity(start, end, "username")
+            for match in re.finditer(rf"(?<!\w){re.escape(nick)}(?!\w)", text):
+                yield Entity(*match.span(), "username")
+
+
+def _names(text: str, start: int, end: int, language: str) -> bool:
+    """Whether all words are initials or may be names, and one is rather a name than a word."""
+    words = WORD.findall(text[start:end])
+    classes = [class_of(word.lower(), language) for word in words]
+    may_be = (
+        each > Class.WORD or len(word) == 1 for each, word in zip(classes, words, strict=True)
+    )
+    return 0 < len(words) <= 4 and max(classes) > Class.COMMON and all(may_be)
 
 
 def _is_plausible(text: str, entity: Entity, language: str) -> bool:

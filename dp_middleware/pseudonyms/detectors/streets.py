@@ -37,7 +37,7 @@ _AND = r"(?:\s+(?:d[aeiou]s?|del|della|delle|dei|de la|de las|de los|des|du|la|l
 _HOUSE = r"\d{1,5}(?:[-/]\d{1,4})?(?:\s?[a-zA-Z](?!\w|\.\s?\d)|\s(?:bis|ter|hs)\b)?(?!\w)(?:/\d{1,4}|\sm\.\s?\d+)?"
 
 STREETS = (
-    rf"(?<![\w.,/-])(?:\d{{1,4}}\s)?\d{{1,6}}[A-Za-z]?,?\s+(?:{_WORD}){{1,4}}?(?:{_KINDS})\b\.?"
+    rf"(?<![\w.,/-])(?:\d{{1,4}}\s)?\d{{1,6}}[A-Za-z]?,?\s+(?:{_WORD}){{1,4}}?(?:{_KINDS})\b\.?(?:\s(?:{_KINDS})\b)?"
     rf"(?:\s(?:N|S|E|W|NE|NW|SE|SW)\b)?{_UNIT}{_LINES}",
     rf"(?<![\w.,/-])\d{{2,6}} (?!(?i:{alternatives('months')})\b)"
     rf"(?:{_NAMED} ){{1,2}}\d{{1,4}}\b{_UNIT}{_LINES}",
@@ -48,7 +48,7 @@ STREETS = (
     r"(?i:\b(?:the )?corner of )[^\n]{2,50}? and [\w'’]+(?: \p{Lu}[\w'’]*| (?i:street|court)s?)?",
     rf"\b(?i:blk|block)\.? \d+\w?,? (?i:lot)\.? \d+\w?(?:, (?:{_WORD}){{1,3}}(?:{_KINDS})\b\.?)?",
     rf"(?i:(?:\b(?:(?:{_SPOKEN})[ -]){{2,4}}|(?<=\b(?:live|lives|living) at |address is )(?:{_SPOKEN}) )"
-    rf"(?:\p{{L}}+ ){{1,3}}?(?:{_KINDS})\b)(?:\s(?i:flat|apartment|apt|unit|number) (?:\d+|{_SPOKEN})\b)?",
+    rf"(?:\p{{L}}+ ){{1,3}}?(?:{_KINDS})\b(?: (?:{_KINDS})\b)?)(?:\s(?i:flat|apartment|apt|unit|number) (?:\d+|{_SPOKEN})\b)?",
     r"(?i:\b(?:P\.?\s?O\.?\s?)?box\s+\d+\b)",
     r"(?i:\b(?:apt|apartment|suite|ste|unit|flat)\b\.?\s#?\d+\w?\b)",
     # the word for a street ends the name

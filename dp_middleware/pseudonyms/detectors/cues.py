@@ -42,7 +42,7 @@ DOING = re.compile(
     re.IGNORECASE,
 )
 """Verbs behind a person, whatever else the word before them means: "Will told", "May has"."""
-AND = re.compile(rf"\s?(?:[,/&+]|,?\s(?:{alternatives('joining')}))\s")
+AND = re.compile(rf"\s?(?:[,/&+]|,?\s(?:{alternatives('joining')}))\s|\s[\"“]|[\"”]\s")
 ORGANISED = words("organised")  # fmt: skip
 GIVEN_WORDS = words("given_words")
 """Words that are given names too, wherever they have a capital letter within a sentence."""

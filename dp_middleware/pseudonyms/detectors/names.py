@@ -210,6 +210,7 @@ class NameLists:
         kinds = [token.kind for token in named]
         pair = is_name(named[-1].lower) and (
             named[0].lower in GIVEN_WORDS
+            or (self.language == "nl" and named[0].lower in PARTICLES)
             or (kinds[0] is Class.BOTH and is_given(named[0].lower) and kinds[-1] >= Class.BOTH)
         )
         if (
@@ -234,7 +235,7 @@ class NameLists:
         if has_initial:
             return token.kind >= Class.COMMON
         if token.kind is Class.NAME:
-            return len(lower) > 2 or self.level == 2
+            return len(lower) > 2 or self.level == 2 or self._says(token)
         is_german = self.language == "de"
         if token.kind is Class.UNKNOWN:
             if token.first or is_german:

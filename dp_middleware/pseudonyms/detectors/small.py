@@ -21,7 +21,7 @@ from dp_middleware.pseudonyms.detectors.cues import (
 from dp_middleware.pseudonyms.detectors.tokens import Token
 from dp_middleware.pseudonyms.detectors.words import Class, is_family, is_given, is_name, towns
 
-_VERB = re.compile(r"(?:te|ten|st|[lł][aio]?|ły|ou|ait)\Z")
+_VERB = re.compile(r"(?:te|ten|[^aeiou]t|[lł][aio]?|ły|ou|ait)\Z")
 """How verbs end that stand behind the word for a person: "mein Freund kündigte"."""
 
 
@@ -63,7 +63,10 @@ def small_names(names: NamedWords) -> Iterator[Entity]:
         if not (names.is_casual or names.level == 2 or is_titled or kin):
             continue
         lists = token.kind is Class.NAME and (
-            kin or is_given(token.lower) or before(CALLED, names.text, token.start)
+            kin
+            or is_given(token.lower)
+            or (names.language == "pl" and not is_family(token.lower))
+            or before(CALLED, names.text, token.start)
         )
         lists = lists or _is_in_context(names, token)
         lists = lists or (names.level == 2 and names.is_casual and token.kind is Class.UNKNOWN)
@@ -110,12 +113,15 @@ def small_names(names: NamedWords) -> Iterator[Entity]:
 
 def _is_in_context(names: NamedWords, token: Token) -> bool:
     """Whether a given name that is a word too is told something, or tells: "so mark told hope"."""
-    if token.lower not in GIVEN_WORDS or names.level == 0 or not names.is_casual:
-        return False
-    does = DOING.match(names.text, token.end) is not None and not before(
-        NO_SUBJECT, names.text, token.start
+    is_name_too = token.lower in GIVEN_WORDS or (
+        token.kind is Class.BOTH and is_given(token.lower)
     )
-    return does or (before(TOLD_BEFORE, names.text, token.start))
+    if not (is_name_too and names.level and names.is_casual):
+        return False
+    owns = names.text[token.end : token.end + 2] in ("'s", "’s")
+    if owns or DOING.match(names.text, token.end):
+        return not before(NO_SUBJECT, names.text, token.start)
+    return before(TOLD_BEFORE, names.text, token.start)
 
 
 def _behind(names: NamedWords, k: int) -> Token | None:

@@ -29,6 +29,11 @@ _ROOM = (
     r"(?:\s(?:links|rechts|mitte))?)*"
 )
 _NAMED = r"\p{Lu}(?:[\p{L}'’-]|\.(?=[\p{L} ]))*"
+_HOUSES = (
+    rf"(?:{_NAMED}\s){{1,3}}"
+    r"(?:House|Court|Tower|Lodge|Mansions?|Building|Cottage|Farm|Forge|Barn|Mill|Manor)\b"
+)
+_GREENS = "Pk|Park|Green|House|Villas|Cottages|Buildings|Estate|Vale|Brae|Fold|Croft|Meadows?|Bank"
 _LINES = (
     r"(?:[ \t]*\n[ \t]*,?[ \t]*(?:(?:\p{Lu}[\p{L}.'’-]*|\d[\w-]*|nan|de|of|,)[ \t]?){1,4}"
     r"(?=\n|\Z)){0,5}"
@@ -37,7 +42,7 @@ _AND = r"(?:\s+(?:d[aeiou]s?|del|della|delle|dei|de la|de las|de los|des|du|la|l
 _HOUSE = r"\d{1,5}(?:[-/]\d{1,4})?(?:\s?[a-zA-Z](?!\w|\.\s?\d)|\s(?:bis|ter|hs)\b)?(?!\w)(?:/\d{1,4}|\sm\.\s?\d+)?"
 
 STREETS = (
-    rf"(?<![\w.,/-])(?:\d{{1,4}}\s)?\d{{1,6}}[A-Za-z]?,?\s+(?:{_WORD}){{1,4}}?(?:{_KINDS})\b\.?(?:\s(?:{_KINDS})\b)?"
+    rf"(?<![\w.,/-])(?:\d{{1,4}}[\s/])?\d{{1,6}}[A-Za-z]?,?\s+(?:{_WORD}){{1,4}}?(?:{_KINDS})\b\.?(?:\s(?:{_KINDS})\b)?"
     rf"(?:\s(?:N|S|E|W|NE|NW|SE|SW)\b)?{_UNIT}{_LINES}",
     rf"(?<![\w.,/-])\d{{2,6}} (?!(?i:{alternatives('months')})\b)"
     rf"(?:{_NAMED} ){{1,2}}\d{{1,4}}\b{_UNIT}{_LINES}",
@@ -50,7 +55,10 @@ STREETS = (
     rf"(?i:(?:\b(?:(?:{_SPOKEN})[ -]){{2,4}}|(?<=\b(?:live|lives|living) at |address is )(?:{_SPOKEN}) )"
     rf"(?:\p{{L}}+ ){{1,3}}?(?:{_KINDS})\b(?: (?:{_KINDS})\b)?)(?:\s(?i:flat|apartment|apt|unit|number) (?:\d+|{_SPOKEN})\b)?",
     r"(?i:\b(?:P\.?\s?O\.?\s?)?box\s+\d+\b)",
-    r"(?i:\b(?:apt|apartment|suite|ste|unit|flat)\b\.?\s#?\d+\w?\b)",
+    rf"(?i:\b(?:apt|apartment|suite|ste|unit|flat|rm|room)\b\.?\s#?\d+\w?\b)(?:,?\s\d\d?/F)?(?:,?\s{_HOUSES})?",
+    rf"(?<![\w.,/-])\d{{1,4}}[A-Za-z]?,?\s(?:{_NAMED}\s){{1,3}}(?:{_GREENS})\b(?:,\s{_HOUSES})?",
+    rf"\b(?:The\s)?{_HOUSES},\s(?:{_WORD}){{1,3}}?(?:{_KINDS})\b",
+    r"(?i:\b[\p{L}-]{3,}(?:stra(?:ss|ß)e|str\.|gasse|allee|straat|laan)\s\d{1,4}\w?)\b",
     # the word for a street ends the name
     rf"\b(?:\p{{Lu}}[\p{{L}}-]*\s)?\p{{Lu}}[\p{{L}}-]*(?:stra(?:ss|ß)e|str\.|gasse|weg|platz|allee|ring|damm|ufer|markt|gade|"
     rf"gatan|vägen|vej|veien|straat|gracht|laan|plein|kade|singel|dijk|katu|kuja|tie)\s{_HOUSE}{_ROOM}",

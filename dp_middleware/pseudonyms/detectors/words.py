@@ -32,6 +32,9 @@ _FREQUENT = 10_000  # words of English that are no names even beside one
 _SUFFIXES = ("'s", "’s", "s", "es", "ed", "d", "ing", "ly", "er", "ers", "able", "ness", "less")
 
 
+_CASES = ("owi", "iem", "em", "ą", "ę", "y", "i", "o", "a", "u", "ie")
+
+
 class Class(IntEnum):
     """What a word is by the lists."""
 
@@ -134,7 +137,14 @@ def _class_of(word: str, language: str) -> Class:
         return Class.BOTH if is_word else Class.NAME
     if any(_is_word(word, each) for each in {language, "en"}) or _LEARNED.search(word):
         return Class.WORD
-    return Class.UNKNOWN
+    return Class.NAME if language == "pl" and _is_inflected(word) else Class.UNKNOWN
+
+
+def _is_inflected(word: str) -> bool:
+    """Whether a Polish word is another case of a given name: "Markowi" of Marek."""
+    stems = {word.removesuffix(each) for each in _CASES} - {word}
+    forms = {form for stem in stems for form in (stem, stem + "a", f"{stem[:-1]}e{stem[-1:]}")}
+    return any(len(form) > 3 and form in given() for form in forms)
 
 
 def _is_word(word: str, language: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,14 @@ def before(pattern: re.Pattern[str], text: str, end: int) -> bool:
 TITLE = re.compile(
     rf"\b(?:{alternatives('titles')})\b\.?\s+(?:(?:dr|prof|med|ing)\b\.?\s+)*\Z", re.IGNORECASE
 )
+
+
+@lru_cache(2_000)
+def is_title(word: str) -> bool:
+    """Whether a word, of a private text, is a title by itself."""
+    return TITLE.fullmatch(f"{word} ") is not None
+
+
 CALLED = re.compile(rf"(?:{alternatives('callings')})[,:!.]?\s+\Z", re.IGNORECASE)
 NOBODY = words("nobody")  # fmt: skip
 SAYING = re.compile(rf"['’]s\b|\s+(?:{alternatives('doing')}|{alternatives('being')})\b")

@@ -27,6 +27,7 @@ from dp_middleware.pseudonyms.detectors.cues import (
     SUFFIX,
     TITLE,
     before,
+    is_title,
 )
 from dp_middleware.pseudonyms.detectors.small import small_names
 from dp_middleware.pseudonyms.detectors.tokens import (
@@ -49,6 +50,16 @@ from dp_middleware.pseudonyms.detectors.words import (
 )
 
 
+def _by_title(run: list[Token]) -> Iterator[list[Token]]:
+    """A row in parts, each of which begins with a title: "Kannst du | Frau Sommer"."""
+    start = 0
+    for k in range(1, len(run) - 1):
+        if is_title(run[k].lower) and not is_title(run[k - 1].lower):
+            yield run[start:k]
+            start = k
+    yield run[start:]
+
+
 class NameLists:
     """The names of one text.
 
@@ -68,7 +79,8 @@ class NameLists:
 
     def entities(self) -> Iterator[Entity]:
         """People, organisations and places, which may overlap."""
-        found = [each for run in runs_of(self.text, self.tokens) for each in self._of_run(run)]
+        runs = [part for run in runs_of(self.text, self.tokens) for part in _by_title(run)]
+        found = [each for run in runs for each in self._of_run(run)]
         found += small_names(self)
         yield from found
         if self.level:
@@ -94,7 +106,7 @@ class NameLists:
         run = known_by_neighbours(run, self.language)
         while run and not run[-1].capital:
             run = run[:-1]
-        if all(TITLE.fullmatch(token.text + " ") for token in run):
+        if all(is_title(token.text) for token in run):
             return  # "Herrn Dr."
         if before(TITLE, self.text, run[0].start) or self._is_title(run) or self._is_kin(*run):
             titled = run[1:] if self._is_title(run) else run
@@ -119,7 +131,7 @@ class NameLists:
         yield from self._places(run)
 
     def _is_title(self, run: list[Token]) -> bool:
-        return len(run) > 1 and TITLE.fullmatch(run[0].text + " ") is not None
+        return len(run) > 1 and is_title(run[0].text)
 
     def _is_kin(self, token: Token, *behind: Token) -> bool:
         """Whether the word for a person stands before a word with a capital letter, no noun."""
@@ -195,7 +207,7 @@ class NameLists:
         while part and not part[-1].capital:
             part = part[:-1]
         while len(part) > 1 and (
-            (self.language != "en" and self._is_no_name(part[0]))
+            (self.language != "en" and self._is_no_name(part[0]) and not self._is_dutch(part))
             or (self._is_function_word(part[0]) and not is_family(part[1].lower))
         ):
             part = part[1:]  # "Mein Mann"
@@ -210,7 +222,7 @@ class NameLists:
         kinds = [token.kind for token in named]
         pair = is_name(named[-1].lower) and (
             named[0].lower in GIVEN_WORDS
-            or (self.language == "nl" and named[0].lower in PARTICLES)
+            or self._is_dutch(named)
             or (kinds[0] is Class.BOTH and is_given(named[0].lower) and kinds[-1] >= Class.BOTH)
         )
         if (
@@ -219,6 +231,16 @@ class NameLists:
             or (kinds.count(Class.UNKNOWN) >= 1 and self.level >= 1 and self._unknown(part))
         ):
             yield self.entity(part, "person")
+
+    def _is_dutch(self, part: list[Token]) -> bool:
+        """Whether it is a family name with a particle that has a capital letter: "Van Dijk"."""
+        last = part[-1].lower
+        return (
+            self.language == "nl"
+            and part[0].lower in PARTICLES
+            and is_family(last)
+            and last not in towns()
+        )
 
     def _unknown(self, part: list[Token]) -> bool:
         """Whether words of no list are names, not words of their own language."""

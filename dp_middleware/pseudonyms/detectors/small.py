@@ -19,7 +19,7 @@ from dp_middleware.pseudonyms.detectors.cues import (
     before,
 )
 from dp_middleware.pseudonyms.detectors.tokens import Token
-from dp_middleware.pseudonyms.detectors.words import Class, is_family, is_given, is_name, towns
+from dp_middleware.pseudonyms.detectors.words import Class, is_family, is_given, is_inflected, is_name, towns
 
 _VERB = re.compile(r"(?:te|ten|[^aeiou]t|[lł][aio]?|ły|ou|ait)\Z")
 """How verbs end that stand behind the word for a person: "mein Freund kündigte"."""
@@ -54,7 +54,11 @@ def small_names(names: NamedWords) -> Iterator[Entity]:
         is_noun = names.language == "en" and before(NO_NAME_BEFORE, names.text, token.start)
         if len(token.text) < 3 or is_noun:
             continue
-        is_titled = len(token.text) > 3 and before(TITLE, names.text, token.start)
+        is_titled = (
+            len(token.text) > 3
+            and (token.kind > Class.COMMON or names.is_casual)
+            and before(TITLE, names.text, token.start)
+        )
         kin = names.level >= 1 and before(KIN_BEFORE, names.text, token.start)
         if kin and token.kind is Class.BOTH:
             is_titled |= is_given(token.lower)
@@ -65,7 +69,7 @@ def small_names(names: NamedWords) -> Iterator[Entity]:
         lists = token.kind is Class.NAME and (
             kin
             or is_given(token.lower)
-            or (names.language == "pl" and not is_family(token.lower))
+            or (names.language == "pl" and is_inflected(token.lower))
             or before(CALLED, names.text, token.start)
         )
         lists = lists or _is_in_context(names, token)

@@ -137,10 +137,10 @@ def _class_of(word: str, language: str) -> Class:
         return Class.BOTH if is_word else Class.NAME
     if any(_is_word(word, each) for each in {language, "en"}) or _LEARNED.search(word):
         return Class.WORD
-    return Class.NAME if language == "pl" and _is_inflected(word) else Class.UNKNOWN
+    return Class.NAME if language == "pl" and is_inflected(word) else Class.UNKNOWN
 
 
-def _is_inflected(word: str) -> bool:
+def is_inflected(word: str) -> bool:
     """Whether a Polish word is another case of a given name: "Markowi" of Marek."""
     stems = {word.removesuffix(each) for each in _CASES} - {word}
     forms = {form for stem in stems for form in (stem, stem + "a", f"{stem[:-1]}e{stem[-1:]}")}

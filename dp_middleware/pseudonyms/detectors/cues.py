@@ -46,6 +46,8 @@ def is_title(word: str) -> bool:
 CALLED = re.compile(rf"(?:{alternatives('callings')})[,:!.]?\s+\Z", re.IGNORECASE)
 NOBODY = words("nobody")  # fmt: skip
 SAYING = re.compile(rf"['’]s\b|\s+(?:{alternatives('doing')}|{alternatives('being')})\b")
+DID = re.compile(r"\s(?:[a-z]{3,}ed|began|became|led|ran|spoke|won|took|gave|made)\b|\s\((?:born|b\.|aged)")
+"""Behind a word of no list with which a sentence begins."""
 DOING = re.compile(
     rf"\s+(?:(?:also|just|then|still|never|even) )?(?:{alternatives('doing')})\b(?! (?:by|of)\b)",
     re.IGNORECASE,

@@ -10,6 +10,7 @@ from dp_middleware.pseudonyms.detection import Entity
 from dp_middleware.pseudonyms.detectors.cues import (
     AND,
     CALLED,
+    DID,
     DOING,
     GIVEN_WORDS,
     KIN_BEFORE,
@@ -50,6 +51,10 @@ from dp_middleware.pseudonyms.detectors.words import (
 )
 
 
+_NICKNAME = re.compile(r" (?:\"[^\"\n]{1,20}\"|“[^”\n]{1,20}”|\([^)\n]{1,20}\)|'[^'\n]{1,20}'),? ")
+"""Between the parts of a name."""
+
+
 def _by_title(run: list[Token]) -> Iterator[list[Token]]:
     """A row in parts, each of which begins with a title: "Kannst du | Frau Sommer"."""
     start = 0
@@ -83,6 +88,10 @@ class NameLists:
         found = [each for run in runs for each in self._of_run(run)]
         found += small_names(self)
         yield from found
+        ends, starts = ({each[k] for each in found if each.kind == "person"} for k in (1, 0))
+        for match in _NICKNAME.finditer(self.text):
+            if match.start() in ends and match.end() in starts:
+                yield Entity(*match.span(), "person")
         if self.level:
             yield from self._listed({(each.start, each.end) for each in found if each.kind == "person"})
 
@@ -261,7 +270,9 @@ class NameLists:
         is_german = self.language == "de"
         if token.kind is Class.UNKNOWN:
             if token.first or is_german:
-                says = token.first and self._says(token)
+                says = token.first and (
+                    self._says(token) or DID.match(self.text, token.end) is not None
+                )
                 return self.level == 2 or says or (is_german and self._has_role(token))
             return self.level >= 1 and len(lower) > 2
         if self.level >= 1 and is_name(lower) and self._has_role(token):

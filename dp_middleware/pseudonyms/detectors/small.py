@@ -51,8 +51,9 @@ def small_names(names: NamedWords) -> Iterator[Entity]:
     for k, token in enumerate(names.tokens):
         if token.kind is Class.WORD or token.capital or token.code or k <= last:
             continue
+        behind = _behind(names, k)
         is_noun = names.language == "en" and before(NO_NAME_BEFORE, names.text, token.start)
-        if len(token.text) < 3 or is_noun:
+        if len(token.text) < 3 or (is_noun and (behind is None or behind.kind < Class.UNKNOWN)):
             continue
         is_titled = (
             len(token.text) > 3
@@ -74,13 +75,14 @@ def small_names(names: NamedWords) -> Iterator[Entity]:
         )
         lists = lists or _is_in_context(names, token)
         lists = lists or (names.level == 2 and names.is_casual and token.kind is Class.UNKNOWN)
-        behind = _behind(names, k)
         if (
             is_titled
             and token.kind >= Class.COMMON
             and (names.language == "en" or not names.is_frequent(token.lower))
         ):
             last = k + (behind is not None and behind.kind >= Class.UNKNOWN)
+        elif is_given(token.lower) and _family(names, k) > k:
+            last = _family(names, k)
         elif lists or (
             is_given(token.lower)
             and behind is not None
@@ -133,3 +135,12 @@ def _behind(names: NamedWords, k: int) -> Token | None:
         return None
     token, behind = names.tokens[k : k + 2]
     return behind if names.text[token.end : behind.start] == " " and not behind.code else None
+
+
+def _family(names: NamedWords, k: int) -> int:
+    """The place of a family name behind a given name and an initial; that of the given name."""
+    row = names.tokens[k : k + 3]
+    if len(row) < 3 or len(row[1].text) > 1 or row[2].kind < Class.BOTH or row[2].code:
+        return k
+    between = names.text[row[0].end : row[1].start] + names.text[row[1].end : row[2].start]
+    return k + 2 if between in ("  ", " . ") else k

@@ -11,6 +11,7 @@ _KINDS = (
     "[Tt]rail|[Cc]ircle|[Cc]ir|[Bb]roadway|[Pp]laza|[Aa]lley|[Pp]oint|[Rr]idge|[Ll]oop|[Qq]uay|[Gg]dns|"
     "[Cc]res|[Tt]er|[Pp]ike|[Ww]harf|[Pp]arade|[Ee]splanade|[Ww]alk|[Rr]ise|[Cc]rossing|[Hh]eights|[Mm]ount"
 )
+_FIRST = r"\b(?:\d{1,6}(?:\s?(?:bis|ter))?,?\s+){0,2}"  # numbers of houses before a street
 _SPOKEN = alternatives("digits") + "|" + alternatives("tens")
 _NEVER = (
     "a|an|and|are|as|at|be|been|but|by|can|did|do|for|from|had|has|have|he|her|him|his|i|if|in|is|it|its"
@@ -46,8 +47,9 @@ STREETS = (
     rf"(?:\s(?:N|S|E|W|NE|NW|SE|SW)\b)?{_UNIT}{_LINES}",
     rf"(?<![\w.,/-])\d{{2,6}} (?!(?i:{alternatives('months')})\b)"
     rf"(?:{_NAMED} ){{1,2}}\d{{1,4}}\b{_UNIT}{_LINES}",
-    rf"\b(?:{_NAMED} and )?{_NAMED} (?:u\.|rkp\.|utca|út|útja|tér|kapu) \d{{1,4}}\.?{_LINES}",
-    r"\b(?:Unit|PSC) \d+,? Box \d+(?:\s+(?:DPO|APO|FPO),? A[AEP] \d{5})?",
+    rf"\b(?:{_NAMED} and )?{_NAMED} (?:\p{{Ll}}+ )?(?:u\.|rkp\.|utca|út|útja|tér|kapu) \d{{1,4}}\.?{_LINES}",
+    r"(?i:\b(?:(?:unit|psc) \d+,? box \d+|us(?:s|ns|nv|cgc) [\p{L}'-]+)(?:\s+[dfa]po,? a[aep] \d{5}))",
+    rf"(?<![\w.,/-])\d{{1,6}}\s(?:[\p{{L}}\d.'’/-]+,?\s){{1,6}}?\s?(?i:apt|suite|ste)\b\.?\s?#?\d+\w?{_UNIT}{_LINES}",
     rf"(?<![\w.,/-])\d{{1,6}}[A-Za-z]?,?\s+(?:Broadway|The\s{_NAMED}|(?:Rue|Via|Camino|Calle|Avenida|Plaza|El|La|Las|Los)"
     rf"{_AND}{_NAMED}){{1,4}})\b{_UNIT}",
     r"(?i:\b(?:the )?corner of )[^\n]{2,50}? and [\w'’]+(?: \p{Lu}[\w'’]*| (?i:street|court)s?)?",
@@ -67,11 +69,10 @@ STREETS = (
     rf"\b\p{{Lu}}[\p{{L}}-]*[ -](?:Straße|Strasse|Str\.|Weg|Platz|Allee|Ring|Damm)\s"
     rf"{_HOUSE}{_ROOM}",
     # or begins it
-    rf"\b(?:\d{{1,4}}(?:\s?(?:bis|ter))?,?\s+)?(?i:{alternatives('rues')})"
-    rf"{_AND}{_NAMED}){{1,4}}",
-    rf"\b(?i:{alternatives('streets_of')}){_AND}{_NAMED}){{1,4}}"
+    rf"{_FIRST}(?i:{alternatives('rues')}){_AND}{_NAMED}){{1,4}}(?:\s{_HOUSE})?",
+    rf"{_FIRST}(?i:{alternatives('streets_of')}){_AND}{_NAMED}){{1,4}}"
     rf"(?:,?\s(?:n\.?[º°]\s?)?{_HOUSE})?(?:,\s\d{{1,2}}[.ºª]+\s?\w*)?{_ROOM}",
-    rf"\b(?:(?:ul|al|os|pl)\.\s{_NAMED}|[Aa]leja|[Oo]siedle|[Uu]lic[ay]|[Pp]lac|Rynek)\s"
+    rf"{_FIRST}(?:(?:ul|al|os|pl)\.\s{_NAMED}|[Aa]leja|[Oo]siedle|[Uu]lic[ay]|[Pp]lac|Rynek)\s"
     rf"(?:{_NAMED}\s){{0,3}}{_HOUSE}{_ROOM}",
     # or a word for living stands before
     r"(?i:\b(?:liv\w+|resid\w+|wohn\w+|woon\w+|domicili\w+|abit\w+|mor[ao]|morador\w*|viv\w+|demeur\w+|"

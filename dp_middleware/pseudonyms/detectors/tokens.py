@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from dp_middleware.pseudonyms.detection import Entity
 from dp_middleware.pseudonyms.detectors.cues import NOBODY, words
-from dp_middleware.pseudonyms.detectors.words import WORD, Class, class_of, is_name, may_be_name
+from dp_middleware.pseudonyms.detectors.words import WORD, Class, class_of, is_given, is_name, may_be_name
 from dp_middleware.vocabulary import frequencies
 
 PARTICLES = words("particles")
@@ -68,8 +68,10 @@ def known_by_neighbours(run: list[Token], language: str) -> list[Token]:
         token._replace(kind=Class.UNKNOWN)
         if token.kind is Class.WORD
         and token.capital
-        and may_be_name(token.lower, language)
-        and (is_named(k - 1) or is_named(k + 1))
+        and (
+            (may_be_name(token.lower, language) and (is_named(k - 1) or is_named(k + 1)))
+            or (is_given(token.lower) and k + 1 < len(run) and run[k + 1].kind >= Class.UNKNOWN)
+        )
         else token
         for k, token in enumerate(run)
     ]

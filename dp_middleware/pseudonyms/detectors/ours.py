@@ -63,9 +63,11 @@ _LEVELS = {"precise": 0, "balanced": 1, "safe": 2}
 _THRESHOLDS = {"precise": 0.85, "balanced": 0.6, "safe": 0.3}
 _CAPITAL = re.compile(r"(?<!\w)(?!\d\d:)[^\W_a-z]\w+")
 _BESIDE = re.compile(  # "Eyrarodda 66", "frost_byte9"
-    r"\d[\w/-]*,?\s([^\W\d_a-z][\w'’-]{2,})|[^\W\d_a-z][\w.'’-]{2,}\s(\d{1,5})\b"
-    r"|(\b(?=\w{5})(?=[\d_]*[^\W\d_]{3})\w*[\d_]\w*)"
+    r"\d[\w/-]*,?[ \t](?P<behind>[^\W\d_a-z][\w'’-]{2,})"
+    r"|(?P<before>[^\W\d_a-z][\w.'’-]{2,})[ \t](?P<number>\d{1,5})\b"
+    r"|(?P<user>\b(?=\w{5})(?=[\d_]*[^\W\d_]{3})(?=\w*[a-z])\w*[\d_]\w*)"
 )
+_LETTERS = re.compile(r"[^\W\d_]{3,}")
 _KEY = re.compile(r"""[a-z][a-z0-9_]*(["'])\s*:""")
 _SLICE = re.compile(r"\[\d*:?\Z")
 _TITLE = re.compile(rf"(?:{alternatives('titles')})", re.IGNORECASE)
@@ -208,8 +210,12 @@ def _is_open(start: int, window: str, names: NameLists, claims: list[Entity]) ->
     beside = [m for a in places for m in _CAPITAL.finditer(window, max(0, a - 15), a + 15)]
     if (places and names.is_casual) or not all(claimed[match.start()] for match in beside):
         return True
-    if not all(claimed[m.start(m.lastindex or 0)] for m in _BESIDE.finditer(window)):
-        return True
+    for match in _BESIDE.finditer(window):
+        if not claimed[match.start(match.lastgroup or 0)] and any(
+            class_of(word.lower(), names.language) >= Class.UNKNOWN
+            for word in _LETTERS.findall(match["behind"] or match["before"] or match["user"])
+        ):
+            return True
     return any(
         not claimed[token.start - start] and not token.code and _may_be_open(token, names)
         for token in names.tokens
@@ -218,13 +224,14 @@ def _is_open(start: int, window: str, names: NameLists, claims: list[Entity]) ->
 
 
 def _may_be_open(token: Token, names: NameLists) -> bool:
+    may_be_given = (
+        token.kind is Class.BOTH and is_given(token.lower) and not names.is_frequent(token.lower)
+    )
     if not token.capital:
-        return names.is_casual and token.kind >= (
-            Class.BOTH if is_given(token.lower) else Class.UNKNOWN
-        )
+        return names.is_casual and (token.kind >= Class.UNKNOWN or may_be_given)
     if token.text.isupper():
         return token.kind >= Class.UNKNOWN and len(token.text) > 4
-    return token.kind >= (Class.BOTH if token.first else Class.UNKNOWN)
+    return token.kind >= Class.UNKNOWN or (token.first and may_be_given)
 
 
 def _by_position(text: str, language: str) -> Iterator[Entity]:

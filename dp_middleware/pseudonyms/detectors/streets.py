@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dp_middleware.pseudonyms.detectors.cues import alternatives
 
-_KINDS = (
+KINDS = (
     "[Ss]treet|[Ss]t|[Aa]venue|[Aa]ve|[Rr]oad|[Rr]d|[Bb]oulevard|[Bb]lvd|[Ll]ane|[Ll]n|[Dd]rive|[Dd]r|"
     "[Cc]ourt|[Cc]t|[Ss]quare|[Ss]q|[Tt]errace|[Pp]lace|[Pp]l|[Pp]arkway|[Pp]kwy|[Hh]ighway|[Hh]wy|"
     "[Ww]ay|[Cc]rescent|[Cc]lose|[Rr]ow|[Gg]rove|[Gg]ardens?|[Gg]ate|[Mm]ews|[Hh]ill|[Vv]iew|[Pp]ath|"
@@ -12,7 +12,6 @@ _KINDS = (
     "[Cc]res|[Tt]er|[Pp]ike|[Ww]harf|[Pp]arade|[Ee]splanade|[Ww]alk|[Rr]ise|[Cc]rossing|[Hh]eights|[Mm]ount"
 )
 _FIRST = r"\b(?:\d{1,6}(?:\s?(?:bis|ter))?,?\s+){0,2}"  # numbers of houses before a street
-_SPOKEN = alternatives("digits") + "|" + alternatives("tens")
 _NEVER = (
     "a|an|and|are|as|at|be|been|but|by|can|did|do|for|from|had|has|have|he|her|him|his|i|if|in|is|it|its"
     "|me|my|no|not|on|or|our|she|so|that|their|them|they|this|to|was|we|were|will|with|you|your"
@@ -43,7 +42,7 @@ _AND = r"(?:\s+(?:d[aeiou]s?|del|della|delle|dei|de la|de las|de los|des|du|la|l
 _HOUSE = r"\d{1,5}(?:[-/]\d{1,4})?(?:\s?[a-zA-Z](?!\w|\.\s?\d)|\s(?:bis|ter|hs)\b)?(?!\w)(?:/\d{1,4}|\sm\.\s?\d+)?"
 
 STREETS = (
-    rf"(?<![\w.,/-])(?:\d{{1,4}}[\s/])?\d{{1,6}}[A-Za-z]?,?\s+(?:{_WORD}){{1,4}}?(?:{_KINDS})\b\.?(?:\s(?:{_KINDS})\b)?"
+    rf"(?<![\w.,/-])(?:\d{{1,4}}[\s/])?\d{{1,6}}[A-Za-z]?,?\s+(?:{_WORD}){{1,4}}?(?:{KINDS})\b\.?(?:\s(?:{KINDS})\b)?"
     rf"(?:\s(?:N|S|E|W|NE|NW|SE|SW)\b)?{_UNIT}{_LINES}",
     rf"(?<![\w.,/-])\d{{2,6}} (?!(?i:{alternatives('months')})\b)"
     rf"(?:{_NAMED} ){{1,2}}\d{{1,4}}\b{_UNIT}{_LINES}",
@@ -53,13 +52,11 @@ STREETS = (
     rf"(?<![\w.,/-])\d{{1,6}}[A-Za-z]?,?\s+(?:Broadway|The\s{_NAMED}|(?:Rue|Via|Camino|Calle|Avenida|Plaza|El|La|Las|Los)"
     rf"{_AND}{_NAMED}){{1,4}})\b{_UNIT}",
     r"(?i:\b(?:the )?corner of )[^\n]{2,50}? and [\w'’]+(?: \p{Lu}[\w'’]*| (?i:street|court)s?)?",
-    rf"\b(?i:blk|block)\.? \d+\w?,? (?i:lot)\.? \d+\w?(?:, (?:{_WORD}){{1,3}}(?:{_KINDS})\b\.?)?",
-    rf"(?i:(?:\b(?:(?:{_SPOKEN})[ -]){{2,4}}|(?<=\b(?:live|lives|living) at |address is )(?:{_SPOKEN}) )"
-    rf"(?:\p{{L}}+ ){{1,3}}?(?:{_KINDS})\b(?: (?:{_KINDS})\b)?)(?:\s(?i:flat|apartment|apt|unit|number) (?:\d+|{_SPOKEN})\b)?",
+    rf"\b(?i:blk|block)\.? \d+\w?,? (?i:lot)\.? \d+\w?(?:, (?:{_WORD}){{1,3}}(?:{KINDS})\b\.?)?",
     r"(?i:\b(?:P\.?\s?O\.?\s?)?box\s+\d+\b)",
     rf"(?i:\b(?:apt|apartment|suite|ste|unit|flat|rm|room)\b\.?\s#?\d+\w?\b)(?:,?\s\d\d?/F)?(?:,?\s{_HOUSES})?",
     rf"(?<![\w.,/-])\d{{1,4}}[A-Za-z]?,?\s(?:{_NAMED}\s){{1,3}}(?:{_GREENS})\b(?:,\s{_HOUSES})?",
-    rf"\b(?:The\s)?{_HOUSES},\s(?:{_WORD}){{1,3}}?(?:{_KINDS})\b",
+    rf"\b(?:The\s)?{_HOUSES},\s(?:{_WORD}){{1,3}}?(?:{KINDS})\b",
     r"(?i:\b[\p{L}-]{3,}(?:stra(?:ss|ß)e|str\.|gasse|allee|straat|laan)\s\d{1,4}\w?)\b",
     # the word for a street ends the name
     rf"\b(?:\p{{Lu}}[\p{{L}}-]*\s)?\p{{Lu}}[\p{{L}}-]*(?:stra(?:ss|ß)e|str\.|gasse|weg|platz|allee|ring|damm|ufer|markt|gade|"

@@ -69,16 +69,18 @@ NO_SUBJECT = re.compile(
     re.IGNORECASE,
 )
 TOLD_BEFORE = re.compile(rf"\b(?:{alternatives('telling')})\s\Z", re.IGNORECASE)
-RANK = re.compile(r"(?<!\w)(?:(?:Sir|Lt|Gen|Col|Capt|Maj|Rev)\.? )+\Z")
+RANK = re.compile(r"(?<!\w)(?:(?:Sir|Lt|Gen|Col|Capt|Maj|Rev|Dame|General|Captain|Admiral)\.? )+\Z")
+CHRISTENED = re.compile(rf"(?i:\b(?:{alternatives('christening')}))\s[\"'“]?(?P<name>[^\W\d_]{{3,}})\b(?! \w+ing\b)")
+"""What anybody is called, whatever it means."""
 SUFFIX = re.compile(r",? (?:Jr|Sr|II|III|IV)\b\.?")
 PERSON_BEFORE = re.compile(
-    rf"\b(?:{alternatives('relations')}|{alternatives('kin')}|{alternatives('roles')}),?\s\Z",
+    rf"\b(?:{alternatives('relations')}|{alternatives('kin')}|{alternatives('roles')}),?:?\s\Z",
     re.IGNORECASE,
 )
 ROLE_BEFORE = re.compile(
-    rf"\b(?:{alternatives('kin')}|{alternatives('roles')}|witness),?\s\Z", re.IGNORECASE
+    rf"\b(?:{alternatives('kin')}|{alternatives('roles')}|witness),?:?\s\Z", re.IGNORECASE
 )
-KIN_BEFORE = re.compile(rf"\b(?:{alternatives('kin')}),?\s\Z", re.IGNORECASE)
+KIN_BEFORE = re.compile(rf"\b(?:{alternatives('kin')}),?:?\s\Z", re.IGNORECASE)
 PEOPLE_BEFORE = re.compile(
     rf"\b(?:{alternatives('relations')}|{alternatives('kin')}|{alternatives('roles')}"
     rf"|{alternatives('before_people')}),?\s\Z",

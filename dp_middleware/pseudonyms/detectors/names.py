@@ -10,6 +10,7 @@ from dp_middleware.pseudonyms.detection import Entity
 from dp_middleware.pseudonyms.detectors.cues import (
     AND,
     CALLED,
+    CHRISTENED,
     DID,
     DOING,
     GIVEN_WORDS,
@@ -51,7 +52,7 @@ from dp_middleware.pseudonyms.detectors.words import (
 )
 
 
-_NICKNAME = re.compile(r" (?:\"[^\"\n]{1,20}\"|“[^”\n]{1,20}”|\([^)\n]{1,20}\)|'[^'\n]{1,20}'),? ")
+_NICKNAME = re.compile(r" (?:\"[^\"\n]{1,20}\"|“[^”\n]{1,20}”|\([^)\n]{1,20}\)|'[^'\n]{1,20}') ")
 """Between the parts of a name."""
 
 
@@ -92,6 +93,9 @@ class NameLists:
         for match in _NICKNAME.finditer(self.text):
             if match.start() in ends and match.end() in starts:
                 yield Entity(*match.span(), "person")
+        for match in CHRISTENED.finditer(self.text) if self.level else ():
+            if not self.is_frequent(match["name"].lower()) and match["name"].lower() not in NOBODY:
+                yield Entity(*match.span("name"), "person")
         if self.level:
             yield from self._listed({(each.start, each.end) for each in found if each.kind == "person"})
 
@@ -273,7 +277,7 @@ class NameLists:
                 says = token.first and (
                     self._says(token) or DID.match(self.text, token.end) is not None
                 )
-                return self.level == 2 or says or (is_german and self._has_role(token))
+                return self.level == 2 or says or (self.level and self._has_role(token))
             return self.level >= 1 and len(lower) > 2
         if self.level >= 1 and is_name(lower) and self._has_role(token):
             return True
@@ -281,7 +285,10 @@ class NameLists:
             if token.first or is_german:
                 return self._says(token) and (token.first or not is_german)
             return self.level >= 1 and (
-                lower in GIVEN_WORDS or self._says(token) or self.is_beside(token, is_given(lower))
+                lower in GIVEN_WORDS
+                or (is_given(lower) and not self._is_word_here(token))
+                or self._says(token)
+                or self.is_beside(token, is_given(lower))
             )
         if self.level >= 1 and token.first and lower in GIVEN_WORDS:
             return DOING.match(self.text, token.end) is not None

@@ -8,10 +8,12 @@ from typing import Protocol
 
 from dp_middleware.pseudonyms.detection import Entity
 from dp_middleware.pseudonyms.detectors.cues import (
+    AND,
     CALLED,
     DOING,
     GIVEN_WORDS,
     KIN_BEFORE,
+    NOBODY,
     NO_NAME_BEFORE,
     NO_SUBJECT,
     TITLE,
@@ -24,6 +26,9 @@ from dp_middleware.pseudonyms.detectors.words import Class, is_family, is_given,
 _VERB = re.compile(r"(?:te|ten|[^aeiou]t|[lł][aio]?|ły|ou|ait)\Z")
 """How verbs end that stand behind the word for a person: "mein Freund kündigte"."""
 
+
+
+_INITIALS = frozenset("bcdfghjklmnpqrstvwxz")  # in small letters, no words
 
 
 class NamedWords(Protocol):
@@ -51,6 +56,8 @@ def small_names(names: NamedWords) -> Iterator[Entity]:
     for k, token in enumerate(names.tokens):
         if token.kind is Class.WORD or token.capital or token.code or k <= last:
             continue
+        if token.lower in NOBODY:
+            continue
         behind = _behind(names, k)
         is_noun = names.language == "en" and before(NO_NAME_BEFORE, names.text, token.start)
         if len(token.text) < 3 or (is_noun and (behind is None or behind.kind < Class.UNKNOWN)):
@@ -73,7 +80,7 @@ def small_names(names: NamedWords) -> Iterator[Entity]:
             or (names.language == "pl" and is_inflected(token.lower))
             or before(CALLED, names.text, token.start)
         )
-        lists = lists or _is_in_context(names, token)
+        lists = lists or _is_in_context(names, token) or _is_joined(names, k)
         lists = lists or (names.level == 2 and names.is_casual and token.kind is Class.UNKNOWN)
         if (
             is_titled
@@ -137,10 +144,24 @@ def _behind(names: NamedWords, k: int) -> Token | None:
     return behind if names.text[token.end : behind.start] == " " and not behind.code else None
 
 
+def _is_joined(names: NamedWords, k: int) -> bool:
+    """Whether a given name that is a word too is joined to one that is none: "priya or joy"."""
+    if not (names.level and names.is_casual and is_given(names.tokens[k].lower)):
+        return False
+    for one, other in ((k - 2, k), (k, k + 2)):
+        if 0 <= one and other < len(names.tokens):
+            left, right = names.tokens[one], names.tokens[other]
+            beside = left if other == k else right
+            if beside.kind is Class.NAME and is_given(beside.lower) and not right.code:
+                if AND.fullmatch(names.text, left.end, right.start):
+                    return True
+    return False
+
+
 def _family(names: NamedWords, k: int) -> int:
     """The place of a family name behind a given name and an initial; that of the given name."""
     row = names.tokens[k : k + 3]
-    if len(row) < 3 or len(row[1].text) > 1 or row[2].kind < Class.BOTH or row[2].code:
+    if len(row) < 3 or row[1].lower not in _INITIALS or row[2].kind < Class.BOTH or row[2].code:
         return k
     between = names.text[row[0].end : row[1].start] + names.text[row[1].end : row[2].start]
     return k + 2 if between in ("  ", " . ") else k

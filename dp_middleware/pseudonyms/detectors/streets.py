@@ -25,6 +25,7 @@ _UNIT = (
 )
 _ROOM = (
     rf"(?:,?\s(?i:{alternatives('rooms')})\b\.?\s?\d+\w?\b"
+    r"|,?\s(?:bajo|ático|entlo\.?|sótano)\b(?:\s\p{Lu}\b)?"
     r"|,?\s\d{1,2}(?:\.|er?|ème)?\s?(?:OG|Stock|Etage|étage|piso|andar|piano|piętro)"
     r"(?:\s(?:links|rechts|mitte))?)*"
 )
@@ -53,7 +54,7 @@ STREETS = (
     rf"{_AND}{_NAMED}){{1,4}})\b{_UNIT}",
     r"(?i:\b(?:the )?corner of )[^\n]{2,50}? and [\w'’]+(?: \p{Lu}[\w'’]*| (?i:street|court)s?)?",
     rf"\b(?i:blk|block)\.? \d+\w?,? (?i:lot)\.? \d+\w?(?:, (?:{_WORD}){{1,3}}(?:{KINDS})\b\.?)?",
-    r"(?i:\b(?:P\.?\s?O\.?\s?)?box\s+\d+\b)",
+    r"(?i:\b(?:P\.?\s?O\.?\s?|(?:rural route|rr|hc)\s\d+,?\s)?box\s+\d+\b)",
     rf"(?i:\b(?:apt|apartment|suite|ste|unit|flat|rm|room)\b\.?\s#?\d+\w?\b)(?:,?\s\d\d?/F)?(?:,?\s{_HOUSES})?",
     rf"(?<![\w.,/-])\d{{1,4}}[A-Za-z]?,?\s(?:{_NAMED}\s){{1,3}}(?:{_GREENS})\b(?:,\s{_HOUSES})?",
     rf"\b(?:The\s)?{_HOUSES},\s(?:{_WORD}){{1,3}}?(?:{KINDS})\b",

@@ -79,7 +79,9 @@ _WIRELESS = re.compile(
     r"(?P<bare>(?=\w*[^\W\d_]{3})(?=\w*\d\d)[\w!#$%&*+@-]{6,})",
     re.IGNORECASE,
 )
-_APP = re.compile(r"(?<![\w ])[a-z]{4}(?: [a-z]{4}){3}(?![\w ])")  # a password of four words that are none
+_APP = re.compile(
+    r"(?<![\w ])[a-z]{4}(?: [a-z]{4}){3}(?![\w ])"
+)  # a password of four words that are none
 _MIXED = re.compile(  # as no word is: letters with signs between
     r"(?<![^\s\"'«„“(])(?=\S*[^\W\d_])[\w.-]{2,}[!#$%^&*?~+@][\w!#$%^&*?~+@-]{2,}(?=[.,;:!?)\"']*(?:\s|\Z))"
 )

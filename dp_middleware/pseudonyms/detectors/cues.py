@@ -46,7 +46,9 @@ def is_title(word: str) -> bool:
 CALLED = re.compile(rf"(?:{alternatives('callings')})[,:!.]?\s+\Z", re.IGNORECASE)
 NOBODY = words("nobody")  # fmt: skip
 SAYING = re.compile(rf"['’]s\b|\s+(?:{alternatives('doing')}|{alternatives('being')})\b")
-DID = re.compile(r"\s(?:[a-z]{3,}ed|began|became|led|ran|spoke|won|took|gave|made)\b|\s\((?:born|b\.|aged)")
+DID = re.compile(
+    r"\s(?:[a-z]{3,}ed|began|became|led|ran|spoke|won|took|gave|made)\b|\s\((?:born|b\.|aged)"
+)
 """Behind a word of no list with which a sentence begins."""
 DOING = re.compile(
     rf"\s+(?:(?:also|just|then|still|never|even) )?(?:{alternatives('doing')})\b(?! (?:by|of)\b)",
@@ -70,7 +72,9 @@ NO_SUBJECT = re.compile(
 )
 TOLD_BEFORE = re.compile(rf"\b(?:{alternatives('telling')})\s\Z", re.IGNORECASE)
 RANK = re.compile(r"(?<!\w)(?:(?:Sir|Lt|Gen|Col|Capt|Maj|Rev|Dame|General|Captain|Admiral)\.? )+\Z")
-CHRISTENED = re.compile(rf"(?i:\b(?:{alternatives('christening')}))\s[\"'“]?(?P<name>[^\W\d_]{{3,}})\b(?! \w+ing\b)")
+CHRISTENED = re.compile(
+    rf"(?i:\b(?:{alternatives('christening')}))\s[\"'“]?(?P<name>[^\W\d_]{{3,}})\b(?! \w+ing\b)"
+)
 """What anybody is called, whatever it means."""
 SUFFIX = re.compile(r",? (?:Jr|Sr|II|III|IV)\b\.?")
 PERSON_BEFORE = re.compile(

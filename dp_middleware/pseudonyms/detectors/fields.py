@@ -55,7 +55,9 @@ _FOLDER = re.compile(
     r"(?<=[\\/])(?P<text>[A-ZÀ-Ž][\w'’-]+(?: [A-ZÀ-Ž][\w'’.-]*){0,3})(?=[\\/_.-]|\s|\Z)"
     r"|(?<=/)(?P<user>[a-z][\w.-]{2,})(?=/)"
 )
-_FILE = re.compile(r"[\w-]*[^\W\d_][\w-]*(?=\.(?:pdf|docx?|odt|jpe?g|png|heic|xlsx?|csv|txt|zip|mp[34])\b)")
+_FILE = re.compile(
+    r"[\w-]*[^\W\d_][\w-]*(?=\.(?:pdf|docx?|odt|jpe?g|png|heic|xlsx?|csv|txt|zip|mp[34])\b)"
+)
 _CAPITAL = re.compile(r"(?<![^\W_])[A-ZÀ-Ž][^\W\d_A-Z]*[A-ZÀ-Ž]?[^\W\d_A-Z]{2,}(?![^\W_])")
 _PUBLIC = re.compile(
     r"(?:true|false|null|none|nil|n/?a|unknown|yes|no|localhost|default|root|admin|\W*)\Z",

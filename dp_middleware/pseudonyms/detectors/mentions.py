@@ -29,7 +29,9 @@ def mentions(text: str, people: list[Entity], language: str, level: int) -> Iter
         for match in re.finditer(rf"(?<![^\W\d_])(?:{listed})(?![^\W\d_])", text, re.IGNORECASE):
             word = match.group()
             if word.islower() and not parts.get(word):
-                if word in small and not (is_stop_word(word) or before(NO_SUBJECT, text, match.start())):
+                if word in small and not (
+                    is_stop_word(word) or before(NO_SUBJECT, text, match.start())
+                ):
                     yield Entity(*match.span(), "person")
             elif level == 2 or not _is_said(text, match, parts, language):
                 yield Entity(*match.span(), "person")

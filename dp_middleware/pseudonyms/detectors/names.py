@@ -51,7 +51,6 @@ from dp_middleware.pseudonyms.detectors.words import (
     towns,
 )
 
-
 _NICKNAME = re.compile(r" (?:\"[^\"\n]{1,20}\"|“[^”\n]{1,20}”|\([^)\n]{1,20}\)|'[^'\n]{1,20}') ")
 """Between the parts of a name."""
 
@@ -97,7 +96,9 @@ class NameLists:
             if not self.is_frequent(match["name"].lower()) and match["name"].lower() not in NOBODY:
                 yield Entity(*match.span("name"), "person")
         if self.level:
-            yield from self._listed({(each.start, each.end) for each in found if each.kind == "person"})
+            yield from self._listed(
+                {(each.start, each.end) for each in found if each.kind == "person"}
+            )
 
     def _listed(self, people: set[tuple[int, int]]) -> Iterator[Entity]:
         """Yields words that are joined to names, as in "Bola, Kirsten and Xiu"."""
@@ -169,7 +170,12 @@ class NameLists:
         )
 
     def _introduces(self, token: Token) -> bool:
-        return re.match(r"\s(?:from|here|at|speaking|aus|von|de|da|van|z)\s", self.text[token.end :][:10]) is not None
+        return (
+            re.match(
+                r"\s(?:from|here|at|speaking|aus|von|de|da|van|z)\s", self.text[token.end :][:10]
+            )
+            is not None
+        )
 
     def _organisation(self, run: list[Token]) -> Entity | None:
         last = next((k for k, t in enumerate(run) if k and t.lower in ORGANISED), None)
@@ -295,8 +301,7 @@ class NameLists:
         if self.level == 0 or token.first or self.language == "de":
             return False
         return lower in GIVEN_WORDS and not (
-            DOING.match(self.text, token.end) is None
-            and self._is_word_here(token)
+            DOING.match(self.text, token.end) is None and self._is_word_here(token)
         )
 
     def _is_word_here(self, token: Token) -> bool:

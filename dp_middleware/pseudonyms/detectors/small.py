@@ -13,19 +13,25 @@ from dp_middleware.pseudonyms.detectors.cues import (
     DOING,
     GIVEN_WORDS,
     KIN_BEFORE,
-    NOBODY,
     NO_NAME_BEFORE,
     NO_SUBJECT,
+    NOBODY,
     TITLE,
     TOLD_BEFORE,
     before,
 )
 from dp_middleware.pseudonyms.detectors.tokens import Token
-from dp_middleware.pseudonyms.detectors.words import Class, is_family, is_given, is_inflected, is_name, towns
+from dp_middleware.pseudonyms.detectors.words import (
+    Class,
+    is_family,
+    is_given,
+    is_inflected,
+    is_name,
+    towns,
+)
 
 _VERB = re.compile(r"(?:te|ten|[^aeiou]t|[lł][aio]?|ły|ou|ait)\Z")
 """How verbs end that stand behind the word for a person: "mein Freund kündigte"."""
-
 
 
 _INITIALS = frozenset("bcdfghjklmnpqrstvwxz")  # in small letters, no words
@@ -97,9 +103,13 @@ def small_names(names: NamedWords) -> Iterator[Entity]:
             and behind.kind >= Class.BOTH
             and (token.kind >= Class.BOTH or token.lower in GIVEN_WORDS)
         ):
-            has_family = behind is not None and not DOING.match(names.text, token.end) and (
-                behind.kind >= (Class.UNKNOWN if names.language == "en" else Class.NAME)
-                or (is_family(behind.lower) and not names.is_frequent(behind.lower))
+            has_family = (
+                behind is not None
+                and not DOING.match(names.text, token.end)
+                and (
+                    behind.kind >= (Class.UNKNOWN if names.language == "en" else Class.NAME)
+                    or (is_family(behind.lower) and not names.is_frequent(behind.lower))
+                )
             )
             last = k + has_family
         elif (
@@ -126,9 +136,7 @@ def small_names(names: NamedWords) -> Iterator[Entity]:
 
 def _is_in_context(names: NamedWords, token: Token) -> bool:
     """Whether a given name that is a word too is told something, or tells: "so mark told hope"."""
-    is_name_too = token.lower in GIVEN_WORDS or (
-        token.kind is Class.BOTH and is_given(token.lower)
-    )
+    is_name_too = token.lower in GIVEN_WORDS or (token.kind is Class.BOTH and is_given(token.lower))
     if not (is_name_too and names.level and names.is_casual):
         return False
     owns = names.text[token.end : token.end + 2] in ("'s", "’s")
@@ -149,7 +157,7 @@ def _is_joined(names: NamedWords, k: int) -> bool:
     if not (names.level and names.is_casual and is_given(names.tokens[k].lower)):
         return False
     for one, other in ((k - 2, k), (k, k + 2)):
-        if 0 <= one and other < len(names.tokens):
+        if one >= 0 and other < len(names.tokens):
             left, right = names.tokens[one], names.tokens[other]
             beside = left if other == k else right
             if beside.kind is Class.NAME and is_given(beside.lower) and not right.code:

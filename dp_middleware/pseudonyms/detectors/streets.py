@@ -9,7 +9,7 @@ KINDS = (
     "[Cc]ourt|[Cc]t|[Ss]quare|[Ss]q|[Tt]errace|[Pp]lace|[Pp]l|[Pp]arkway|[Pp]kwy|[Hh]ighway|[Hh]wy|"
     "[Ww]ay|[Cc]rescent|[Cc]lose|[Rr]ow|[Gg]rove|[Gg]ardens?|[Gg]ate|[Mm]ews|[Hh]ill|[Vv]iew|[Pp]ath|"
     "[Tt]rail|[Cc]ircle|[Cc]ir|[Bb]roadway|[Pp]laza|[Aa]lley|[Pp]oint|[Rr]idge|[Ll]oop|[Qq]uay|[Gg]dns|"
-    "[Cc]res|[Tt]er|[Pp]ike|[Ww]harf|[Pp]arade|[Ee]splanade|[Ww]alk|[Rr]ise|[Cc]rossing|[Hh]eights|[Mm]ount"
+    "[Cc]res|[Tt]er|[Tt]ce|[Tt]err|[Cc]rt|[Dd]ve|[Pp]de|[Bb]vd|[Cc]ct|[Hh]ts|[Pp]ike|[Ww]harf|[Pp]arade|[Ee]splanade|[Ww]alk|[Rr]ise|[Cc]rossing|[Hh]eights|[Mm]ount"
 )
 _FIRST = r"\b(?:\d{1,6}(?:\s?(?:bis|ter))?,?\s+){0,2}"  # numbers of houses before a street
 _NEVER = (
@@ -32,7 +32,7 @@ _ROOM = (
 _NAMED = r"\p{Lu}(?:[\p{L}'’-]|\.(?=[\p{L} ]))*"
 _HOUSES = (
     rf"(?:{_NAMED}\s){{1,3}}"
-    r"(?:House|Court|Tower|Lodge|Mansions?|Building|Cottage|Farm|Forge|Barn|Mill|Manor)\b"
+    r"(?:House|Court|Tower|Lodge|Mansions?|Building|Cottage|Farm|Forge|Barn|Mill|Manor|Works|Wharf|Studios|Yard)\b"
 )
 _GREENS = "Pk|Park|Green|House|Villas|Cottages|Buildings|Estate|Vale|Brae|Fold|Croft|Meadows?|Bank"
 _LINES = (
@@ -55,7 +55,7 @@ STREETS = (
     r"(?i:\b(?:the )?corner of )[^\n]{2,50}? and [\w'’]+(?: \p{Lu}[\w'’]*| (?i:street|court)s?)?",
     rf"\b(?i:blk|block)\.? \d+\w?,? (?i:lot)\.? \d+\w?(?:, (?:{_WORD}){{1,3}}(?:{KINDS})\b\.?)?",
     r"(?i:\b(?:P\.?\s?O\.?\s?|(?:rural route|rr|hc)\s\d+,?\s)?box\s+\d+\b)",
-    rf"(?i:\b(?:apt|apartment|suite|ste|unit|flat|rm|room)\b\.?\s#?\d+\w?\b)(?:,?\s\d\d?/F)?(?:,?\s{_HOUSES})?",
+    rf"(?i:\b(?:apt|apartment|suite|ste|unit|flat|rm|room)\b\.?\s#?(?:\d+\w?|(?-i:[A-H]))\b)(?:,?\s\d\d?/F)?(?:,?\s{_HOUSES})?",
     rf"(?<![\w.,/-])\d{{1,4}}[A-Za-z]?,?\s(?:{_NAMED}\s){{1,3}}(?:{_GREENS})\b(?:,\s{_HOUSES})?",
     rf"\b(?:The\s)?{_HOUSES},\s(?:{_WORD}){{1,3}}?(?:{KINDS})\b",
     r"(?i:\b[\p{L}-]{3,}(?:stra(?:ss|ß)e|str\.|gasse|allee|straat|laan)\s\d{1,4}\w?)\b",

@@ -9,7 +9,14 @@ from typing import NamedTuple
 
 from dp_middleware.pseudonyms.detection import Entity
 from dp_middleware.pseudonyms.detectors.cues import NOBODY, words
-from dp_middleware.pseudonyms.detectors.words import WORD, Class, class_of, is_given, is_name, may_be_name
+from dp_middleware.pseudonyms.detectors.words import (
+    WORD,
+    Class,
+    class_of,
+    is_given,
+    is_name,
+    may_be_name,
+)
 from dp_middleware.vocabulary import frequencies
 
 PARTICLES = words("particles")

@@ -124,7 +124,7 @@ def secrets_in(text: str) -> Iterator[Entity]:
             yield Entity(*match.span(name), "secret")
     yield from _named(text)
     for match in _APP.finditer(text):
-        if sum(not re.search("[aeiouy]", word) for word in match.group().split()) >= 1:
+        if not all(re.search("[aeiouy]", word) for word in match.group().split()):
             yield Entity(*match.span(), "secret")
     if _SPEAKS.search(text):
         for match in _MIXED.finditer(text):

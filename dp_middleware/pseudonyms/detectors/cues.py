@@ -71,6 +71,7 @@ NO_SUBJECT = re.compile(
     re.IGNORECASE,
 )
 TOLD_BEFORE = re.compile(rf"\b(?:{alternatives('telling')})\s\Z", re.IGNORECASE)
+INTRODUCED = re.compile(r"\s(?:from|here|at|speaking|aus|von|de|da|van|z)\s")
 RANK = re.compile(r"(?<!\w)(?:(?:Sir|Lt|Gen|Col|Capt|Maj|Rev|Dame|General|Captain|Admiral)\.? )+\Z")
 CHRISTENED = re.compile(
     rf"(?i:\b(?:{alternatives('christening')}))\s[\"'“]?(?P<name>[^\W\d_]{{3,}})\b(?! \w+ing\b)"

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from itertools import pairwise
 
 from dp_middleware.pseudonyms.detection import Entity
 from dp_middleware.pseudonyms.detectors.cues import (
-    AND,
     CALLED,
-    CHRISTENED,
     DID,
     DOING,
     GIVEN_WORDS,
+    INTRODUCED,
     KIN_BEFORE,
     MONTHS,
     NO_MONTH_BEFORE,
     NO_NAME_BEFORE,
     NO_NAME_BEHIND,
     NOBODY,
-    ORGANISED,
     PEOPLE_BEFORE,
     PERSON_BEFORE,
     RANK,
@@ -31,6 +27,8 @@ from dp_middleware.pseudonyms.detectors.cues import (
     before,
     is_title,
 )
+from dp_middleware.pseudonyms.detectors.joined import joined
+from dp_middleware.pseudonyms.detectors.places import organisation, places
 from dp_middleware.pseudonyms.detectors.small import small_names
 from dp_middleware.pseudonyms.detectors.tokens import (
     PARTICLES,
@@ -38,7 +36,7 @@ from dp_middleware.pseudonyms.detectors.tokens import (
     is_stop_word,
     known_by_neighbours,
     length_of_name,
-    runs_of,
+    rows_of,
     tokens_of,
 )
 from dp_middleware.pseudonyms.detectors.words import (
@@ -50,19 +48,6 @@ from dp_middleware.pseudonyms.detectors.words import (
     may_be_name,
     towns,
 )
-
-_NICKNAME = re.compile(r" (?:\"[^\"\n]{1,20}\"|“[^”\n]{1,20}”|\([^)\n]{1,20}\)|'[^'\n]{1,20}') ")
-"""Between the parts of a name."""
-
-
-def _by_title(run: list[Token]) -> Iterator[list[Token]]:
-    """A row in parts, each of which begins with a title: "Kannst du | Frau Sommer"."""
-    start = 0
-    for k in range(1, len(run) - 1):
-        if is_title(run[k].lower) and not is_title(run[k - 1].lower):
-            yield run[start:k]
-            start = k
-    yield run[start:]
 
 
 class NameLists:
@@ -84,37 +69,10 @@ class NameLists:
 
     def entities(self) -> Iterator[Entity]:
         """People, organisations and places, which may overlap."""
-        runs = [part for run in runs_of(self.text, self.tokens) for part in _by_title(run)]
-        found = [each for run in runs for each in self._of_run(run)]
+        found = [each for run in rows_of(self.text, self.tokens) for each in self._of_run(run)]
         found += small_names(self)
         yield from found
-        ends, starts = ({each[k] for each in found if each.kind == "person"} for k in (1, 0))
-        for match in _NICKNAME.finditer(self.text):
-            if match.start() in ends and match.end() in starts:
-                yield Entity(*match.span(), "person")
-        for match in CHRISTENED.finditer(self.text) if self.level else ():
-            if not self.is_frequent(match["name"].lower()) and match["name"].lower() not in NOBODY:
-                yield Entity(*match.span("name"), "person")
-        if self.level:
-            yield from self._listed(
-                {(each.start, each.end) for each in found if each.kind == "person"}
-            )
-
-    def _listed(self, people: set[tuple[int, int]]) -> Iterator[Entity]:
-        """Yields words that are joined to names, as in "Bola, Kirsten and Xiu"."""
-        named = {offset for span in people for offset in span}
-        capitals = [token for token in self.tokens if token.capital and not token.code]
-        for left, right in [*pairwise(capitals), *reversed([*pairwise(capitals)])]:
-            for one, other in ((left, right.start), (right, left.end)):
-                if (
-                    other in named
-                    and one.start not in named
-                    and one.end not in named
-                    and one.kind >= (Class.COMMON if is_given(one.lower) else Class.UNKNOWN)
-                    and AND.fullmatch(self.text, left.end, right.start)
-                ):
-                    named |= {one.start, one.end}
-                    yield self.entity([one], "person")
+        yield from joined(self, [each for each in found if each.kind == "person"])
 
     def _of_run(self, run: list[Token]) -> Iterator[Entity]:
         run = known_by_neighbours(run, self.language)
@@ -137,12 +95,12 @@ class NameLists:
             run = named
         if not run:
             return
-        if organisation := self._organisation(run):
-            yield organisation
-            run = [token for token in run if token.end <= organisation.start]
+        if found := organisation(self, run):
+            yield found
+            run = [token for token in run if token.end <= found.start]
         for part in self._split(run):
             yield from self._of_part(part)
-        yield from self._places(run)
+        yield from places(self, run)
 
     def _is_title(self, run: list[Token]) -> bool:
         return len(run) > 1 and is_title(run[0].text)
@@ -166,32 +124,11 @@ class NameLists:
         return (
             len(named) <= 2
             and any(is_name(token.lower) or token.kind > Class.WORD for token in named)
-            and (ends in ("", ",", ".", "\n", "!", ":") or self._introduces(named[-1]))
-        )
-
-    def _introduces(self, token: Token) -> bool:
-        return (
-            re.match(
-                r"\s(?:from|here|at|speaking|aus|von|de|da|van|z)\s", self.text[token.end :][:10]
+            and (
+                ends in ("", ",", ".", "\n", "!", ":")
+                or INTRODUCED.match(self.text, named[-1].end) is not None
             )
-            is not None
         )
-
-    def _organisation(self, run: list[Token]) -> Entity | None:
-        last = next((k for k, t in enumerate(run) if k and t.lower in ORGANISED), None)
-        if last is None:
-            return None
-        while last + 1 < len(run) and run[last + 1].lower in ORGANISED:
-            last += 1
-        named = run[: last + 1]
-        while named and named[0].first and named[0].kind is Class.WORD and len(named) > 2:
-            named = named[1:]
-        bare = named[1:] if named[0].first and named[0].kind <= Class.COMMON else named
-        if all(token.lower in ORGANISED for token in bare) or (
-            self.level == 0 and all(token.kind <= Class.COMMON for token in named)
-        ):
-            return None  # "The Bank"
-        return self.entity(named, "organisation")
 
     def _split(self, run: list[Token]) -> Iterator[list[Token]]:
         """Parts of a row without the words that are no names; one behind a given name is one."""
@@ -337,25 +274,6 @@ class NameLists:
 
     def _says(self, token: Token) -> bool:
         return SAYING.match(self.text, token.end) is not None
-
-    def _places(self, run: list[Token]) -> Iterator[Entity]:
-        k = 0
-        while k < len(run):
-            for n in (3, 2, 1):
-                words = run[k : k + n]
-                name = " ".join(token.lower for token in words)
-                if len(words) == n and name in towns() and (n > 1 or self._is_town(words[0])):
-                    yield self.entity(words, "place")
-                    k += n - 1
-                    break
-            k += 1
-
-    def _is_town(self, token: Token) -> bool:
-        if token.text.isupper():
-            return token.kind >= Class.UNKNOWN or (len(token.text) > 4 and self.level >= 1)
-        if len(token.text) < 4 or (token.first and token.kind <= Class.BOTH and self.level < 2):
-            return False
-        return self.language != "de" or token.kind is not Class.WORD or len(token.text) > 5
 
     def entity(self, tokens: list[Token], kind: str) -> Entity:
         """Returns these words as an entity, of people with rank and suffix."""

@@ -160,9 +160,9 @@ def _is_joined(names: NamedWords, k: int) -> bool:
         if one >= 0 and other < len(names.tokens):
             left, right = names.tokens[one], names.tokens[other]
             beside = left if other == k else right
-            if beside.kind is Class.NAME and is_given(beside.lower) and not right.code:
-                if AND.fullmatch(names.text, left.end, right.start):
-                    return True
+            is_known = beside.kind is Class.NAME and is_given(beside.lower)
+            if is_known and AND.fullmatch(names.text, left.end, right.start):
+                return True
     return False
 
 

@@ -40,15 +40,20 @@ _LINES = (
     r"(?=\n|\Z)){0,5}"
 )
 _AND = r"(?:\s+(?:d[aeiou]s?|del|della|delle|dei|de la|de las|de los|des|du|la|le|les|l['’])?\s*"
-_HOUSE = r"\d{1,5}(?:[-/]\d{1,4})?(?:\s?[a-zA-Z](?!\w|\.\s?\d)|\s(?:bis|ter|hs)\b)?(?!\w)(?:/\d{1,4}|\sm\.\s?\d+)?"
+_HOUSE = (
+    r"\d{1,5}(?:[-/]\d{1,4})?(?:\s?[a-zA-Z](?!\w|\.\s?\d)|\s(?:bis|ter|hs)\b)?(?!\w)"
+    r"(?:/\d{1,4}|\sm\.\s?\d+)?"
+)
 
 STREETS = (
     rf"(?<![\w.,/-])(?:\d{{1,4}}[\s/])?\d{{1,6}}[A-Za-z]?,?\s+(?:{_WORD}){{1,4}}?(?:{KINDS})\b\.?(?:\s(?:{KINDS})\b)?"
     rf"(?:\s(?:N|S|E|W|NE|NW|SE|SW)\b)?{_UNIT}{_LINES}",
     rf"(?<![\w.,/-])\d{{2,6}} (?!(?i:{alternatives('months')})\b)"
     rf"(?:{_NAMED} ){{1,2}}\d{{1,4}}\b{_UNIT}{_LINES}",
-    rf"\b(?:{_NAMED} and )?{_NAMED} (?:\p{{Ll}}+ )?(?:u\.|rkp\.|utca|út|útja|tér|kapu) \d{{1,4}}\.?{_LINES}",
-    r"(?i:\b(?:(?:unit|psc) \d+,? box \d+|us(?:s|ns|nv|cgc) [\p{L}'-]+)(?:\s+[dfa]po,? a[aep] \d{5}))",
+    rf"\b(?:{_NAMED} and )?{_NAMED} (?:\p{{Ll}}+ )?(?:u\.|rkp\.|utca|út|útja|tér|kapu) "
+    rf"\d{{1,4}}\.?{_LINES}",
+    r"(?i:\b(?:(?:unit|psc) \d+,? box \d+|us(?:s|ns|nv|cgc) [\p{L}'-]+)"
+    r"(?:\s+[dfa]po,? a[aep] \d{5}))",
     rf"(?<![\w.,/-])\d{{1,6}}\s(?:[\p{{L}}\d.'’/-]+,?\s){{1,6}}?\s?(?i:apt|suite|ste)\b\.?\s?#?\d+\w?{_UNIT}{_LINES}",
     rf"(?<![\w.,/-])\d{{1,6}}[A-Za-z]?,?\s+(?:Broadway|The\s{_NAMED}|(?:Rue|Via|Camino|Calle|Avenida|Plaza|El|La|Las|Los)"
     rf"{_AND}{_NAMED}){{1,4}})\b{_UNIT}",

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from dp_middleware.pseudonyms.detection import Entity
-from dp_middleware.pseudonyms.detectors.cues import NOBODY, words
+from dp_middleware.pseudonyms.detectors.cues import NOBODY, is_title, words
 from dp_middleware.pseudonyms.detectors.words import (
     WORD,
     Class,
@@ -152,6 +152,17 @@ def tokens_of(text: str, language: str) -> Iterator[Token]:
         first = first or any(a <= start < b for a, b in headings)
         kind = class_of(word.lower().replace("’", "'"), language)
         yield Token(start, end, word, kind, first, code or _is_camel(word))
+
+
+def rows_of(text: str, tokens: Sequence[Token]) -> Iterator[list[Token]]:
+    """Yields rows as in :func:`runs_of`, parted before a title: "Kannst du | Frau Sommer"."""
+    for run in runs_of(text, tokens):
+        start = 0
+        for k in range(1, len(run) - 1):
+            if is_title(run[k].lower) and not is_title(run[k - 1].lower):
+                yield run[start:k]
+                start = k
+        yield run[start:]
 
 
 def runs_of(text: str, tokens: Sequence[Token]) -> Iterator[list[Token]]:

@@ -9,10 +9,17 @@ from itertools import pairwise
 from dp_middleware.pseudonyms.detection import Entity
 from dp_middleware.pseudonyms.detectors.cues import AND, CHRISTENED, NOBODY
 from dp_middleware.pseudonyms.detectors.small import NamedWords
+from dp_middleware.pseudonyms.detectors.tokens import Token, is_stop_word
 from dp_middleware.pseudonyms.detectors.words import Class, is_given
 
 _NICKNAME = re.compile(r" (?:\"[^\"\n]{1,20}\"|“[^”\n]{1,20}”|\([^)\n]{1,20}\)|'[^'\n]{1,20}') ")
 """Between the parts of a name."""
+
+
+def _may_name(names: NamedWords, token: Token) -> bool:
+    """Whether a word is joined to names, in small letters only in chats."""
+    is_small = names.is_casual and is_given(token.lower) and not is_stop_word(token.lower)
+    return not token.code and (token.capital or is_small)
 
 
 def joined(names: NamedWords, people: list[Entity]) -> Iterator[Entity]:
@@ -28,7 +35,7 @@ def joined(names: NamedWords, people: list[Entity]) -> Iterator[Entity]:
         if not (names.is_frequent(word) or word in NOBODY):
             yield Entity(*match.span("name"), "person")
     named = starts | ends
-    pairs = [*pairwise(each for each in names.tokens if each.capital and not each.code)]
+    pairs = [*pairwise(each for each in names.tokens if _may_name(names, each))]
     for left, right in [*pairs, *reversed(pairs)]:
         for one, other in ((left, right.start), (right, left.end)):
             least = Class.COMMON if is_given(one.lower) else Class.UNKNOWN

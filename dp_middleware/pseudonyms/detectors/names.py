@@ -220,7 +220,7 @@ class NameLists:
                 says = token.first and (
                     self._says(token) or DID.match(self.text, token.end) is not None
                 )
-                return self.level == 2 or says or (self.level and self._has_role(token))
+                return self.level == 2 or says or (self.level == 1 and self._has_role(token))
             return self.level >= 1 and len(lower) > 2
         if self.level >= 1 and is_name(lower) and self._has_role(token):
             return True

@@ -8,7 +8,6 @@ from typing import Protocol
 
 from dp_middleware.pseudonyms.detection import Entity
 from dp_middleware.pseudonyms.detectors.cues import (
-    AND,
     CALLED,
     DOING,
     GIVEN_WORDS,
@@ -60,9 +59,8 @@ def small_names(names: NamedWords) -> Iterator[Entity]:
     """Yields people and places in small letters, of a text without capital ones or beside kin."""
     last = -1
     for k, token in enumerate(names.tokens):
-        if token.kind is Class.WORD or token.capital or token.code or k <= last:
-            continue
-        if token.lower in NOBODY:
+        is_word = token.kind is Class.WORD or token.lower in NOBODY
+        if is_word or token.capital or token.code or k <= last:
             continue
         behind = _behind(names, k)
         is_noun = names.language == "en" and before(NO_NAME_BEFORE, names.text, token.start)
@@ -86,7 +84,7 @@ def small_names(names: NamedWords) -> Iterator[Entity]:
             or (names.language == "pl" and is_inflected(token.lower))
             or before(CALLED, names.text, token.start)
         )
-        lists = lists or _is_in_context(names, token) or _is_joined(names, k)
+        lists = lists or _is_in_context(names, token)
         lists = lists or (names.level == 2 and names.is_casual and token.kind is Class.UNKNOWN)
         if (
             is_titled
@@ -103,15 +101,11 @@ def small_names(names: NamedWords) -> Iterator[Entity]:
             and behind.kind >= Class.BOTH
             and (token.kind >= Class.BOTH or token.lower in GIVEN_WORDS)
         ):
-            has_family = (
-                behind is not None
-                and not DOING.match(names.text, token.end)
-                and (
-                    behind.kind >= (Class.UNKNOWN if names.language == "en" else Class.NAME)
-                    or (is_family(behind.lower) and not names.is_frequent(behind.lower))
-                )
-            )
-            last = k + has_family
+            last = k
+            if behind is not None and not DOING.match(names.text, token.end):
+                least = Class.UNKNOWN if names.language == "en" else Class.NAME
+                is_rare = is_family(behind.lower) and not names.is_frequent(behind.lower)
+                last += behind.kind >= least or is_rare
         elif (
             token.kind >= Class.UNKNOWN
             and names.level >= 1
@@ -150,20 +144,6 @@ def _behind(names: NamedWords, k: int) -> Token | None:
         return None
     token, behind = names.tokens[k : k + 2]
     return behind if names.text[token.end : behind.start] == " " and not behind.code else None
-
-
-def _is_joined(names: NamedWords, k: int) -> bool:
-    """Whether a given name that is a word too is joined to one that is none: "priya or joy"."""
-    if not (names.level and names.is_casual and is_given(names.tokens[k].lower)):
-        return False
-    for one, other in ((k - 2, k), (k, k + 2)):
-        if one >= 0 and other < len(names.tokens):
-            left, right = names.tokens[one], names.tokens[other]
-            beside = left if other == k else right
-            is_known = beside.kind is Class.NAME and is_given(beside.lower)
-            if is_known and AND.fullmatch(names.text, left.end, right.start):
-                return True
-    return False
 
 
 def _family(names: NamedWords, k: int) -> int:

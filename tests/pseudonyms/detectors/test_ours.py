@@ -119,7 +119,7 @@ def test_a_chat():
             ["Qvorla", "Xerl", "Grace"],
         ),
         ("Witness Small met Varina (Howell) Davis.", ["Small", "Varina (Howell) Davis"]),
-        ("we call her jazzy and ask priya or joy", ["jazzy", "priya", "joy"]),
+        ("we call her Biscuit, so ask priya or joy", ["Biscuit", "priya", "joy"]),
         (
             "D:\\Backups\\Declan Halloran\\a and scan_OBrien_lease.pdf",
             ["Declan Halloran", "OBrien"],

@@ -203,7 +203,8 @@ def test_a_missing_model_without_internet_says_what_to_do(monkeypatch, tmp_path,
     monkeypatch.setattr("dp_middleware._files.package_folder", lambda *_: None)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    service = dp.EmbeddingService(model, device="cpu", precision="bfloat16")  # no other has it open
+    monkeypatch.setattr("dp_middleware.embedding.service._models", {})  # nobody has it open
+    service = dp.EmbeddingService(model, device="cpu")
     with pytest.raises(dp.EmbeddingError) as error:
         service.encode(["a"])
     assert str(error.value).startswith("the embedding model cannot be loaded: the model ")

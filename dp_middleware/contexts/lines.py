@@ -101,7 +101,8 @@ class Line:
     def _made(self) -> NDArray[np.int64]:
         """Of each token and the end."""
         shares = self._writer.shares(self._last)[0]
-        return np.rint(shares * _UNITS).astype(np.int64) + 1
+        integers: NDArray[np.int64] = np.rint(shares * _UNITS).astype(np.int64) + 1
+        return integers
 
     def share(self, places: int | NDArray[np.bool_]) -> Fraction:
         """Of one of these, or of some."""

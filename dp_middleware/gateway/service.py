@@ -26,7 +26,7 @@ from dp_middleware.gateway.failures import NO_RETRY, Failure, failure_of
 from dp_middleware.gateway.fields import body_of
 from dp_middleware.gateway.measures import Measures
 from dp_middleware.gateway.releasing import Pulse, Releases, Sessions, open_ledger
-from dp_middleware.gateway.settings import Client, Limits, Policy, Settings, speaks_anthropic
+from dp_middleware.gateway.settings import ANTHROPIC, Client, Limits, Policy, Settings
 from dp_middleware.gateway.upstream import Upstream
 
 _THREADS = 32  # that release, each mostly waiting for the ledger
@@ -278,7 +278,8 @@ class Door:
             _log.error("%s %s failed: %s (%s)", *what)
         if self._path in _CHARGED_AGAIN and failure.code.startswith("upstream"):
             failure.headers.update(NO_RETRY)
-        return failure.response(spelled(failure) if speaks_anthropic(self._path) else None)
+        is_anthropic = self._path.removeprefix("/v1").startswith(ANTHROPIC)
+        return failure.response(spelled(failure) if is_anthropic else None)
 
 
 class Quiet:

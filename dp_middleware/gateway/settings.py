@@ -17,6 +17,9 @@ with needs("gateway"):
         SettingsConfigDict,
     )
 
+ANTHROPIC = "/messages"
+"""What paths of its protocol begin with, behind the base URL."""
+
 SECRETS = ("secret", "upstream_key")
 GUARDRAIL = "/beta/litellm_basic_guardrail_api"
 ROUTES = (
@@ -278,11 +281,6 @@ class Settings(BaseSettings):
             ParameterError: Not what they should be; quotes no value.
         """
         return _checked(cls, data)
-
-
-def speaks_anthropic(path: str) -> bool:
-    """Tells whether a path, ours or the upstream's, is of Anthropic's protocol."""
-    return path.removeprefix("/v1").startswith("/messages")
 
 
 def _checked(kind: type[T], data: dict[str, Any]) -> T:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Callable
 from hashlib import sha256
@@ -16,6 +17,9 @@ from dp_middleware.privacy.releases import Ledger
 
 Releases = Callable[[Policy, Ledger | None, str], Any]
 """A ``dp.Sanitizer`` or ``dp.Pseudonyms`` for a policy, with a ledger and a subject."""
+
+PSEUDONYM_KEY = "DP_GATEWAY_PSEUDONYM_KEY"
+"""Names the variable with the key of the law ``"keyed"``, in its very signs."""
 
 _NOBODY = "gateway"  # nothing is released in this name
 _READY = 2.0  # seconds for the ledger, of a gateway that is ready
@@ -35,8 +39,9 @@ def releases_of(policy: Policy, ledger: Ledger | None, subject: str) -> Any:
         sanitizer = dp.sanitizer(policy.epsilon, policy.mechanism, adjacency=by_sentence, **terms)
     if policy.mode == "sanitizer":
         return sanitizer
-    terms |= {name: getattr(policy, name) for name in ("on_empty", "on_language", "rest")}
+    terms |= {name: getattr(policy, name) for name in ("on_empty", "on_language", "rest", "law")}
     terms["kinds"] = policy.kinds or None
+    terms["key"] = os.environ.get(PSEUDONYM_KEY, "").encode() if policy.law else None
     return dp.Pseudonyms(sanitizer=sanitizer, **terms)
 
 

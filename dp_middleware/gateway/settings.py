@@ -66,6 +66,8 @@ class Policy(_Section):
             ``"raise"`` refuses it, ``"pass"`` sends it as it is.
         on_language: What happens in mode ``"pseudonyms"`` to a text in a language whose names the
             detector does not know: ``"refuse"``, ``"warn"`` or ``"pass"``.
+        law: ``"keyed"``, in mode ``"pseudonyms"``: they follow from ``$DP_GATEWAY_PSEUDONYM_KEY``,
+            and all gateways with that key agree. Default: drawn, once for each conversation.
         rest: ``"common"``, in mode ``"pseudonyms"``: of what gets no pseudonym only words of a
             public list go out, every other one as a label. Default: all of it.
         system: Whether system prompts are private (``"release"``) or ``"public"``, sent as is.
@@ -91,6 +93,7 @@ class Policy(_Section):
     kinds: tuple[str, ...] = ()
     on_empty: Literal["raise", "pass"] = "raise"
     on_language: Literal["refuse", "warn", "pass"] = "refuse"
+    law: Literal["keyed"] | None = None
     rest: Literal["common"] | None = None
     system: Literal["release", "public"] = "release"
     tools: Literal["refuse", "public"] = "refuse"
@@ -104,8 +107,8 @@ class Policy(_Section):
     @model_validator(mode="after")
     def _goes_together(self) -> Self:
         """A sanitizer's session sends public answers as they are, so a local one once forgotten."""
-        if self.mode != "pseudonyms" and self.rest is not None:
-            raise ValueError('expected mode = "pseudonyms" with rest')
+        if self.mode != "pseudonyms" and (self.rest or self.law):
+            raise ValueError('expected mode = "pseudonyms" with rest or law')
         if self.mode == "sanitizer" and self.extractor is not None and self.answers == "public":
             raise ValueError(
                 'expected answers = "refuse" with an extractor in mode "sanitizer": its answers '

@@ -25,6 +25,7 @@ from dp_middleware.pseudonyms.detectors.languages import OnLanguage, on_unknown
 from dp_middleware.pseudonyms.detectors.words import language_of
 from dp_middleware.pseudonyms.guarantee import certificate_of
 from dp_middleware.pseudonyms.json_pieces import JsonRestorer
+from dp_middleware.pseudonyms.keyed import Keyed
 from dp_middleware.pseudonyms.kinds import Kinds
 from dp_middleware.pseudonyms.lists import Lists
 from dp_middleware.pseudonyms.mapping import Kind, Mapping, Spoken
@@ -64,6 +65,7 @@ class PseudonymReleaser(Payer):
     on_empty: str
     on_language: OnLanguage | None
     rest: str | None
+    _law: Keyed | None
     _asked: frozenset[str] | None
     _detector: Any
     _lists: Lists | None
@@ -135,7 +137,7 @@ class PseudonymReleaser(Payer):
             NothingFound: Nothing was found, and ``on_empty`` is ``"raise"``.
             UnknownLanguage: See ``on_language``.
         """
-        alone = self.sanitizer is None
+        alone, mapping.law = self.sanitizer is None, self._law
         draft = draft.complete(mapping, public=alone)
         if self.rest is not None:
             draft = only_common(draft)
@@ -172,7 +174,7 @@ class PseudonymReleaser(Payer):
             certificate=certificate.assuming(notes) if notes else certificate,
             tokens_total=count(text),  # not of the values: how many words they have is private
             tokens_verbatim=count(outside),
-            for_values=near * priced.epsilon,
+            for_values=near * priced.epsilon if near else 0.0,
         )
         return release, replace(draft, used=used)
 
@@ -184,6 +186,7 @@ class PseudonymReleaser(Payer):
             None if sanitizer is None else sanitizer.certificate,
             common=self.rest is not None,
             allows=self._lists is not None and self._lists.allow != (),
+            keyed=self._law is not None,
         )
 
 

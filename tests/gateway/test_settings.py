@@ -125,3 +125,17 @@ def test_a_policy_for_sentences_says_so_and_pays_for_one():
     assert (release.certificate.unit, release.charged, release.spent) == ("sentence", 50.0, 100.0)
     with pytest.raises(ParameterError, match="whole texts"):
         releases_of(Policy(unit="sentence"), None, "ann")
+
+
+def test_two_gateways_with_one_key_of_the_environment_agree(monkeypatch):
+    pytest.importorskip("faker")
+    policy = Policy(mode="pseudonyms", law="keyed", kinds=("id",), on_empty="pass")
+    monkeypatch.delenv("DP_GATEWAY_PSEUDONYM_KEY", raising=False)
+    with pytest.raises(ParameterError, match="16 secret bytes"):
+        releases_of(policy, None, "ann")
+    monkeypatch.setenv("DP_GATEWAY_PSEUDONYM_KEY", SECRET)
+    one, two = (releases_of(policy, None, name) for name in ("ann", "bob"))
+    released = (
+        one.naming(also={"ORD-20240099": "id"}).session().release("1", "user", "ORD-20240099")
+    )
+    assert two.original("id", released.text) == "ORD-20240099"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import time
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
@@ -16,7 +17,7 @@ from dp_middleware.conversation.releaser import Released, Releaser
 from dp_middleware.conversation.session import Session
 from dp_middleware.errors import NothingFound, ParameterError
 from dp_middleware.privacy import Certificate
-from dp_middleware.privacy.releases import Payer, Release, write_charge
+from dp_middleware.privacy.releases import Payer, Release, write_charge, write_found
 from dp_middleware.pseudonyms.addresses import Hosts
 from dp_middleware.pseudonyms.beside import read_rest, release_rest
 from dp_middleware.pseudonyms.common import only_common
@@ -93,15 +94,17 @@ class PseudonymReleaser(Payer):
             raise ParameterError(f"expected text of type str, got {type(text).__name__}")
         if scope is not None:
             raise ParameterError("expected no scope= with pseudonyms: the detector finds the spans")
-        view = seen(text)
-        detector, asked, lists = self._detector, self._asked, self._lists
-        if lists is None:
-            view, entities = entities_in(view, detector, asked)
-            return PseudonymDraft(view=view, places=tuple(places_of(view, entities, self.kinds)))
-        kinds = None if asked is None else asked | lists.kinds
-        view, entities = entities_in(view, lists.detector(detector, asked), kinds, lists.kinds)
+        started, view, lists = time.perf_counter(), seen(text), self._lists
+        detector, asked, always = self._detector, self._asked, frozenset[str]()
+        if lists is not None:
+            detector, always = lists.detector(detector, asked), lists.kinds
+            asked = None if asked is None else asked | always
+        view, entities = entities_in(view, detector, asked, always)
+        kinds = [kind if kind in self.kinds else "label" for _, _, kind in entities]
+        write_found(kinds, time.perf_counter() - started)
         places = tuple(places_of(view, entities, self.kinds))
-        return PseudonymDraft(view=view, places=places, kept=tuple(lists.kept(view.text)))
+        kept = () if lists is None else tuple(lists.kept(view.text))
+        return PseudonymDraft(view=view, places=places, kept=kept)
 
     def bound(self, mapping: Mapping) -> Self:
         """Returns the same for the texts of one conversation."""

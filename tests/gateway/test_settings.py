@@ -26,8 +26,14 @@ tools = "public"
 [policies.names]
 mode = "pseudonyms"
 
-[routes]
-"/v1/responses" = "names"
+[[rules]]
+path = "/v1/responses"
+policy = "names"
+
+[[clients]]
+id = "ann"
+subject = "ann"
+key_hash = "{"0" * 64}"
 """
 
 
@@ -67,8 +73,10 @@ def test_a_secret_in_the_file_is_refused(tmp_path, environment, name):
         ("epsilon = 5", "epsilon = -1", "policies.default.epsilon"),
         ('tools = "public"', f'tools = "{CANARY}"', "policies.default.tools"),
         ('tools = "public"', 'colour = "red"', "policies.default.colour"),
-        ('"/v1/responses" = "names"', '"/v1/responses" = "nobody"', "policy"),
-        ('"/v1/responses" = "names"', '"/v1/nowhere" = "names"', "routes"),
+        ('policy = "names"', f'policy = "{CANARY}"', "each policy"),
+        ("/v1/responses", f"/v1/{CANARY}", "each path"),
+        ('policy = "names"', f'policy = "names"\nmodel = "{CANARY}"', "each model"),
+        ('policy = "names"', f'policy = "names"\nclient = "{CANARY}"', "each client"),
         ('url = "https', f'url = "{CANARY}', "upstream.url"),
         ("[upstream]", f"{CANARY} = 3\n[upstream]", "forbidden|not permitted"),
         ("[upstream]", f"[{CANARY}", "TOML"),

@@ -197,7 +197,9 @@ class Person(Spoken):
         else:
             lists = family_names if first == "family" or draws.agree else given_names
             listed = lists(SCRIPTS.get(last, locale_of(self)))
-        return combined(self.name, lambda: choice(listed, draws), "-", free, twice=draws.agree)
+        return combined(
+            self.name, lambda: listed[draws.below(len(listed))], "-", free, twice=draws.agree
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,6 +11,7 @@ from dp_middleware.gateway.releasing import Sessions
 from dp_middleware.gateway.service import Gateway
 from dp_middleware.gateway.settings import Settings
 
+_KEPT = "the settings stay as they were: %s"
 _FIXED = "expected other policies, rules, clients, limits and models alone; restart for more"
 _log = logging.getLogger("dp_middleware.gateway")
 
@@ -35,22 +36,18 @@ async def reload(gateway: Gateway, file: str) -> None:
 
     That is logged, without any value.
     """
-    why: object = None
     try:
         settings = await asyncio.to_thread(Settings.read, file)
-    except Exception as error:
-        why = error if isinstance(error, ParameterError) else type(error).__name__
-    else:
         if settings.fixed != gateway.settings.fixed:
-            why = _FIXED
-        else:
-            try:
-                terms = settings, gateway.ledger, gateway.releases, gateway.sessions
-                gateway.sessions = await asyncio.to_thread(Sessions, *terms)
-                gateway.take(settings)
-            except Exception as error:
-                why = type(error).__name__
-    if why is None:
-        _log.info("the settings were read again")
-    else:
-        _log.error("the settings stay as they were: %s", why)
+            raise ParameterError(_FIXED)
+    except ParameterError as error:
+        _log.error(_KEPT, error)
+        return
+    try:
+        terms = settings, gateway.ledger, gateway.releases, gateway.sessions
+        gateway.sessions = await asyncio.to_thread(Sessions, *terms)
+    except Exception as error:
+        _log.error(_KEPT, type(error).__name__)
+        return
+    gateway.take(settings)
+    _log.info("the settings were read again")

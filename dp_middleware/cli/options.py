@@ -168,6 +168,10 @@ Key = Annotated[
     Path | None,
     typer.Option("--key", help="File with its key; default: one in your data folder."),
 ]
+Keyed = Annotated[
+    bool,
+    typer.Option("--keyed", help="Pseudonyms follow from --key: the same wherever that key is."),
+]
 Conversation = Annotated[
     str, typer.Option("--conversation", metavar="NAME", help="Each has pseudonyms of its own.")
 ]

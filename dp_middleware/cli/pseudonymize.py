@@ -40,6 +40,7 @@ def pseudonymize(
         typer.Option("--mapping", help="File that keeps the originals, encrypted; for --restore."),
     ] = None,
     key: options.Key = None,
+    keyed: options.Keyed = False,
     conversation: options.Conversation = "",
     kind: Annotated[
         list[str] | None,
@@ -73,7 +74,7 @@ def pseudonymize(
     The text goes to standard output, what it is worth to standard error. With --mapping the same
     value has the same pseudonym in later texts, and --restore turns an answer back.
     """
-    if mapping is None and (restore or key is not None):
+    if mapping is None and (restore or (key is not None and not keyed)):
         raise ParameterError("expected --mapping with --restore or --key: where are the originals?")
     given = read_text(text, file)
     whose = options.DEFAULT_SUBJECT if subject is None else subject
@@ -81,7 +82,7 @@ def pseudonymize(
         _restore(given, mapping, key, whose, conversation, as_json=as_json)
         return
     with working("loading lists and models"):
-        terms: dict[str, Any] = {"kinds": _known(kind), "subject": whose}
+        terms: dict[str, Any] = {"kinds": _known(kind), "subject": whose, **law_of(key, keyed)}
         terms["rest"], terms["allow"] = ("common" if common_words else None), allow or ()
         terms["sanitizer"] = None if perturb is None else dp.sanitizer(perturb)
         empty = "pass" if pass_empty else "raise"
@@ -134,6 +135,16 @@ def mapping_beside(file: Path, mapping: Path | None) -> Path:
     return file.with_name(f"{file.name}.mapping") if mapping is None else mapping
 
 
+def law_of(key: Path | None, keyed: bool) -> dict[str, Any]:
+    """What pseudonyms are told of the key in a file, which is made where there is none."""
+    if not keyed:
+        return {}
+    if key is None:
+        raise ParameterError("expected --key FILE with --keyed: from what do pseudonyms follow?")
+    _make_key(key)
+    return {"law": "keyed", "key": _read_key(key)}
+
+
 def opened(pseudonyms: dp.Pseudonyms, mapping: Path | None, key: Path | None) -> PseudonymSession:
     """Opens a session with a mapping that is there, or a new one and, if need be, a new key.
 
@@ -167,8 +178,8 @@ def _read_key(path: Path) -> bytes:
             return key
         found = f"{len(key)} bytes"
     raise ParameterError(
-        f"expected the key that the mapping was written with, {_KEY_BYTES} bytes or more, got "
-        f"{found}; say where it is with --key"
+        f"expected a key, of a mapping that with which it was written, {_KEY_BYTES} bytes or "
+        f"more, got {found}; say where it is with --key"
     )
 
 

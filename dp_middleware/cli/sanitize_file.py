@@ -23,7 +23,7 @@ from rich.progress import (
 import dp_middleware as dp
 from dp_middleware.cli import options, show
 from dp_middleware.cli.progress import announced, working
-from dp_middleware.cli.pseudonymize import mapping_beside, opened
+from dp_middleware.cli.pseudonymize import law_of, mapping_beside, opened
 from dp_middleware.cli.settings import PrivacyOptions, with_settings
 from dp_middleware.errors import ParameterError
 
@@ -48,6 +48,7 @@ def sanitize_file(
     ] = False,
     mapping: options.Mapping = None,
     key: options.Key = None,
+    keyed: options.Keyed = False,
     pattern: Annotated[
         list[str] | None,
         typer.Option(
@@ -89,11 +90,15 @@ def sanitize_file(
     settings, names = replace(settings, subject=charged_to), named(column, columns, source)
     releaser: Any = None
     if pseudonyms:
-        sanitizer: Any = _pseudonyms(settings, pattern, on_language.value)
+        sanitizer: Any = _pseudonyms(
+            settings, pattern, on_language=on_language.value, **law_of(key, keyed)
+        )
         if not (rows_apart or dry_run):
             releaser = opened(sanitizer, mapping_beside(target, mapping), key)
-    elif pattern or mapping or key or rows_apart:
-        raise ParameterError("expected --pseudonyms with --pattern, --mapping, --key or rows apart")
+    elif pattern or mapping or key or keyed or rows_apart:
+        raise ParameterError(
+            "expected --pseudonyms with --pattern, --mapping, --key, --keyed or rows apart"
+        )
     else:
         sanitizer = settings.sanitizer()
     bar = Progress(
@@ -144,7 +149,7 @@ def named(column: list[str] | None, columns: str | None, source: Path) -> dict[s
 
 
 def _pseudonyms(
-    settings: PrivacyOptions, patterns: list[str] | None, on_language: Any
+    settings: PrivacyOptions, patterns: list[str] | None, **terms: Any
 ) -> dp.Pseudonyms:
     charged = (settings.ledger, settings.budget, settings.subject)
     if replace(settings.uncharged(), metric_budget=None) != PrivacyOptions():
@@ -155,11 +160,11 @@ def _pseudonyms(
             also[re.compile(regex)] = kind
     if len(also) < len(patterns or ()) or not all(each.pattern and also[each] for each in also):
         raise ParameterError(r"expected --pattern as a regular expression and a kind: 'ORD-\d+=id'")
-    terms: dict[str, Any] = {"subject": settings.subject or options.DEFAULT_SUBJECT}
+    terms["subject"] = settings.subject or options.DEFAULT_SUBJECT
     if charged != (None, None, None):
         terms["ledger"] = show.open_ledger(settings.ledger, settings.budget)
     with working("loading lists and models"):
-        return dp.Pseudonyms(on_empty="pass", on_language=on_language, also=also, **terms)
+        return dp.Pseudonyms(on_empty="pass", also=also, **terms)
 
 
 def _rows(report: Report, words: str) -> list[tuple[str, str]]:

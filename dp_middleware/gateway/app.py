@@ -24,9 +24,11 @@ from dp_middleware.gateway.failures import Failure
 from dp_middleware.gateway.guardrail import guardrail
 from dp_middleware.gateway.playground import gateway_routes
 from dp_middleware.gateway.releasing import Releases, releases_of
+from dp_middleware.gateway.reloading import reload_on_signal
 from dp_middleware.gateway.responses import responses
+from dp_middleware.gateway.rules import GUARDRAIL
 from dp_middleware.gateway.service import Door, Gateway, Handler, Quiet
-from dp_middleware.gateway.settings import GUARDRAIL, Settings
+from dp_middleware.gateway.settings import Settings
 from dp_middleware.gateway.texts import completions, embeddings
 
 CONFIG = "DP_GATEWAY_CONFIG"
@@ -35,13 +37,16 @@ CONFIG = "DP_GATEWAY_CONFIG"
 _LOOPBACK = ("127.0.0.1", "::1")
 
 
-def create_app(settings: Settings, *, releases: Releases = releases_of) -> ASGIApp:
+def create_app(
+    settings: Settings, *, releases: Releases = releases_of, config: str | None = None
+) -> ASGIApp:
     """Makes the gateway as an ASGI application.
 
     Args:
         settings: The operator's.
         releases: Makes what releases, from a policy, a ledger and a subject; default: as the
             policy says, on the default space.
+        config: A file that is read again on SIGHUP.
 
     Raises:
         MissingExtra: A package of the extra ``gateway`` is missing.
@@ -51,6 +56,8 @@ def create_app(settings: Settings, *, releases: Releases = releases_of) -> ASGIA
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         await gateway.open()
+        if config is not None:
+            reload_on_signal(gateway, config)
         try:
             yield
         finally:
@@ -68,7 +75,7 @@ def create_app(settings: Settings, *, releases: Releases = releases_of) -> ASGIA
 
 def from_environment() -> ASGIApp:
     """The gateway of the file in ``$DP_GATEWAY_CONFIG``: what every worker of uvicorn makes."""
-    return create_app(Settings.read(os.environ[CONFIG]))
+    return create_app(Settings.read(os.environ[CONFIG]), config=os.environ[CONFIG])
 
 
 def server_options() -> dict[str, Any]:
@@ -115,8 +122,10 @@ async def _healthz(_: Request) -> Response:
 
 
 async def _readyz(request: Request) -> Response:
-    ready = await request.app.state.gateway.ready()
-    return JSONResponse({"status": "ready" if ready else "not ready"}, 200 if ready else 503)
+    missing = await request.app.state.gateway.waits_for()
+    if missing:
+        return JSONResponse({"status": "not ready", "waits_for": missing}, 503)
+    return JSONResponse({"status": "ready"})
 
 
 async def _metrics(request: Request) -> Response:

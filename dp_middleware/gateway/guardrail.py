@@ -52,11 +52,10 @@ def _answered(call: Call) -> dict[str, Any]:
         answers="pass" if policy.answers == "public" else "refuse",
     )
     released, exchange = release_request(session, given, rules, reference=reference, whose=whose)
-    receipt = exchange.receipt
     if [*map(_said, released.get("tool_calls", ()))] != [*map(_said, given.get("tool_calls", ()))]:
         raise ParameterError("expected calls of tools as the remote model made them")
     seconds = time.perf_counter() - started
-    count_releases(call.gateway, len(receipt.charged), receipt.nats, seconds)
+    count_releases(call.gateway, exchange.receipt, seconds)
     return {"action": "GUARDRAIL_INTERVENED", "texts": released["texts"]}
 
 

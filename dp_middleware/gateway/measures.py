@@ -24,6 +24,9 @@ class Measures:
         releases: Draws; replays are none.
         nats: Charged, where finite.
         upstream: Answers, by status or a word of ours.
+        refusals: By our code.
+        found: Entities that a detector found, by kind.
+        detection: Seconds of detectors, of a request.
         inside: Requests now.
     """
 
@@ -42,6 +45,9 @@ class Measures:
         self.releases = Counter("dp_gateway_releases", "Draws; replays are none.", **own)
         self.nats = Counter("dp_gateway_charged_nats", "Charged, where finite.", **own)
         self.upstream = Counter("dp_gateway_upstream", "Answers.", ("outcome",), **own)
+        self.refusals = Counter("dp_gateway_refusals", "By code.", ("code",), **own)
+        self.found = Counter("dp_gateway_entities", "Found, by kind.", ("kind",), **own)
+        self.detection = Histogram("dp_gateway_detection_seconds", "Of a request.", **timed)
         self.inside = Gauge(
             "dp_gateway_inside", "Requests now.", multiprocess_mode="livesum", **own
         )

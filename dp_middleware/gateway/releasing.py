@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Callable
 from hashlib import sha256
@@ -16,6 +17,9 @@ from dp_middleware.privacy.releases import Ledger
 
 Releases = Callable[[Policy, Ledger | None, str], Any]
 """A ``dp.Sanitizer`` or ``dp.Pseudonyms`` for a policy, with a ledger and a subject."""
+
+PSEUDONYM_KEY = "DP_GATEWAY_PSEUDONYM_KEY"
+"""Names the variable with the key of the law ``"keyed"``, in its very signs."""
 
 _NOBODY = "gateway"  # nothing is released in this name
 _READY = 2.0  # seconds for the ledger, of a gateway that is ready
@@ -35,13 +39,14 @@ def releases_of(policy: Policy, ledger: Ledger | None, subject: str) -> Any:
         sanitizer = dp.sanitizer(policy.epsilon, policy.mechanism, adjacency=by_sentence, **terms)
     if policy.mode == "sanitizer":
         return sanitizer
-    terms |= {name: getattr(policy, name) for name in ("on_empty", "on_language", "rest")}
+    terms |= {name: getattr(policy, name) for name in ("on_empty", "on_language", "rest", "law")}
     terms["kinds"] = policy.kinds or None
+    terms["key"] = os.environ.get(PSEUDONYM_KEY, "").encode() if policy.law else None
     return dp.Pseudonyms(sanitizer=sanitizer, **terms)
 
 
 def open_ledger(settings: Settings) -> dp.PrivacyLedger | None:
-    """Opens the ledger, with the budgets of clients that have their own.
+    """Opens the ledger.
 
     Raises:
         LedgerError: It cannot be used.
@@ -50,11 +55,7 @@ def open_ledger(settings: Settings) -> dp.PrivacyLedger | None:
     terms = settings.ledger
     if terms.url is None:
         return None
-    ledger = dp.PrivacyLedger(terms.url, budget=terms.budget, window=terms.window)
-    for client in settings.clients:
-        if client.budget is not None:
-            ledger.set_budget(client.subject, client.budget)
-    return ledger
+    return dp.PrivacyLedger(terms.url, budget=terms.budget, window=terms.window)
 
 
 def prepare(settings: Settings) -> None:
@@ -74,8 +75,9 @@ class Sessions:
     """A session of every policy for each client, in the name of the client's subject.
 
     Each has a memo of its own: what one client sends never drops the releases of another, who
-    would be charged for them again. All certificates are computed and all memos opened at once,
-    so that no request waits for one.
+    would be charged for them again. All certificates are computed, all detectors loaded and all
+    memos opened at once, so that no request waits for one. Of earlier sessions those stay whose
+    policy and subject are as they were. Clients with a budget of their own get it here.
 
     Attributes:
         extractions: Local models, by policies.
@@ -86,19 +88,33 @@ class Sessions:
     """
 
     def __init__(
-        self, settings: Settings, ledger: dp.PrivacyLedger | None, releases: Releases
+        self,
+        settings: Settings,
+        ledger: dp.PrivacyLedger | None,
+        releases: Releases,
+        before: Sessions | None = None,
     ) -> None:
-        policies = settings.policies
-        self._settings = settings
+        self._settings, policies = settings, settings.policies
         self._key = sha256(b"session " + settings.secret.get_secret_value().encode()).digest()
-        self._releasers = {n: releases(p, ledger, _NOBODY) for n, p in policies.items()}
-        self.extractions = {n: Extraction(p) for n, p in policies.items() if p.extractor}
-        self.sessions = {
-            (name, client.id): self._session(releaser, client)
-            for name, releaser in self._releasers.items()
-            if releaser.certificate
-            for client in settings.clients
+        old = before or self
+        same = {n for n in policies if before and old._settings.policies.get(n) == policies[n]}
+        self._releasers: dict[str, Any] = {
+            n: old._releasers[n] if n in same else releases(p, ledger, _NOBODY)
+            for n, p in policies.items()
         }
+        self.extractions = {n: Extraction(p) for n, p in policies.items() if p.extractor}
+        for releaser in self._releasers.values():
+            if releaser.certificate and isinstance(releaser, dp.Pseudonyms):
+                releaser.read("Nobody is here.")
+        known = {(client.id, client.subject) for client in old._settings.clients if before}
+        self.sessions: dict[tuple[str, str], dp.Session] = {}
+        for client in settings.clients:
+            if ledger is not None and client.budget is not None:
+                ledger.set_budget(client.subject, client.budget)
+            for name, releaser in self._releasers.items():
+                at = name, client.id
+                stays = name in same and (client.id, client.subject) in known
+                self.sessions[at] = old.sessions[at] if stays else self._session(releaser, client)
 
     def releaser(self, policy: str, subject: str) -> Any:
         """Returns what releases under a policy, in the name of a subject; without a memo."""

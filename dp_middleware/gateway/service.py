@@ -112,15 +112,20 @@ class Gate:
 class Gateway:
     """Made once per worker; opened before the first request, in threads that may take minutes."""
 
+    sessions: Sessions
+
     def __init__(self, settings: Settings, releases: Releases) -> None:
-        self.settings, self._releases = settings, releases
-        self.secret = settings.secret.get_secret_value()
-        self.clients = Clients(self.secret, settings.clients)
+        self.releases, self.secret = releases, settings.secret.get_secret_value()
         self.gate, self.measures = Gate(settings.limits), Measures()
+        self.take(settings)
         self.upstream = Upstream(settings, self.measures)
         self.ledger: dp.PrivacyLedger | None = None
-        self._sessions: Sessions | None = None
         self._pulse: Pulse | None = None
+
+    def take(self, settings: Settings) -> None:
+        """Has these settings from the next request on."""
+        self.settings, self.gate.limits = settings, settings.limits
+        self.clients = Clients(self.secret, settings.clients)
 
     async def open(self) -> None:
         """Opens the ledger and makes the sessions.
@@ -139,7 +144,7 @@ class Gateway:
 
     def _open(self) -> None:
         self.ledger = open_ledger(self.settings)
-        self._sessions = Sessions(self.settings, self.ledger, self._releases)
+        self.sessions = Sessions(self.settings, self.ledger, self.releases)
         self._pulse = Pulse(self.ledger)
 
     async def close(self) -> None:
@@ -149,18 +154,7 @@ class Gateway:
         if self.ledger is not None:
             self.ledger.close()
 
-    @property
-    def sessions(self) -> Sessions:
-        """Of all policies.
-
-        Raises:
-            Failure: The gateway is not open yet.
-        """
-        if self._sessions is None:
-            raise Failure(503, "the gateway is not ready yet", "not_ready", kind="server_error")
-        return self._sessions
-
-    async def let_in(self, request: Request, policy: str) -> Call:
+    async def let_in(self, request: Request, path: str) -> Call:
         """Reads a request of a client; the key is looked at before the body is read.
 
         Raises:
@@ -173,22 +167,25 @@ class Gateway:
         self.gate.count(client.id)
         if request.scope.get("query_string"):  # not request.url: Host has a part in that
             raise Failure(400, "expected no query behind the path", "unknown_field")
-        sessions = self.sessions
-        body = await body_of(request, self.settings.limits) if request.method == "POST" else {}
+        settings, sessions = self.settings, self.sessions
+        body = await body_of(request, settings.limits) if request.method == "POST" else {}
+        policy = settings.policy(path, body.get("model"), client.id)
         return Call(
             gateway=self,
             client=client,
             request=request,
             body=body,
             policy_name=policy,
-            policy=self.settings.policies[policy],
+            policy=settings.policies[policy],
             session=sessions.sessions[policy, client.id],
             extraction=sessions.extractions.get(policy),
         )
 
-    async def ready(self) -> bool:
-        """Tells whether it can release: the ledger answers, within its time."""
-        return self._pulse is not None and await self._pulse.beats()
+    async def waits_for(self) -> list[str]:
+        """Names what is not ready: the policies, with their detectors, or the ledger."""
+        if self._pulse is None:
+            return ["policies"]
+        return [] if await self._pulse.beats() else ["ledger"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,8 +197,8 @@ class Call:
         client: Who asks.
         request: Its headers; the body was read.
         body: Private: a JSON object.
-        policy_name: Of this route.
-        policy: Of this route.
+        policy_name: Of the rule that fits.
+        policy: Of the rule that fits.
         session: Releases in the name of the client's subject.
         extraction: The policy's local model, if it has one.
     """
@@ -250,7 +247,6 @@ class Door:
 
     def __init__(self, gateway: Gateway, path: str, method: str, handler: Handler) -> None:
         self._gateway, self._path, self._method, self._handler = gateway, path, method, handler
-        self._policy = gateway.settings.policy(path)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers a request."""
@@ -259,7 +255,7 @@ class Door:
         with measures.inside.track_inprogress():
             try:
                 with self._gateway.gate:
-                    call = await self._gateway.let_in(Request(scope, receive), self._policy)
+                    call = await self._gateway.let_in(Request(scope, receive), self._path)
                     response = await self._handler(call)
                     await response(scope, receive, send)
             except Exception as error:
@@ -273,6 +269,7 @@ class Door:
 
     def _failed(self, error: Exception) -> Response:
         failure = failure_of(error)
+        self._gateway.measures.refusals.labels(failure.code).inc()
         if failure.status >= 500:
             what = (self._method, self._path, failure.code, type(error).__name__)
             _log.error("%s %s failed: %s (%s)", *what)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
+import os
 import signal
 import socket
 import time
@@ -62,12 +63,19 @@ class Workers:
         for sig in _SIGNALS:
             signal.signal(sig, self._hear)
         workers = [self._start() for _ in range(self._config.workers)]
+        signal.signal(signal.SIGHUP, lambda *_: self._reload(workers))
         try:
             while not self._signals:
                 time.sleep(_TICK)
-                workers = [self._living(worker) for worker in workers]
+                workers[:] = [self._living(worker) for worker in workers]
         finally:
             self._stop(workers)
+
+    def _reload(self, workers: list[SpawnProcess]) -> None:
+        """Has each read its settings again; one that still loads ends, and is replaced."""
+        for worker in workers:
+            if worker.is_alive() and worker.pid is not None:
+                os.kill(worker.pid, signal.SIGHUP)
 
     def _hear(self, sig: int, frame: FrameType | None) -> None:
         self._signals += 1

@@ -17,18 +17,12 @@ with needs("gateway"):
         SettingsConfigDict,
     )
 
+from dp_middleware.gateway.rules import ROUTES, Rule
+
 ANTHROPIC = "/messages"
 """What paths of its protocol begin with, behind the base URL."""
 
 SECRETS = ("secret", "upstream_key")
-GUARDRAIL = "/beta/litellm_basic_guardrail_api"
-ROUTES = (
-    *("/v1/chat/completions", "/v1/responses", "/v1/completions", "/v1/embeddings"),
-    "/v1/messages",
-    GUARDRAIL,
-)
-
-
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.@-]{1,100}$")]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
@@ -69,6 +63,8 @@ class Policy(_Section):
             ``"raise"`` refuses it, ``"pass"`` sends it as it is.
         on_language: What happens in mode ``"pseudonyms"`` to a text in a language whose names the
             detector does not know: ``"refuse"``, ``"warn"`` or ``"pass"``.
+        law: ``"keyed"``, in mode ``"pseudonyms"``: they follow from ``$DP_GATEWAY_PSEUDONYM_KEY``,
+            and all gateways with that key agree. Default: drawn, once for each conversation.
         rest: ``"common"``, in mode ``"pseudonyms"``: of what gets no pseudonym only words of a
             public list go out, every other one as a label. Default: all of it.
         system: Whether system prompts are private (``"release"``) or ``"public"``, sent as is.
@@ -94,6 +90,7 @@ class Policy(_Section):
     kinds: tuple[str, ...] = ()
     on_empty: Literal["raise", "pass"] = "raise"
     on_language: Literal["refuse", "warn", "pass"] = "refuse"
+    law: Literal["keyed"] | None = None
     rest: Literal["common"] | None = None
     system: Literal["release", "public"] = "release"
     tools: Literal["refuse", "public"] = "refuse"
@@ -107,8 +104,8 @@ class Policy(_Section):
     @model_validator(mode="after")
     def _goes_together(self) -> Self:
         """A sanitizer's session sends public answers as they are, so a local one once forgotten."""
-        if self.mode != "pseudonyms" and self.rest is not None:
-            raise ValueError('expected mode = "pseudonyms" with rest')
+        if self.mode != "pseudonyms" and (self.rest or self.law):
+            raise ValueError('expected mode = "pseudonyms" with rest or law')
         if self.mode == "sanitizer" and self.extractor is not None and self.answers == "public":
             raise ValueError(
                 'expected answers = "refuse" with an extractor in mode "sanitizer": its answers '
@@ -185,8 +182,8 @@ class Settings(BaseSettings):
             ``$DP_GATEWAY_SECRET``, never from the file. 32 characters or more.
         upstream_key: The upstream's, from ``$DP_GATEWAY_UPSTREAM_KEY``.
         upstream: Who answers.
-        policies: By name; ``"default"`` is that of every route without one.
-        routes: Names of policies by path.
+        policies: By name; ``"default"`` is that of every request without a rule.
+        rules: The first one that fits a request tells its policy.
         clients: Who may ask.
         ledger: Where charges are kept.
         memo: Name of SQLite files, one per client (``memo-ann.db`` for ``memo.db``), that keep
@@ -210,7 +207,7 @@ class Settings(BaseSettings):
     upstream_key: SecretStr = SecretStr("")
     upstream: UpstreamSection
     policies: dict[str, Policy] = {"default": Policy()}
-    routes: dict[str, str] = {}
+    rules: tuple[Rule, ...] = ()
     clients: tuple[Client, ...] = ()
     ledger: LedgerSection = LedgerSection()
     memo: Path | None = None
@@ -229,13 +226,13 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _names_are_there(self) -> Self:
-        if not {*self.routes} <= {*ROUTES}:
-            raise ValueError(f"expected routes among {', '.join(ROUTES)}")
-        if "default" not in self.policies or not {*self.routes.values()} <= {*self.policies}:
-            raise ValueError("expected a policy 'default', and one for every name in routes")
         ids = [client.id for client in self.clients]
-        if len(set(ids)) < len(ids):
-            raise ValueError("expected distinct ids of clients")
+        named = {"model": self.upstream.models, "client": ids, "path": ROUTES}
+        for field, known in {**named, "policy": self.policies}.items():
+            if not {getattr(rule, field) for rule in self.rules} <= {*known, None}:
+                raise ValueError(f"expected in rules each {field} as one that there is")
+        if "default" not in self.policies or len({*ids}) < len(ids):
+            raise ValueError("expected a policy 'default', and distinct ids of clients")
         return self
 
     @classmethod
@@ -250,9 +247,16 @@ class Settings(BaseSettings):
         """Has the environment before the file."""
         return (env_settings, init_settings)
 
-    def policy(self, path: str) -> str:
-        """Returns the name of the policy of a route."""
-        return self.routes.get(path.removesuffix("/count_tokens"), "default")
+    def policy(self, path: str, model: object = None, client: str | None = None) -> str:
+        """Returns the name of the policy of a request."""
+        fits = (rule.policy for rule in self.rules if rule.fits(path, model, client))
+        return next(fits, "default")
+
+    @property
+    def fixed(self) -> dict[str, Any]:
+        """What a running gateway keeps: all but policies, rules, clients, limits and models."""
+        changing = dict.fromkeys(("policies", "rules", "clients", "limits"), True)
+        return self.model_dump(exclude={**changing, "upstream": {"models"}})
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Settings:

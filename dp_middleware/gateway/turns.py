@@ -22,6 +22,7 @@ from dp_middleware.errors import DPMiddlewareError, without_text
 from dp_middleware.gateway.failures import Failure, failure_of
 from dp_middleware.gateway.service import Call, Gateway
 from dp_middleware.gateway.upstream import sse
+from dp_middleware.privacy.releases import Receipt
 
 T = TypeVar("T")
 
@@ -125,9 +126,9 @@ def headers_of(call: Call, exchange: Exchange, seconds: float) -> dict[str, str]
     own = call.session.sanitizer.certificate
     private = [r for r in exchange.releases if r.certificate.mechanism not in _PUBLIC]
     draws = len(exchange.receipt.charged)
-    nats = math.fsum(certificate.epsilon for certificate in exchange.receipt.charged)
+    nats = exchange.receipt.nats
     spent = math.fsum(release.spent for release in private)
-    count_releases(call.gateway, draws, nats, seconds)
+    count_releases(call.gateway, exchange.receipt, seconds)
     account = {
         "policy": call.policy_name,
         "messages": len(private),
@@ -157,12 +158,17 @@ def headers_of(call: Call, exchange: Exchange, seconds: float) -> dict[str, str]
     return headers
 
 
-def count_releases(gateway: Gateway, draws: int, nats: float, seconds: float) -> None:
-    """Counts what a request drew, for the metrics."""
-    gateway.measures.release_seconds.observe(seconds)
-    gateway.measures.releases.inc(draws)
-    if math.isfinite(nats):
-        gateway.measures.nats.inc(nats)
+def count_releases(gateway: Gateway, receipt: Receipt, seconds: float) -> None:
+    """Counts what a request drew and what was found in it, for the metrics."""
+    measures = gateway.measures
+    measures.release_seconds.observe(seconds)
+    measures.releases.inc(len(receipt.charged))
+    if math.isfinite(receipt.nats):
+        measures.nats.inc(receipt.nats)
+    if receipt.detection:
+        measures.detection.observe(receipt.detection)
+    for kind, number in receipt.found.items():
+        measures.found.labels(kind).inc(number)
 
 
 def _words_only(answer: str) -> bool:

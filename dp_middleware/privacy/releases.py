@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
@@ -129,11 +130,15 @@ class Receipt:
         charged: The certificate of each draw; what came from a memo is not among them.
         remaining: What the last charge to a ``dp.PrivacyLedger`` left of its subject's budget,
             nats; ``None`` where nothing was charged.
+        found: How many entities a detector found, by kind.
+        detection: Its seconds.
     """
 
     releases: list[Release] = field(default_factory=list)
     charged: list[Certificate] = field(default_factory=list)
     remaining: float | None = None
+    found: Counter[str] = field(default_factory=Counter)
+    detection: float = 0.0
 
     @property
     def nats(self) -> float:
@@ -186,6 +191,13 @@ def write_charge(certificate: Certificate) -> None:
     """Writes down that a release was drawn, and charged if there is a ledger."""
     for receipt in _open.get():
         receipt.charged.append(certificate)
+
+
+def write_found(kinds: Sequence[str], seconds: float) -> None:
+    """Writes down of which public kinds the entities are that were found in a text."""
+    for receipt in _open.get():
+        receipt.found.update(kinds)
+        receipt.detection += seconds
 
 
 def write_remaining(nats: float) -> None:

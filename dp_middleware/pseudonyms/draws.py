@@ -32,7 +32,15 @@ Free = Callable[[str], bool]
 
 
 class Draws(Protocol):
-    """The randomness of one session."""
+    """The randomness of one session.
+
+    Attributes:
+        agree: Whether others draw the same for a value, so that few values may share a first draw.
+    """
+
+    @property
+    def agree(self) -> bool:
+        """See the class."""
 
     def below(self, n: int) -> int:
         """Draws uniformly from 0 .. n - 1, anew at every call."""
@@ -122,10 +130,12 @@ def tried(draw: Callable[[], str | None], free: Free, tries: int = PATTERN_TRIES
 def label(name: str, free: Free, draws: Draws) -> str:
     """Draws such as "NRP_47": a uniform number of two digits, of more where these are in use.
 
+    Of eight where others shall agree.
+
     Raises:
         ParameterError: Nothing of this kind may be used.
     """
-    for digits in range(2, MOST_WORDS):
+    for digits in range(8 if draws.agree else 2, MOST_WORDS):
         low = 10 ** (digits - 1)
         for _ in range(TRIES):
             text = f"{name.upper()}_{low + draws.below(9 * low)}"

@@ -17,6 +17,7 @@ from dp_middleware._forks import StaysHere
 from dp_middleware.errors import ParameterError
 from dp_middleware.pseudonyms.draws import MOST_WORDS, TRIES, Draws, Free, Part, label, whole
 from dp_middleware.pseudonyms.json_pieces import restore
+from dp_middleware.pseudonyms.keyed import Keyed
 from dp_middleware.pseudonyms.matching import Names, normal
 from dp_middleware.pseudonyms.structured import view_of
 from dp_middleware.sampling.entropy import Entropy, below
@@ -62,6 +63,10 @@ class Kind:
         """
         return self._drawn(key, shape, free, draws) or label(self.name, free, draws)
 
+    def ciphered(self, text: str, shape: str, law: Keyed, *, back: bool) -> str | None:
+        """Encrypts or decrypts a value; ``None`` where those of its shape are not, else empty."""
+        return None
+
     def respelled(self, pseudonym: str, was: str, shape: str, free: Free, draws: Draws) -> str:
         """Returns the pseudonym of a known value in another shape; made of public things.
 
@@ -97,13 +102,17 @@ class Spoken(Kind):
         return self if self.language else replace(self, language=language)
 
 
-def combined(name: str, one: Callable[[], str], joint: str, free: Free) -> str:
+def combined(
+    name: str, one: Callable[[], str], joint: str, free: Free, *, twice: bool = False
+) -> str:
     """Draws what may be used; where a list seems used up, two draws in one word, or more.
+
+    Two from the beginning where that is asked for.
 
     Raises:
         ParameterError: Nothing of this kind may be used.
     """
-    for length in range(1, MOST_WORDS):
+    for length in range(1 + twice, MOST_WORDS):
         for _ in range(TRIES):
             text = joint.join(one() for _ in range(length))
             if free(text):
@@ -137,9 +146,12 @@ class Mapping(StaysHere):
         originals: Pairs by what they stand for.
         pseudonyms: Pairs by what stands for them.
         name: Random; tells it from another one of the same conversation.
+        law: Of what is drawn for its values; ``None``: once, for this conversation.
         lock: Held while pairs are made.
     """
 
+    agree: ClassVar[bool] = False
+    law: Keyed | None = None
     _entropy: Entropy | None = None  # of the system
 
     def __init__(self) -> None:
@@ -246,7 +258,10 @@ class Mapping(StaysHere):
             ordinary = spelled in frequencies.stop_words()  # "May" comes back as "may" by itself
             return not ordinary and spelled not in self.pseudonyms.values and spelled not in public
 
-        if first is None:
+        law = self.law
+        if first is None and law is not None:
+            pseudonym = law.pseudonym(kind, key, text, shape, free)
+        elif first is None:
             pseudonym = kind.draw(key, shape, free, self)
         else:
             key = f"{key} as {shape}"

@@ -15,6 +15,7 @@ from dp_middleware.pseudonyms.beside import without_ledger
 from dp_middleware.pseudonyms.common import Word
 from dp_middleware.pseudonyms.detectors.languages import OnLanguage
 from dp_middleware.pseudonyms.detectors.ours import Detector, Strictness, default
+from dp_middleware.pseudonyms.keyed import Keyed
 from dp_middleware.pseudonyms.kinds import Kind, Kinds, default_kinds
 from dp_middleware.pseudonyms.kinds.names import LOCALES
 from dp_middleware.pseudonyms.labels import VALIDATED, kind_of, refuse_slips
@@ -26,6 +27,7 @@ from dp_middleware.sanitizers.spans import name_of
 
 OnEmpty = Literal["raise", "pass"]
 Rest = Literal["common"] | None
+Law = Literal["keyed"] | None
 
 
 class Pseudonyms(PseudonymReleaser):
@@ -65,6 +67,10 @@ class Pseudonyms(PseudonymReleaser):
             and compiled regular expressions.
         also: What is always replaced, also where it is allowed: a dict from texts, expressions or
             functions from a text to spans ``(start, end)``, to the kind of each.
+        law: ``"keyed"``: what stands for a value follows from the key and the value, so that all
+            who have the key agree, and :meth:`original` needs no session; a computational
+            guarantee, and no finite epsilon. Default: drawn, once for each session.
+        key: Of the law ``"keyed"``: 16 secret bytes or more; never shown, pickled or logged.
         ledger: Charged before any draw; default that of the sanitizer.
         subject: Whose budget is charged; default that of the sanitizer.
 
@@ -86,6 +92,8 @@ class Pseudonyms(PseudonymReleaser):
         rest: Rest = None,
         allow: Iterable[What] = (),
         also: Also = (),
+        law: Law = None,
+        key: bytes | None = None,
         ledger: Ledger | None = None,
         subject: str | None = None,
     ) -> None:
@@ -96,6 +104,13 @@ class Pseudonyms(PseudonymReleaser):
             _validate.one_of(("common",), rest=rest)
         if rest is not None and sanitizer is not None:
             raise ParameterError("expected rest= or sanitizer=, got both: one rest, one law")
+        if law is not None:
+            _validate.one_of(("keyed",), law=law)
+        if (law is None) != (key is None):
+            raise ParameterError('expected law="keyed" and key= together, got one of them')
+        if law is not None and sanitizer is not None:
+            raise ParameterError("expected law= or sanitizer=, got both: guarantees do not add up")
+        self._law = None if key is None else Keyed(key)
         self.on_empty, self.rest = on_empty, rest
         self._lists = lists_of(allow, also) or None
         if language is not None:
@@ -111,7 +126,8 @@ class Pseudonyms(PseudonymReleaser):
         is_any = self._asked is not None and self._asked <= VALIDATED | {"secret"}
         self.on_language = None if is_any or rest or sanitizer else on_language
         self.sanitizer = without_ledger(sanitizer)
-        self._is_told = sanitizer is None and isinstance(self._detector, Detector)
+        told = sanitizer is None and law is None
+        self._is_told = told and isinstance(self._detector, Detector)
         own = (None, None) if sanitizer is None else (sanitizer.ledger, sanitizer.subject)
         self.ledger = own[0] if ledger is None else ledger
         self.subject = own[1] if subject is None else subject
@@ -129,6 +145,7 @@ class Pseudonyms(PseudonymReleaser):
         finds = (sorted(own.kinds), own.strictness, own.language) if type(own) is Detector else None
         lists = self._lists and self._lists.told
         told = [self.certificate.fingerprint, asked, finds or name_of(own), lists]
+        told += [] if self._law is None else [self._law.name]
         return sha256(json.dumps([*told, self.on_empty, self.on_language]).encode()).hexdigest()
 
     def session(self, key: bytes | None = None, **options: Any) -> PseudonymSession:
@@ -139,6 +156,25 @@ class Pseudonyms(PseudonymReleaser):
             options: As of :class:`~dp_middleware.Session`.
         """
         return PseudonymSession(self, key=key, **options)
+
+    def original(self, kind: str, pseudonym: str) -> str:
+        """Returns the value that a pseudonym of a kind stands for, by the key alone. **Private**.
+
+        So it is for ids, postal codes and phones of formats with a million texts or more, and for
+        IBANs, whose letters come back as capitals. What no key made gives some other value.
+
+        Raises:
+            ParameterError: Another law, or a kind or format that a session restores alone.
+        """
+        law, one = self._law, self.kinds[kind]
+        shapes = [p.shape for p in one.parts(pseudonym) if p[:2] == (0, len(pseudonym))]
+        for shape in shapes:
+            if law and (found := one.ciphered(pseudonym, shape, law, back=True)):
+                return found
+        raise ParameterError(
+            'expected law="keyed" and a pseudonym in a format that is encrypted, of the kind id, '
+            "zip, phone or iban; others come back by session.restore()"
+        )
 
     @property
     def release(self) -> NoReturn:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import time
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
@@ -16,7 +17,7 @@ from dp_middleware.conversation.releaser import Released, Releaser
 from dp_middleware.conversation.session import Session
 from dp_middleware.errors import NothingFound, ParameterError
 from dp_middleware.privacy import Certificate
-from dp_middleware.privacy.releases import Payer, Release, write_charge
+from dp_middleware.privacy.releases import Payer, Release, write_charge, write_found
 from dp_middleware.pseudonyms.addresses import Hosts
 from dp_middleware.pseudonyms.beside import read_rest, release_rest
 from dp_middleware.pseudonyms.common import only_common
@@ -25,6 +26,7 @@ from dp_middleware.pseudonyms.detectors.languages import OnLanguage, on_unknown
 from dp_middleware.pseudonyms.detectors.words import language_of
 from dp_middleware.pseudonyms.guarantee import certificate_of
 from dp_middleware.pseudonyms.json_pieces import JsonRestorer
+from dp_middleware.pseudonyms.keyed import Keyed
 from dp_middleware.pseudonyms.kinds import Kinds
 from dp_middleware.pseudonyms.lists import Lists
 from dp_middleware.pseudonyms.mapping import Kind, Mapping, Spoken
@@ -64,6 +66,7 @@ class PseudonymReleaser(Payer):
     on_empty: str
     on_language: OnLanguage | None
     rest: str | None
+    _law: Keyed | None
     _asked: frozenset[str] | None
     _detector: Any
     _lists: Lists | None
@@ -91,15 +94,17 @@ class PseudonymReleaser(Payer):
             raise ParameterError(f"expected text of type str, got {type(text).__name__}")
         if scope is not None:
             raise ParameterError("expected no scope= with pseudonyms: the detector finds the spans")
-        view = seen(text)
-        detector, asked, lists = self._detector, self._asked, self._lists
-        if lists is None:
-            view, entities = entities_in(view, detector, asked)
-            return PseudonymDraft(view=view, places=tuple(places_of(view, entities, self.kinds)))
-        kinds = None if asked is None else asked | lists.kinds
-        view, entities = entities_in(view, lists.detector(detector, asked), kinds, lists.kinds)
+        started, view, lists = time.perf_counter(), seen(text), self._lists
+        detector, asked, always = self._detector, self._asked, frozenset[str]()
+        if lists is not None:
+            detector, always = lists.detector(detector, asked), lists.kinds
+            asked = None if asked is None else asked | always
+        view, entities = entities_in(view, detector, asked, always)
+        kinds = [kind if kind in self.kinds else "label" for _, _, kind in entities]
+        write_found(kinds, time.perf_counter() - started)
         places = tuple(places_of(view, entities, self.kinds))
-        return PseudonymDraft(view=view, places=places, kept=tuple(lists.kept(view.text)))
+        kept = () if lists is None else tuple(lists.kept(view.text))
+        return PseudonymDraft(view=view, places=places, kept=kept)
 
     def bound(self, mapping: Mapping) -> Self:
         """Returns the same for the texts of one conversation."""
@@ -135,7 +140,7 @@ class PseudonymReleaser(Payer):
             NothingFound: Nothing was found, and ``on_empty`` is ``"raise"``.
             UnknownLanguage: See ``on_language``.
         """
-        alone = self.sanitizer is None
+        alone, mapping.law = self.sanitizer is None, self._law
         draft = draft.complete(mapping, public=alone)
         if self.rest is not None:
             draft = only_common(draft)
@@ -172,7 +177,7 @@ class PseudonymReleaser(Payer):
             certificate=certificate.assuming(notes) if notes else certificate,
             tokens_total=count(text),  # not of the values: how many words they have is private
             tokens_verbatim=count(outside),
-            for_values=near * priced.epsilon,
+            for_values=near * priced.epsilon if near else 0.0,
         )
         return release, replace(draft, used=used)
 
@@ -184,6 +189,7 @@ class PseudonymReleaser(Payer):
             None if sanitizer is None else sanitizer.certificate,
             common=self.rest is not None,
             allows=self._lists is not None and self._lists.allow != (),
+            keyed=self._law is not None,
         )
 
 

@@ -144,8 +144,11 @@ class PseudonymDraft(StaysHere):
         return stripped
 
     def near(self, mapping: Mapping) -> int:
-        """Counts the new values that keep something of themselves, at a loss for each."""
-        lossy = (place for place in self.places if place.kind.loss)
+        """Counts the new values that keep something of themselves, at a loss for each.
+
+        All do where a key decides.
+        """
+        lossy = (place for place in self.places if place.kind.loss or mapping.law)
         keys = {place.kind.key(self.text[place.start : place.end], place.shape) for place in lossy}
         return sum(mapping.known(key) is None for key in keys)
 

@@ -246,3 +246,10 @@ def test_what_is_allowed_stays():
     result = pseudonymize("Mirela Tamburi lives in Berlin.", "--allow", "Berlin", code=0)
     assert result.stdout.endswith(" lives in Berlin.\n")
     assert "what allow= names is public" in flat(result.stderr)
+
+
+def test_one_key_gives_one_text_without_a_mapping(tmp_path):
+    own, other = ["--keyed", "--key", tmp_path / "own"], ["--keyed", "--key", tmp_path / "other"]
+    out = [pseudonymize(CONTRACT, *options).stdout for options in (own, own, other)]
+    assert out[0] == out[1] != out[2]
+    assert "--key FILE" in one_line(pseudonymize(CONTRACT, "--keyed", code=2))

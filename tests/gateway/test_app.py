@@ -44,7 +44,7 @@ def test_the_header_host_decides_nothing(monkeypatch):
     made_up = URL("http://x/v1/embeddings#")
     monkeypatch.setattr(HTTPConnection, "url", property(lambda _: made_up))
     policies = {"default": {}, "lax": {"mode": "pseudonyms", "on_empty": "pass"}}
-    with running(policies=policies, routes={"/v1/embeddings": "lax"}) as routed:
+    with running(policies=policies, rules=[{"path": "/v1/embeddings", "policy": "lax"}]) as routed:
         assert routed.chat(CANARY).status_code == 200
         for host in ("x/v1/embeddings#", "[", "x#"):
             answer = routed.post(f"/chat/completions?{CANARY}", {}, host=host)

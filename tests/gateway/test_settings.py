@@ -26,8 +26,14 @@ tools = "public"
 [policies.names]
 mode = "pseudonyms"
 
-[routes]
-"/v1/responses" = "names"
+[[rules]]
+path = "/v1/responses"
+policy = "names"
+
+[[clients]]
+id = "ann"
+subject = "ann"
+key_hash = "{"0" * 64}"
 """
 
 
@@ -67,8 +73,10 @@ def test_a_secret_in_the_file_is_refused(tmp_path, environment, name):
         ("epsilon = 5", "epsilon = -1", "policies.default.epsilon"),
         ('tools = "public"', f'tools = "{CANARY}"', "policies.default.tools"),
         ('tools = "public"', 'colour = "red"', "policies.default.colour"),
-        ('"/v1/responses" = "names"', '"/v1/responses" = "nobody"', "policy"),
-        ('"/v1/responses" = "names"', '"/v1/nowhere" = "names"', "routes"),
+        ('policy = "names"', f'policy = "{CANARY}"', "each policy"),
+        ("/v1/responses", f"/v1/{CANARY}", "each path"),
+        ('policy = "names"', f'policy = "names"\nmodel = "{CANARY}"', "each model"),
+        ('policy = "names"', f'policy = "names"\nclient = "{CANARY}"', "each client"),
         ('url = "https', f'url = "{CANARY}', "upstream.url"),
         ("[upstream]", f"{CANARY} = 3\n[upstream]", "forbidden|not permitted"),
         ("[upstream]", f"[{CANARY}", "TOML"),
@@ -125,3 +133,17 @@ def test_a_policy_for_sentences_says_so_and_pays_for_one():
     assert (release.certificate.unit, release.charged, release.spent) == ("sentence", 50.0, 100.0)
     with pytest.raises(ParameterError, match="whole texts"):
         releases_of(Policy(unit="sentence"), None, "ann")
+
+
+def test_two_gateways_with_one_key_of_the_environment_agree(monkeypatch):
+    pytest.importorskip("faker")
+    policy = Policy(mode="pseudonyms", law="keyed", kinds=("id",), on_empty="pass")
+    monkeypatch.delenv("DP_GATEWAY_PSEUDONYM_KEY", raising=False)
+    with pytest.raises(ParameterError, match="16 secret bytes"):
+        releases_of(policy, None, "ann")
+    monkeypatch.setenv("DP_GATEWAY_PSEUDONYM_KEY", SECRET)
+    one, two = (releases_of(policy, None, name) for name in ("ann", "bob"))
+    released = (
+        one.naming(also={"ORD-20240099": "id"}).session().release("1", "user", "ORD-20240099")
+    )
+    assert two.original("id", released.text) == "ORD-20240099"

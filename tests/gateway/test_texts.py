@@ -83,7 +83,9 @@ def test_a_language_that_is_not_known_is_refused_with_the_remedy(caplog):
     policies = {"default": lax, "warn": {**lax, "on_language": "warn"}}
     headers = {"authorization": f"Bearer {KEYS['ann']}"}
     with OpenAIServer(mode="echo") as upstream:
-        options = settings(upstream.url, policies=policies, routes={"/v1/embeddings": "warn"})
+        options = settings(
+            upstream.url, policies=policies, rules=[{"path": "/v1/embeddings", "policy": "warn"}]
+        )
         with TestClient(create_app(options)) as client:
             answers = {
                 path: client.post(f"/v1{path}", json={"model": MODEL, **body}, headers=headers)

@@ -72,6 +72,8 @@ def test_no_pseudonym_occurs_in_the_public_text(monkeypatch):
 
 
 class _Draws:
+    agree = False
+
     def below(self, n):
         import secrets
 

@@ -10,6 +10,8 @@ from dp_middleware.pseudonyms.matching import cased
 class _Remembered:
     """What a session draws once, or is told first."""
 
+    agree = False
+
     def __init__(self):
         self._once, self._first = {}, {}
 

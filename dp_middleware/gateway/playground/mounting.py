@@ -8,8 +8,8 @@ from dp_middleware.gateway.failures import Failure
 from dp_middleware.gateway.playground.choices import Choice, default_choices
 from dp_middleware.gateway.playground.pages import routes
 from dp_middleware.gateway.playground.releasing import Playground
+from dp_middleware.gateway.rules import ROUTES
 from dp_middleware.gateway.service import Gateway
-from dp_middleware.gateway.settings import ROUTES
 from dp_middleware.privacy.wording import nats
 
 _SUBJECT = "playground"  # as of default_choices
@@ -52,12 +52,12 @@ def _choice(gateway: Gateway, number: int, name: str) -> Choice:
     settings = gateway.settings
     releaser = gateway.sessions.releaser(name, _SUBJECT)
     certificate = releaser.certificate
-    paths = ", ".join(path for path in ROUTES if settings.policy(path) == name) or "no route"
+    paths = [path for path in ROUTES if settings.policy(path) == name]
     return Choice(
         name=f"policy-{number}",
         title=f"Policy {name}",
         about=f"Mode {settings.policies[name].mode}, {nats(certificate.epsilon)} nats per "
-        f"{certificate.unit}; used by {paths}.",
+        f"{certificate.unit}; used by {', '.join(paths) or 'no whole route'}.",
         epsilon=None,
         unit=certificate.unit,
         make=lambda _: releaser,

@@ -35,7 +35,7 @@ _HEADERS = {
 }
 """Of every answer: nothing but our own files runs or is asked for, and nothing is kept."""
 
-_FORWARDED = ("forwarded", "via", "x-forwarded-for", "x-real-ip")
+_FORWARDED = ("forwarded", "via", "x-forwarded-", "x-real-ip")  # what a proxy adds begins so
 _FILES = {
     "/": ("index.html", "text/html"),
     "/playground/page.css": ("page.css", "text/css"),
@@ -108,7 +108,7 @@ def _require_local(request: Request) -> None:
     for whom it asks is refused: put none in front of the page.
     """
     peer = request.client.host if request.client is not None else ""
-    if not is_loopback(peer) or any(name in request.headers for name in _FORWARDED):
+    if not is_loopback(peer) or any(name.startswith(_FORWARDED) for name in request.headers):
         raise Failure(403, "expected a caller on this computer, got another", "not_local")
     hosts = request.headers.getlist("host")
     if len(hosts) != 1 or not is_loopback(_name(hosts[0])):

@@ -69,7 +69,7 @@ class Place(Spoken):
             name, end = choice(names, draws), choice(ends, draws)
             return end + name.lower() if end[0].isupper() else name + end
 
-        return combined(self.name, town, "-", free)
+        return combined(self.name, town, "-", free, twice=draws.agree)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 from dp_middleware.errors import library
 from dp_middleware.pseudonyms.draws import (
+    ALPHABETS,
     Draws,
     Free,
     Part,
@@ -22,6 +23,7 @@ from dp_middleware.pseudonyms.draws import (
     tried,
     whole,
 )
+from dp_middleware.pseudonyms.keyed import Keyed, slots_of
 from dp_middleware.pseudonyms.kinds.ids import Exact
 from dp_middleware.pseudonyms.kinds.names import family_names, given_names, locale_of
 from dp_middleware.pseudonyms.mapping import Spoken, combined
@@ -170,6 +172,15 @@ class Phone(Exact, Spoken):
         except module.NumberParseException:
             return None
         return number if module.is_valid_number(number) else None
+
+    def ciphered(self, text: str, shape: str, law: Keyed, *, back: bool) -> str | None:
+        """Encrypts the digits behind the country's code, among the valid numbers."""
+        layout = shape.split(" ", 3)[3] if shape.startswith("valid") else shape
+        slots = slots_of(shape)
+        if shape.startswith("valid"):
+            slots = [(n, ALPHABETS["9"]) for n, sign in enumerate(layout) if sign == "#"]
+        tweak = f"{self.name} {shape}"
+        return law.permuted(text, slots, lambda other: self._shape(other) == shape, tweak, back)
 
     def _drawn(self, key: str, shape: str, free: Free, draws: Draws) -> str | None:
         """Uniform among the valid numbers of this country and length.

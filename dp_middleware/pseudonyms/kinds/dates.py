@@ -210,6 +210,8 @@ def session_shift(grain: str, position: int, draws: Draws) -> int:
 def _first_moved(name: str, grain: str, position: int, draws: Draws) -> tuple[str, int, int]:
     """Grain and position of the first date that came under a name, and where it was moved to."""
     grains = list(calendars.STEPS)
+    if draws.agree:  # one day for all conversations
+        grain, position = "day", calendars.LEAP_START * calendars.DAY
     code = draws.first(name, position * len(grains) + grains.index(grain))
     first, grain = code // len(grains), grains[code % len(grains)]
     targets = calendars.targets(grain, first)

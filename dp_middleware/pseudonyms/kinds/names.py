@@ -185,16 +185,21 @@ class Person(Spoken):
         return Part(word.start + (prefix.end() if prefix else 0), word.end, shape)
 
     def draw(self, key: str, shape: str, free: Free, draws: Draws) -> str:
-        """Draws uniformly from the list of the shape."""
+        """Draws uniformly from the list of the shape; two family names where others shall agree.
+
+        A name is given in one text, and a family's in another.
+        """
         first, _, last = shape.partition(" ")
         if first not in ("given", "family", "female", "male"):
-            return combined(self.name, lambda: fill(shape, draws), "", free)
+            return combined(self.name, lambda: fill(shape, draws), "", free, twice=draws.agree)
         if last == "given":
             listed = names(f"first_names_{first}", locale_of(self))
         else:
-            lists = family_names if first == "family" else given_names
+            lists = family_names if first == "family" or draws.agree else given_names
             listed = lists(SCRIPTS.get(last, locale_of(self)))
-        return combined(self.name, lambda: listed[draws.below(len(listed))], "-", free)
+        return combined(
+            self.name, lambda: listed[draws.below(len(listed))], "-", free, twice=draws.agree
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,7 +16,7 @@ POLICIES = {
     "all of it": {"mode": "both"},
     "names": {"mode": "pseudonyms", "on_empty": "pass"},
 }
-ROUTES = {"/v1/responses": "all of it"}
+RULES = [{"path": "/v1/responses", "policy": "all of it"}]
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +24,7 @@ def gateway(tmp_path_factory):
     url = f"sqlite:///{tmp_path_factory.mktemp('ledger') / 'ledger.db'}"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(mounting, "default_choices", small.choices)
-        terms = {"ledger": {"url": url, "budget": 60}, "policies": POLICIES, "routes": ROUTES}
+        terms = {"ledger": {"url": url, "budget": 60}, "policies": POLICIES, "rules": RULES}
         with running(playground=True, mode="echo", **terms) as opened:
             opened.ledger = dp.PrivacyLedger(url)
             yield opened
@@ -79,7 +79,7 @@ def test_the_policies_come_first_and_say_whose_they_are(gateway):
     assert titles[:4] == ["Policy default", "Policy all of it", "Policy names", "Pseudonyms"]
     assert "/v1/chat/completions" in choices[0]["about"]
     assert choices[1]["about"].endswith("used by /v1/responses.")
-    assert choices[2]["about"].endswith("used by no route.")
+    assert choices[2]["about"].endswith("used by no whole route.")
     assert [choice["epsilon"] for choice in choices[:3]] == [None] * 3
 
 

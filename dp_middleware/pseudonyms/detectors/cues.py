@@ -72,12 +72,14 @@ NO_SUBJECT = re.compile(
 )
 TOLD_BEFORE = re.compile(rf"\b(?:{alternatives('telling')})\s\Z", re.IGNORECASE)
 INTRODUCED = re.compile(r"\s(?:from|here|at|speaking|aus|von|de|da|van|z)\s")
-RANK = re.compile(r"(?<!\w)(?:(?:Sir|Lt|Gen|Col|Capt|Maj|Rev|Dame|General|Captain|Admiral)\.? )+\Z")
+RANK = re.compile(rf"(?<!\w)(?:(?:{alternatives('ranks')})\.? )+\Z")
 CHRISTENED = re.compile(
     rf"(?i:\b(?:{alternatives('christening')}))\s[\"'“]?(?P<name>[^\W\d_]{{3,}})\b(?! \w+ing\b)"
 )
 """What anybody is called, whatever it means."""
-SUFFIX = re.compile(r",? (?:Jr|Sr|II|III|IV)\b\.?")
+SUFFIX = re.compile(
+    r",? (?:Jr|Sr|II|III|IV)\b\.?| (?i:junior|senior)\b(?! (?:\w+(?:er|or|ist)|year|high)\b)"
+)
 PERSON_BEFORE = re.compile(
     rf"\b(?:{alternatives('relations')}|{alternatives('kin')}|{alternatives('roles')}),?:?\s\Z",
     re.IGNORECASE,
@@ -89,6 +91,7 @@ GREETINGS = words("greetings")
 ROLE_BEFORE = re.compile(
     rf"\b(?:{alternatives('kin')}|{alternatives('roles')}|witness),?:?\s\Z", re.IGNORECASE
 )
+KEY_BEFORE = re.compile(r"\b([^\W\d_]+): \Z")
 KIN_BEFORE = re.compile(rf"\b(?:{alternatives('kin')}),?:?\s\Z", re.IGNORECASE)
 PEOPLE_BEFORE = re.compile(
     rf"\b(?:{alternatives('relations')}|{alternatives('kin')}|{alternatives('roles')}"

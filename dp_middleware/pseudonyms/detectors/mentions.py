@@ -17,6 +17,11 @@ from dp_middleware.pseudonyms.detectors.words import (
     is_name,
 )
 
+_LETTERS = re.compile(r"[^\W\d_]+")
+_INITIALS = re.compile(  # "D.T.", and "JC" in quotes, brackets or a line of its own
+    r"(?<!\w)(?:[A-Z]\. ?){2,3}|(?<=[\"“(])[A-Z]{2,3}(?=[\"”)])|^[-* ]*[A-Z]{2,3}$", re.MULTILINE
+)
+_SHORT = re.compile(r"(?<=[a-zà-ž,] )[A-ZÀ-Ž][^\W\d_A-Z]{2,}(?!\w)")
 _HANDLE = re.compile(r"(?<![\w@./-])[a-z][a-z0-9]*(?:[._-][a-z0-9]+)*(?![\w@])")
 
 
@@ -35,10 +40,30 @@ def mentions(text: str, people: list[Entity], language: str, level: int) -> Iter
                     yield Entity(*match.span(), "person")
             elif level == 2 or not _is_said(text, match, parts, language):
                 yield Entity(*match.span(), "person")
+    yield from _short_forms(text, people, language)
     plain = {ascii_of(part).replace("'", "").replace("-", "") for part in parts if len(part) > 3}
     for match in _HANDLE.finditer(text):
         if _is_handle(match.group(), plain, language):
             yield Entity(*match.span(), "username")
+
+
+def _short_forms(text: str, people: list[Entity], language: str) -> Iterator[Entity]:
+    """Yields initials of people, "D.T.", and beginnings of given names, "Des" of "Desmond"."""
+    names = {tuple(_LETTERS.findall(text[each.start : each.end])) for each in people}
+    initials = {"".join(part[0] for part in name) for name in names if len(name) > 1}
+    initials |= {each[:2] for each in initials}
+    firsts = {part.lower() for name in names for part in name if len(part) > 4}
+    for match in _INITIALS.finditer(text):
+        if "".join(_LETTERS.findall(match.group())) in initials:
+            yield Entity(*match.span(), "person")
+    for match in _SHORT.finditer(text):
+        word = match.group().lower()
+        if (
+            any(each.startswith(word) and len(each) > len(word) + 1 for each in firsts)
+            and not is_stop_word(word)
+            and (language != "de" or class_of(word, language) >= Class.UNKNOWN)
+        ):
+            yield Entity(*match.span(), "person")
 
 
 def _is_said(text: str, match: re.Match[str], parts: dict[str, bool], language: str) -> bool:

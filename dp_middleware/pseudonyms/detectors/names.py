@@ -11,6 +11,7 @@ from dp_middleware.pseudonyms.detectors.cues import (
     DOING,
     GIVEN_WORDS,
     INTRODUCED,
+    KEY_BEFORE,
     KIN_BEFORE,
     MONTHS,
     NO_MONTH_BEFORE,
@@ -27,6 +28,7 @@ from dp_middleware.pseudonyms.detectors.cues import (
     before,
     is_title,
 )
+from dp_middleware.pseudonyms.detectors.fields import kind_of_key
 from dp_middleware.pseudonyms.detectors.joined import joined
 from dp_middleware.pseudonyms.detectors.places import organisation, places
 from dp_middleware.pseudonyms.detectors.small import small_names
@@ -211,7 +213,8 @@ class NameLists:
     def _is_name_alone(self, token: Token, has_initial: bool) -> bool:
         lower = token.lower
         if token.text.isupper() and len(token.text) > 1 and not has_initial:
-            return self.level == 2 and token.kind is Class.NAME and len(lower) > 3
+            is_told = self.level == 2 or (self.level == 1 and self._has_role(token))
+            return is_told and token.kind is Class.NAME and len(lower) > 3
         if has_initial:
             return token.kind >= Class.COMMON
         if token.kind is Class.NAME:
@@ -253,7 +256,11 @@ class NameLists:
         )
 
     def _has_role(self, token: Token) -> bool:
-        return before(ROLE_BEFORE, self.text, token.start)
+        if before(ROLE_BEFORE, self.text, token.start):
+            return True
+        key = KEY_BEFORE.search(self.text, max(0, token.start - 20), token.start)
+        ends = self.text[token.end : token.end + 1] in ("", ".", ",", ";", "\n")
+        return key is not None and ends and kind_of_key(key[1]) == "person"
 
     def _is_function_word(self, token: Token) -> bool:
         """Whether a word with a capital letter is one that only begins a sentence or a title."""

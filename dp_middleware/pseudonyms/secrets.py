@@ -73,7 +73,11 @@ _LOGIN = re.compile(  # of two words, the second: "credentials are ann / ..."
     r"(?:\s(?:is|are|ist|sind|es|son|est|sont)|:)\s*[\w.@+-]+\s?[/:|]\s?(?P<bare>\S+)",
     re.IGNORECASE,
 )
-_SPEAKS = re.compile(rf"\b(?:{_PASSWORD}|credentials?|log-?in)\b", re.IGNORECASE)
+_SPEAKS = re.compile(rf"\b(?:{_PASSWORD}|pw|credentials?|log-?in)\b", re.IGNORECASE)
+_WORDED = re.compile(  # as people make them of words: "dragon4life"
+    r"(?<![^\s\"'«„“(])(?!sha|base|pbkdf|oauth|utf|v?\d)(?=\w{8,})"
+    r"[^\W\d_]{3,}\d[^\W\d_]{3,}(?=[.,;:!?)\"']*(?:\s|\Z))"
+)
 _WIRELESS = re.compile(
     rf"\b(?:wi-?fi|wlan|hotspot|router)\b[^\n.!?:=]{{0,30}}?(?:\s{_IS}\s|:\s?|\s?=\s?)[\"'`]?"
     r"(?P<bare>(?=\w*[^\W\d_]{3})(?=\w*\d\d)[\w!#$%&*+@-]{6,})",
@@ -127,6 +131,8 @@ def secrets_in(text: str) -> Iterator[Entity]:
         if not all(re.search("[aeiouy]", word) for word in match.group().split()):
             yield Entity(*match.span(), "secret")
     if _SPEAKS.search(text):
+        for match in _WORDED.finditer(text):
+            yield Entity(*match.span(), "secret")
         for match in _MIXED.finditer(text):
             if "@" not in match.group() or not re.search(r"@[\w-]+\.\w|@\d+\.", match.group()):
                 yield Entity(*match.span(), "secret")

@@ -25,9 +25,10 @@ _SHORT = re.compile(r"(?<=[a-zà-ž,] )[A-ZÀ-Ž][^\W\d_A-Z]{2,}(?!\w)")
 _HANDLE = re.compile(r"(?<![\w@./-])[a-z][a-z0-9]*(?:[._-][a-z0-9]+)*(?![\w@])")
 
 
-def mentions(text: str, people: list[Entity], language: str, level: int) -> Iterator[Entity]:
+def mentions(text: str, claims: list[Entity], language: str, level: int) -> Iterator[Entity]:
     """Yields further mentions of people by parts of their names, and user names made of them."""
-    parts = parts_of(text, people, language)
+    people = [each for each in claims if each.kind == "person"]
+    parts = parts_of(text, people, [each for each in claims if each.kind == "email"], language)
     small = {text[each.start : each.end].partition(" ")[0] for each in people}
     if parts:
         listed = "|".join(sorted(map(re.escape, parts), key=len, reverse=True))

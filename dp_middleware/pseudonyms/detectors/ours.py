@@ -147,8 +147,7 @@ class Detector:
             claims += [*_by_position(text, language), *patterns.by_script(text)]
             claims += self._by_model(text, names, claims)
         claims = [each for each in claims if _is_plausible(text, each, language)]
-        people = [each for each in claims if each.kind == "person"]
-        claims += mentions(text, people, language, level)
+        claims += mentions(text, claims, language, level)
         if level == 2:
             claims += numbers(text, claims)
         return [each for each in claims if each.kind in self.kinds]

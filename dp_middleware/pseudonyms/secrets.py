@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from dp_middleware.pseudonyms.detection import Entity
+from dp_middleware.pseudonyms.detectors.codes import is_public
 from dp_middleware.pseudonyms.detectors.cues import alternatives
 from dp_middleware.pseudonyms.kinds.secrets import CREDENTIALS, PREFIX
 
@@ -75,8 +76,13 @@ _LOGIN = re.compile(  # of two words, the second: "credentials are ann / ..."
 )
 _SPEAKS = re.compile(rf"\b(?:{_PASSWORD}|pw|credentials?|log-?in)\b", re.IGNORECASE)
 _WORDED = re.compile(  # as people make them of words: "dragon4life"
-    r"(?<![^\s\"'«„“(])(?!sha|base|pbkdf|oauth|utf|v?\d)(?=\w{8,})"
-    r"[^\W\d_]{3,}\d[^\W\d_]{3,}(?=[.,;:!?)\"']*(?:\s|\Z))"
+    r"(?<![^\s\"'«„“(])(?!sha|base|pbkdf|oauth|utf|win|python)(?=[^\W\d]*\d)(?=\w{8,})"
+    r"[^\W\d_]{3,}(?:\d[^\W\d_]{3,}|\d{2,4})(?=[.,;:!?)\"']*(?:\s|\Z))"
+)
+_PHRASE = re.compile(  # of twelve words and more, or some in quotes
+    r"\b(?:seed|mnemonic|(?:pass|recovery |seed )phrase)\b[^\n.!?\"“]{0,20}?[\"“:]\s?"
+    r"(?P<bare>[a-z]+(?: [a-z]+){3,23})(?=[\"”.\n]|\Z)",
+    re.IGNORECASE,
 )
 _WIRELESS = re.compile(
     rf"\b(?:wi-?fi|wlan|hotspot|router)\b[^\n.!?:=]{{0,30}}?(?:\s{_IS}\s|:\s?|\s?=\s?)[\"'`]?"
@@ -130,9 +136,12 @@ def secrets_in(text: str) -> Iterator[Entity]:
     for match in _APP.finditer(text):
         if not all(re.search("[aeiouy]", word) for word in match.group().split()):
             yield Entity(*match.span(), "secret")
+    for match in _PHRASE.finditer(text):
+        yield Entity(*match.span("bare"), "secret")
     if _SPEAKS.search(text):
         for match in _WORDED.finditer(text):
-            yield Entity(*match.span(), "secret")
+            if not is_public(match.group()):
+                yield Entity(*match.span(), "secret")
         for match in _MIXED.finditer(text):
             if "@" not in match.group() or not re.search(r"@[\w-]+\.\w|@\d+\.", match.group()):
                 yield Entity(*match.span(), "secret")

@@ -91,7 +91,9 @@ GREETINGS = words("greetings")
 ROLE_BEFORE = re.compile(
     rf"\b(?:{alternatives('kin')}|{alternatives('roles')}|witness),?:?\s\Z", re.IGNORECASE
 )
-KEY_BEFORE = re.compile(r"\b([^\W\d_]+): \Z")
+KEY_BEFORE = re.compile(
+    r"\b([^\W\d_]+): \Z|(?:\A|[,;(|\n] ?)(name|nom|nombre|nome|naam|nazwisko|guest) \Z", re.IGNORECASE
+)
 KIN_BEFORE = re.compile(rf"\b(?:{alternatives('kin')}),?:?\s\Z", re.IGNORECASE)
 PEOPLE_BEFORE = re.compile(
     rf"\b(?:{alternatives('relations')}|{alternatives('kin')}|{alternatives('roles')}"

@@ -41,6 +41,10 @@ def mentions(text: str, claims: list[Entity], language: str, level: int) -> Iter
                     yield Entity(*match.span(), "person")
             elif level == 2 or not _is_said(text, match, parts, language):
                 yield Entity(*match.span(), "person")
+    for match in () if text.isascii() else _LETTERS.finditer(text):
+        word = match.group().lower()
+        if not word.isascii() and ascii_of(word) in parts and word not in parts:
+            yield Entity(*match.span(), "person")
     yield from _short_forms(text, people, language)
     plain = {ascii_of(part).replace("'", "").replace("-", "") for part in parts if len(part) > 3}
     for match in _HANDLE.finditer(text):

@@ -175,7 +175,8 @@ class NameLists:
             return
         if len(named) == 1:
             lower = named[0].lower
-            names_town = is_town(lower, self.language) and not is_given(lower)
+            alone = len(part) == 1 or part[0].text in ("N", "S", "E", "W")
+            names_town = alone and is_town(lower, self.language) and not is_given(lower)
             if not names_town and self._is_name_alone(named[0], len(part) > 1):
                 yield self.entity(part, "person")
             return
@@ -260,7 +261,7 @@ class NameLists:
             return True
         key = KEY_BEFORE.search(self.text, max(0, token.start - 20), token.start)
         ends = self.text[token.end : token.end + 1] in ("", ".", ",", ";", "\n")
-        return key is not None and ends and kind_of_key(key[1]) == "person"
+        return key is not None and ends and kind_of_key(key[1] or key[2]) == "person"
 
     def _is_function_word(self, token: Token) -> bool:
         """Whether a word with a capital letter is one that only begins a sentence or a title."""

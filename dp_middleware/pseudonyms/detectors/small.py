@@ -16,6 +16,7 @@ from dp_middleware.pseudonyms.detectors.cues import (
     NO_NAME_BEFORE,
     NO_SUBJECT,
     NOBODY,
+    ROLE_BEFORE,
     TITLE,
     TOLD_BEFORE,
     before,
@@ -83,7 +84,8 @@ def small_names(names: NamedWords) -> Iterator[Entity]:
             and (token.kind > Class.COMMON or names.is_casual)
             and before(TITLE, names.text, token.start)
         )
-        kin = names.level >= 1 and before(KIN_BEFORE, names.text, token.start)
+        cue = ROLE_BEFORE if names.is_casual and token.kind >= Class.BOTH else KIN_BEFORE
+        kin = names.level >= 1 and before(cue, names.text, token.start)
         if kin and token.kind is Class.BOTH:
             is_titled |= is_given(token.lower)
         elif kin and token.kind is Class.UNKNOWN:

@@ -66,13 +66,15 @@ STREETS = (
     rf"(?<![\w.,/-])\d{{1,4}}[A-Za-z]?,?\s(?:{_NAMED}\s){{1,3}}(?:{_GREENS})\b(?:,\s{_HOUSES})?",
     rf"\b(?:The\s)?{_HOUSES},\s(?:{_WORD}){{1,3}}?(?:{KINDS})\b",
     r"(?i:\b[\p{L}-]{3,}(?:stra(?:ss|ß)e|str\.|gasse|allee|straat|laan)\s\d{1,4}\w?)\b",
+    rf"\baan (?:de|het) (?P<v>(?:{_NAMED}\s){{1,3}}{_HOUSE})",
     rf"(?i:\b(?:at|venue|stay\w*)):?\s(?P<v>{_HOUSES})",
     # the word for a street ends the name
     rf"\b(?:\p{{Lu}}[\p{{L}}-]*\s)?\p{{Lu}}[\p{{L}}-]*(?:stra(?:ss|ß)e|str\.|gasse|weg|platz|allee|ring|damm|ufer|markt|gade|"
     rf"gatan|vägen|vej|veien|straat|gracht|laan|plein|kade|singel|dijk|katu|kuja|tie)\s{_HOUSE}{_ROOM}",
     rf"\b(?:Am|An der|Auf der|Im|In der|Zum|Zur|Unter den|Alte[rn]?|Neue[rn]?)\s"
     rf"(?:{_NAMED}\s?){{1,3}}\s?{_HOUSE}",
-    rf"\b\p{{Lu}}[\p{{L}}-]*[ -](?:Straße|Strasse|Str\.|Weg|Platz|Allee|Ring|Damm)\s"
+    rf"\b\p{{Lu}}[\p{{L}}-]*[ -](?:Straße|Strasse|Str\.|Weg|Platz|Allee|Ring|Damm|Dijk|Straat|"
+    rf"Laan|Plein|Kade|Gracht)\s"
     rf"{_HOUSE}{_ROOM}",
     # or begins it
     rf"{_FIRST}(?i:{alternatives('rues')}){_AND}{_NAMED}){{1,4}}(?:\s{_HOUSE})?",

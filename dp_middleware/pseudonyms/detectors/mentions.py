@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
+from itertools import groupby
 
 from dp_middleware.pseudonyms.detection import Entity
 from dp_middleware.pseudonyms.detectors.cues import NO_SUBJECT, SAYING, before
+from dp_middleware.pseudonyms.detectors.fields import cells
 from dp_middleware.pseudonyms.detectors.tokens import is_stop_word, parts_of
 from dp_middleware.pseudonyms.detectors.words import (
     Class,
@@ -21,6 +23,10 @@ _LETTERS = re.compile(r"[^\W\d_]+")
 _INITIALS = re.compile(  # "D.T.", and "JC" in quotes, brackets or a line of its own
     r"(?<!\w)(?:[A-Z]\. ?){2,3}|(?<=[\"“(])[A-Z]{2,3}(?=[\"”)])|^[-* ]*[A-Z]{2,3}$", re.MULTILINE
 )
+_SIGNED = re.compile(
+    r"[\u2013\u2014-] ?(?P<name>[A-ZÀ-Ž][^\W\d_]+ (?P<family>[A-ZÀ-Ž][\w'’-]+))$", re.MULTILINE
+)
+_CELL = re.compile(r"[ \t>*•\"'-]*(?P<name>[A-ZÀ-Ž][\w'’.-]*(?: [A-ZÀ-Ž][\w'’.-]*){0,3})[ \t\"']*")
 _SHORT = re.compile(r"(?<=[a-zà-ž,] )[A-ZÀ-Ž][^\W\d_A-Z]{2,}(?!\w)")
 _HANDLE = re.compile(r"(?<![\w@./-])[a-z][a-z0-9]*(?:[._-][a-z0-9]+)*(?![\w@])")
 
@@ -45,11 +51,35 @@ def mentions(text: str, claims: list[Entity], language: str, level: int) -> Iter
         word = match.group().lower()
         if not word.isascii() and ascii_of(word) in parts and word not in parts:
             yield Entity(*match.span(), "person")
+    for match in _SIGNED.finditer(text):
+        if match["family"].lower() in parts:
+            yield Entity(*match.span("name"), "person")
+    yield from _columns(text, people, language)
     yield from _short_forms(text, people, language)
     plain = {ascii_of(part).replace("'", "").replace("-", "") for part in parts if len(part) > 3}
     for match in _HANDLE.finditer(text):
         if _is_handle(match.group(), plain, language):
             yield Entity(*match.span(), "username")
+
+
+def _columns(text: str, people: list[Entity], language: str) -> Iterator[Entity]:
+    """Yields cells of columns, and lines of lists, of which a third are people and most may be."""
+    named = {each.start for each in people}
+    lines = [(match.start(), match.group()) for match in re.finditer(r"[^\n]+", text)]
+    for sign in "|;\t,\n":
+        for count, rows in groupby(lines, key=lambda line: line[1].count(sign)):
+            if count == 0 and sign != "\n":
+                continue
+            split = [[*cells(*row, sign)] for row in rows]
+            for column in zip(*split, strict=True) if len(split) > 2 else ():
+                matches = [m for a, b in column if (m := _CELL.fullmatch(text, a, b))]
+                known = sum(match.start("name") in named for match in matches)
+                if known and known * 3 >= len(matches) and len(matches) * 3 >= len(column) * 2:
+                    yield from (
+                        Entity(*match.span("name"), "person")
+                        for match in matches
+                        if class_of(match["name"].partition(" ")[0].lower(), language) > Class.COMMON
+                    )
 
 
 def _short_forms(text: str, people: list[Entity], language: str) -> Iterator[Entity]:

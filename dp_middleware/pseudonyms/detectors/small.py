@@ -37,6 +37,7 @@ _VERB = re.compile(r"(?:te|ten|[^aeiou]t|[lł][aio]?|ły|ou|ait)\Z")
 """How verbs end that stand behind the word for a person: "mein Freund kündigte"."""
 
 
+_ALONE = re.compile(r"[\W\d]*[^\W\d_]+(?:\W*(?:19|20)\d\d)?\W*")
 _INITIALS = frozenset("bcdfghjklmnpqrstvwxz")  # in small letters, no words
 
 
@@ -90,6 +91,7 @@ def small_names(names: NamedWords) -> Iterator[Entity]:
             is_titled |= is_given(token.lower)
         elif kin and token.kind is Class.UNKNOWN:
             is_titled |= _VERB.search(token.lower) is None
+        is_titled |= token.kind >= Class.BOTH and is_given(token.lower) and _is_set_off(names, token)
         if not (names.is_casual or names.level == 2 or is_titled or kin):
             continue
         lists = token.kind is Class.NAME and (
@@ -140,6 +142,15 @@ def small_names(names: NamedWords) -> Iterator[Entity]:
                 yield names.entity([token], "place")
             continue
         yield names.entity(names.tokens[k : last + 1], "person")
+
+
+def _is_set_off(names: NamedWords, token: Token) -> bool:
+    """Whether it is a line of its own, but for signs and a year, or ends a greeting of a chat."""
+    line = names.text[names.text.rfind("\n", 0, token.start) + 1 :].partition("\n")[0]
+    if _ALONE.fullmatch(line):
+        return token.kind is Class.NAME and names.level >= 1
+    ends = names.text[token.end : token.end + 1] in ("", ",", ".", "!", "\n")
+    return names.is_casual and ends and before(CALLED, names.text, token.start)
 
 
 def _is_in_context(names: NamedWords, token: Token) -> bool:

@@ -72,7 +72,9 @@ NO_SUBJECT = re.compile(
 )
 TOLD_BEFORE = re.compile(rf"\b(?:{alternatives('telling')})\s\Z", re.IGNORECASE)
 INTRODUCED = re.compile(r"\s(?:from|here|at|speaking|aus|von|de|da|van|z)\s")
-RANK = re.compile(rf"(?<!\w)(?:(?:{alternatives('ranks')})\.? )+\Z")
+RANK = re.compile(
+    rf"(?<!\w)(?P<owned>(?i:{alternatives('owned')}) )?(?:(?:{alternatives('ranks')})\.? )+\Z"
+)
 CHRISTENED = re.compile(
     rf"(?i:\b(?:{alternatives('christening')}))\s[\"'“]?(?P<name>[^\W\d_]{{3,}})\b(?! \w+ing\b)"
 )

@@ -25,6 +25,7 @@ from dp_middleware.pseudonyms.detectors.cues import (
     SAYING,
     SUFFIX,
     TITLE,
+    TOLD_BEFORE,
     before,
     is_title,
 )
@@ -214,8 +215,9 @@ class NameLists:
     def _is_name_alone(self, token: Token, has_initial: bool) -> bool:
         lower = token.lower
         if token.text.isupper() and len(token.text) > 1 and not has_initial:
+            is_kin = token.kind is Class.UNKNOWN and before(KIN_BEFORE, self.text, token.start)
             is_told = self.level == 2 or (self.level == 1 and self._has_role(token))
-            return is_told and token.kind is Class.NAME and len(lower) > 3
+            return is_told and (token.kind is Class.NAME or is_kin) and len(lower) > 3
         if has_initial:
             return token.kind >= Class.COMMON
         if token.kind is Class.NAME:
@@ -243,9 +245,11 @@ class NameLists:
             return DOING.match(self.text, token.end) is not None
         if self.level == 0 or token.first or self.language == "de":
             return False
-        return lower in GIVEN_WORDS and not (
-            DOING.match(self.text, token.end) is None and self._is_word_here(token)
-        )
+        does, is_word = DOING.match(self.text, token.end), self._is_word_here(token)
+        if lower in GIVEN_WORDS:
+            return does is not None or not is_word
+        is_told = does is not None or before(TOLD_BEFORE, self.text, token.start)
+        return is_told and is_name(lower) and not is_word and lower not in MONTHS
 
     def _is_word_here(self, token: Token) -> bool:
         """Whether the words beside it make a word of what may be a name: "in May", "the will"."""
@@ -291,5 +295,5 @@ class NameLists:
         if kind == "person":
             rank = RANK.search(self.text, max(0, start - 20), start)
             suffix = SUFFIX.match(self.text, end)
-            start, end = rank.start() if rank else start, suffix.end() if suffix else end
+            start, end = rank.start() if rank and not rank["owned"] else start, suffix.end() if suffix else end
         return Entity(start, end, kind)

@@ -35,6 +35,7 @@ _FORMS = re.compile(  # whatever stands around them
     r"(?P<hook>[\w/@-]{20,})"
     rf"|(?<![\w/+-])(?P<key>(?:{PREFIX.pattern})[\w+/=.~-]{{16,}}(?<!\.))"
     r"|(?P<hash>\$(?:2[abxy]?|[156y]|argon2\w+|pbkdf2[\w-]*)\$[\w./,=+-]+\$?[\w./$+=]{16,})"
+    r"|\b\d{4}(?:[ -]?\d{4}){2}[^\n]{0,40}?\b(?:code|csc|security)\W{1,3}(?P<card>\d{3,4})\b"
     r"|(?P<other>\b[MNO][\w-]{22,27}\.[\w-]{6}\.[\w-]{27,}|\b\d{8,10}:AA[\w-]{30,}"
     r"|(?<![\w.~-])[\w.~-]{3}\dQ~[\w.~-]{31,34}|\b(?:[A-Z0-9]{5}-){3,}[A-Z0-9]{5}\b)"
 )
@@ -74,10 +75,13 @@ _LOGIN = re.compile(  # of two words, the second: "credentials are ann / ..."
     r"(?:\s(?:is|are|ist|sind|es|son|est|sont)|:)\s*[\w.@+-]+\s?[/:|]\s?(?P<bare>\S+)",
     re.IGNORECASE,
 )
-_SPEAKS = re.compile(rf"\b(?:{_PASSWORD}|pw|credentials?|log-?in)\b", re.IGNORECASE)
+_SPEAKS = re.compile(
+    rf"\b(?:{_PASSWORD}|pw|(?:security|secret) (?:answer|question)|credentials?|log-?in)\b",
+    re.IGNORECASE,
+)
 _WORDED = re.compile(  # as people make them of words: "dragon4life"
     r"(?<![^\s\"'«„“(])(?!sha|base|pbkdf|oauth|utf|win|python)(?=[^\W\d]*\d)(?=\w{8,})"
-    r"[^\W\d_]{3,}(?:\d[^\W\d_]{3,}|\d{2,4})(?=[.,;:!?)\"']*(?:\s|\Z))"
+    r"[^\W\d_]{3,}(?:\d[^\W\d_]{3,}|\d{1,4})(?=[.,;:!?)\"']*(?:\s|\Z))"
 )
 _PHRASE = re.compile(  # of twelve words and more, or some in quotes
     r"\b(?:seed|mnemonic|(?:pass|recovery |seed )phrase)\b[^\n.!?\"“]{0,20}?[\"“:]\s?"

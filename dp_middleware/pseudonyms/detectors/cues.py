@@ -27,9 +27,12 @@ _STARTS = re.compile(r"\b\w")
 
 
 def before(pattern: re.Pattern[str], text: str, end: int) -> bool:
-    """Whether the last words before a place, six at most, are those of a pattern to the end."""
+    """Whether the last words before a place, three or six, are those of a pattern to the end."""
     starts = [match.start() for match in _STARTS.finditer(text, max(0, end - 40), end)]
-    return any(pattern.match(text, start, end) for start in starts[-6:])
+    return any(
+        pattern.match(text, start, end)
+        for start in starts[-6 if pattern in (CALLED, LIVING) else -3 :]
+    )
 
 
 TITLE = re.compile(
@@ -94,7 +97,8 @@ ROLE_BEFORE = re.compile(
     rf"\b(?:{alternatives('kin')}|{alternatives('roles')}|witness),?:?\s\Z", re.IGNORECASE
 )
 KEY_BEFORE = re.compile(
-    r"\b([^\W\d_]+): \Z|(?:\A|[,;(|\n] ?)(name|nom|nombre|nome|naam|nazwisko|guest) \Z", re.IGNORECASE
+    r"\b([^\W\d_]+): \Z|(?:\A|[,;(|\n] ?)(name|nom|nombre|nome|naam|nazwisko|guest) \Z",
+    re.IGNORECASE,
 )
 KIN_BEFORE = re.compile(rf"\b(?:{alternatives('kin')}),?:?\s\Z", re.IGNORECASE)
 PEOPLE_BEFORE = re.compile(

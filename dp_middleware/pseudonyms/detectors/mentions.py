@@ -67,19 +67,21 @@ def _columns(text: str, people: list[Entity], language: str) -> Iterator[Entity]
     named = {each.start for each in people}
     lines = [(match.start(), match.group()) for match in re.finditer(r"[^\n]+", text)]
     for sign in "|;\t,\n":
-        for count, rows in groupby(lines, key=lambda line: line[1].count(sign)):
-            if count == 0 and sign != "\n":
+        for count, group in groupby(lines, key=lambda line: line[1].count(sign)):
+            rows = [*group]
+            if len(rows) < 3 or (count == 0 and sign != "\n"):
                 continue
-            split = [[*cells(*row, sign)] for row in rows]
-            for column in zip(*split, strict=True) if len(split) > 2 else ():
-                matches = [m for a, b in column if (m := _CELL.fullmatch(text, a, b))]
-                known = sum(match.start("name") in named for match in matches)
-                if known and known * 3 >= len(matches) and len(matches) * 3 >= len(column) * 2:
-                    yield from (
-                        Entity(*match.span("name"), "person")
-                        for match in matches
-                        if class_of(match["name"].partition(" ")[0].lower(), language) > Class.COMMON
-                    )
+            parted = [
+                [*cells(*row, sign)] if count else [(row[0], row[0] + len(row[1]))] for row in rows
+            ]
+            for column in zip(*parted, strict=False):
+                found = [m for a, b in column if (m := _CELL.fullmatch(text, a, b))]
+                known = sum(match.start("name") in named for match in found)
+                if known and known * 3 >= len(found) and len(found) * 3 >= len(column) * 2:
+                    words = [(m, m["name"].partition(" ")[0].lower()) for m in found]
+                    for match, word in words:
+                        if class_of(word, language) > Class.COMMON:
+                            yield Entity(*match.span("name"), "person")
 
 
 def _short_forms(text: str, people: list[Entity], language: str) -> Iterator[Entity]:

@@ -183,7 +183,9 @@ def runs_of(text: str, tokens: Sequence[Token]) -> Iterator[list[Token]]:
     run: list[Token] = []
     for k, token in enumerate(tokens):
         joined = bool(run) and re.fullmatch(
-            r"\.?[ \t]{1,2}|[ \t]?&[ \t]" if run[-1].initial else r"[ \t](?:['’](?=t\b))?|[ \t]?&[ \t]",
+            r"\.?[ \t]{1,2}|[ \t]?&[ \t]"
+            if run[-1].initial
+            else r"[ \t](?:['’](?=t\b))?|[ \t]?&[ \t]",
             text[run[-1].end : token.start],
         )
         if token.capital and not token.code:

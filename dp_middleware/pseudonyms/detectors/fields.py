@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from dp_middleware.pseudonyms.detection import Entity
-from dp_middleware.pseudonyms.detectors.cues import CUES, alternatives
+from dp_middleware.pseudonyms.detectors.cues import CUES, ROLE_BEFORE, alternatives
 from dp_middleware.pseudonyms.secrets import opens
 
 _NOT = rf"(?!(?:{alternatives('nameless')})[ _-]?name)"
@@ -111,7 +111,8 @@ def folders(text: str) -> Iterator[tuple[int, int, str]]:
 def speakers(text: str) -> Iterator[tuple[int, int]]:
     """Offsets of what stands before a colon at the beginning of a line."""
     for match in _SPEAKER.finditer(text):
-        yield match.span("text")
+        if not ROLE_BEFORE.fullmatch(match["text"] + " "):  # "Driver:"
+            yield match.span("text")
 
 
 def _value(text: str, start: int, end: int, kind: str, is_line: bool) -> Iterator[Entity]:

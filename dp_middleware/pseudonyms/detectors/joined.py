@@ -13,8 +13,8 @@ from dp_middleware.pseudonyms.detectors.tokens import Token, is_stop_word
 from dp_middleware.pseudonyms.detectors.words import Class, is_given
 
 _NICKNAME = re.compile(
-    r" (?P<quoted>\(?(?:\"[A-Z][^\"\n]{1,20}\"|“[A-Z][^”\n]{1,20}”)\)?)|"
-    r" (?:\"[^\"\n]{1,20}\"|“[^”\n]{1,20}”|\([^)\n]{1,20}\)|'[^'\n]{1,20}') "
+    r" (?:(?P<quoted>\(?[\"“][A-Z][^\"”\n]{1,20}[\"”]\)?)"
+    r"|(?:[\"“][^\"”\n]{1,20}[\"”]|\([^)\n]{1,20}\)|'[^'\n]{1,20}') )"
 )
 """Between the parts of a name, or behind it."""
 

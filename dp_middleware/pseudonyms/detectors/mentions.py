@@ -48,8 +48,7 @@ def mentions(text: str, claims: list[Entity], language: str, level: int) -> Iter
             elif level == 2 or not _is_said(text, match, parts, language):
                 yield Entity(*match.span(), "person")
     for match in () if text.isascii() else _LETTERS.finditer(text):
-        word = match.group().lower()
-        if not word.isascii() and ascii_of(word) in parts and word not in parts:
+        if not match.group().isascii() and ascii_of(match.group().lower()) in parts:
             yield Entity(*match.span(), "person")
     for match in _SIGNED.finditer(text):
         if match["family"].lower() in parts:
@@ -71,16 +70,12 @@ def _columns(text: str, people: list[Entity], language: str) -> Iterator[Entity]
             rows = [*group]
             if len(rows) < 3 or (count == 0 and sign != "\n"):
                 continue
-            parted = [
-                [*cells(*row, sign)] if count else [(row[0], row[0] + len(row[1]))] for row in rows
-            ]
-            for column in zip(*parted, strict=False):
+            for column in zip(*(cells(*row, sign) for row in rows), strict=False):
                 found = [m for a, b in column if (m := _CELL.fullmatch(text, a, b))]
                 known = sum(match.start("name") in named for match in found)
                 if known and known * 3 >= len(found) and len(found) * 3 >= len(column) * 2:
-                    words = [(m, m["name"].partition(" ")[0].lower()) for m in found]
-                    for match, word in words:
-                        if class_of(word, language) > Class.COMMON:
+                    for match in found:
+                        if class_of(match["name"].split()[0].lower(), language) > Class.COMMON:
                             yield Entity(*match.span("name"), "person")
 
 

@@ -12,7 +12,6 @@ from dp_middleware.pseudonyms.detectors.cues import before
 from dp_middleware.pseudonyms.detectors.tokens import Token
 from dp_middleware.pseudonyms.detectors.words import (
     Class,
-    class_of,
     is_case_of,
     is_family,
     is_frequent,
@@ -80,9 +79,7 @@ def small_names(names: NamedWords) -> Iterator[Entity]:
             is_titled |= is_given(token.lower)
         elif kin and token.kind is Class.UNKNOWN:
             is_titled |= _VERB.search(token.lower) is None
-        is_titled |= (
-            token.kind >= Class.BOTH and is_given(token.lower) and _is_set_off(names, token)
-        )
+        is_titled |= token.kind >= Class.BOTH and _is_set_off(names, token)
         if not (names.is_casual or names.level == 2 or is_titled or kin):
             continue
         lists = token.kind is Class.NAME and (
@@ -91,10 +88,8 @@ def small_names(names: NamedWords) -> Iterator[Entity]:
             or (names.language == "pl" and is_case_of(token.lower, is_given, "pl"))
             or before(cues.CALLED, names.text, token.start)
         )
-        lists = lists or _is_in_context(names, token)
-        lists = lists or (
-            token.kind is Class.UNKNOWN and is_case_of(token.lower, _is_strong, names.language)
-        )
+        is_case = token.kind is Class.UNKNOWN and is_case_of(token.lower, is_given, names.language)
+        lists = lists or is_case or _is_in_context(names, token)
         lists = lists or (names.level == 2 and names.is_casual and token.kind is Class.UNKNOWN)
         if (
             is_titled
@@ -138,18 +133,18 @@ def small_names(names: NamedWords) -> Iterator[Entity]:
         yield names.entity(names.tokens[k : last + 1], "person")
 
 
-def _is_strong(word: str) -> bool:
-    """Whether a word is a given name and none of English."""
-    return is_given(word) and class_of(word, "en") is Class.NAME
-
-
 def _is_set_off(names: NamedWords, token: Token) -> bool:
     """Whether it is a line of its own, but for signs and a year, or ends a greeting of a chat."""
     line = names.text[names.text.rfind("\n", 0, token.start) + 1 :].partition("\n")[0]
     if _ALONE.fullmatch(line):
-        return token.kind is Class.NAME and names.level >= 1
+        return token.kind is Class.NAME and is_given(token.lower) and names.level >= 1
     ends = names.text[token.end : token.end + 1] in ("", ",", ".", "!", "\n")
-    return names.is_casual and ends and before(cues.CALLED, names.text, token.start)
+    return (
+        names.is_casual
+        and ends
+        and is_given(token.lower)
+        and before(cues.CALLED, names.text, token.start)
+    )
 
 
 def _is_in_context(names: NamedWords, token: Token) -> bool:

@@ -18,7 +18,6 @@ _NUMBERS = re.compile(
     rf"{{{_LEAST - 1},}}{_NUMBER}\b",
     re.IGNORECASE,
 )
-_SPELLED = re.compile(rf"\b(?:(?:{_DIGIT}|[a-z]) ){{4,}}(?:{_DIGIT}|[a-z])\b", re.IGNORECASE)
 _STREET = re.compile(
     rf"(?P<cue>\b(?:liv\w+ (?:at|on)|address is) )?\b(?P<street>(?:{_NUMBER}[ -]){{1,4}}"
     rf"(?:[^\W\d_]+ ){{1,3}}?(?:{KINDS})\b(?: (?:{KINDS})\b)?"
@@ -50,9 +49,6 @@ def spoken(text: str) -> Iterator[Entity]:
             counts = "|".join(digits) in alternatives("digits")  # "one, two, three, four"
             if len(digits) >= _LEAST and not counts:
                 yield Entity(*match.span(), "phone" if len(digits) > 6 else "id")
-        for match in _SPELLED.finditer(text):
-            if 2 <= len(_SAID.findall(match.group().lower())) < len(match.group().split()):
-                yield Entity(*match.span(), "id")
     if re.search(rf"\b(?:{alternatives('ats')})\b", text, re.IGNORECASE):
         for match in _MAIL.finditer(text):
             if _ENDS.search(match.group()):

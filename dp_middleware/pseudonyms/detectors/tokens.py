@@ -22,7 +22,6 @@ from dp_middleware.vocabulary import frequencies
 
 PARTICLES = words("particles")
 _ELISION = re.compile(r"(?:l|d|qu|n|s|j|m|t|c|un|dell|all|nell|sull|dall|lorsqu|jusqu)['’]", re.I)
-_AFTER_NAME = re.compile(r"[^\W\d_] \Z")
 _POSSESSIVE = re.compile(r"(?:['’][sS]|(?<=[sS])['’])\Z")
 _DASHES = "\N{EN DASH}\N{EM DASH}-"
 _START = re.compile(rf"(?:\A|[.!?:;…\n|>•*#]|[{_DASHES}]{{1,2}})[\s\"“„«'(\[*_¿¡-]*\Z")
@@ -145,7 +144,7 @@ def tokens_of(text: str, language: str) -> Iterator[Token]:
         start, end = match.span()
         if elision := _ELISION.match(text, start, end):
             is_part = text[start].isupper() and text[elision.end() : elision.end() + 1].isupper()
-            if not (is_part and _AFTER_NAME.search(text, max(0, start - 2), start)):
+            if not (is_part and start > 1 and text[start - 2].isalpha()):
                 start = elision.end() if elision.end() < end else start
         if possessive := _POSSESSIVE.search(text, start, end):
             end = possessive.start()
@@ -183,9 +182,7 @@ def runs_of(text: str, tokens: Sequence[Token]) -> Iterator[list[Token]]:
     run: list[Token] = []
     for k, token in enumerate(tokens):
         joined = bool(run) and re.fullmatch(
-            r"\.?[ \t]{1,2}|[ \t]?&[ \t]"
-            if run[-1].initial
-            else r"[ \t](?:['’](?=t\b))?|[ \t]?&[ \t]",
+            r"\.?[ \t]{1,2}|[ \t]?&[ \t]" if run[-1].initial else r"[ \t]|[ \t]?&[ \t]",
             text[run[-1].end : token.start],
         )
         if token.capital and not token.code:

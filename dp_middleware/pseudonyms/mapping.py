@@ -19,7 +19,7 @@ from dp_middleware.pseudonyms.draws import MOST_WORDS, TRIES, Draws, Free, Part,
 from dp_middleware.pseudonyms.json_pieces import restore
 from dp_middleware.pseudonyms.matching import Names, normal
 from dp_middleware.pseudonyms.structured import view_of
-from dp_middleware.sampling.entropy import Entropy, below, os_entropy
+from dp_middleware.sampling.entropy import Entropy, below
 from dp_middleware.vocabulary import frequencies
 
 
@@ -140,7 +140,7 @@ class Mapping(StaysHere):
         lock: Held while pairs are made.
     """
 
-    _entropy: Entropy = staticmethod(os_entropy)
+    _entropy: Entropy | None = None  # of the system
 
     def __init__(self) -> None:
         self.name = secrets.token_bytes(16)
@@ -171,7 +171,7 @@ class Mapping(StaysHere):
 
     def below(self, n: int) -> int:
         """Draws uniformly from 0 .. n - 1."""
-        return below(n, self._entropy)
+        return below(n, self._entropy) if self._entropy else secrets.randbelow(n)
 
     @contextmanager
     def drawn_with(self, entropy: Entropy) -> Iterator[Self]:
@@ -180,7 +180,7 @@ class Mapping(StaysHere):
         try:
             yield self
         finally:
-            self._entropy = os_entropy
+            self._entropy = None
 
     def once(self, name: str, n: int) -> int:
         """Draws uniformly from 0 .. n - 1, once for this conversation."""

@@ -47,6 +47,8 @@ def places(names: NamedWords, run: list[Token]) -> Iterator[Entity]:
 def _may_be_town(names: NamedWords, token: Token) -> bool:
     if token.text.isupper():
         return token.kind >= Class.UNKNOWN or (len(token.text) > 4 and names.level >= 1)
-    if len(token.text) < 4 or (token.first and token.kind <= Class.BOTH and names.level < 2):
+    if token.first and token.kind <= (Class.BOTH if names.level < 2 else Class.WORD):
+        return False
+    if len(token.text) < 4:
         return False
     return names.language != "de" or token.kind is not Class.WORD or len(token.text) > 5

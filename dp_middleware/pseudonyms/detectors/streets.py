@@ -62,7 +62,7 @@ STREETS = (
     r"(?i:\b(?:the )?corner of )[^\n]{2,50}? and [\w'’]+(?: \p{Lu}[\w'’]*| (?i:street|court)s?)?",
     rf"\b(?i:blk|block)\.? \d+\w?,? (?i:lot)\.? \d+\w?(?:, (?:{_WORD}){{1,3}}(?:{KINDS})\b\.?)?",
     r"(?i:\b(?:P\.?\s?O\.?\s?|(?:rural route|rr|hc)\s\d+,?\s)?box\s+\d+\b)",
-    rf"(?i:\b(?:apt|apartment|suite|ste|unit|flat|rm|room)\b\.?\s#?(?:\d+\w?|(?-i:[A-H]))\b)(?:,?\s\d\d?/F)?(?:,?\s{_HOUSES})?",
+    rf"(?i:\b(?:apt|apartment|suite|ste|unit|flat)\b\.?\s#?(?:\d+\w?|(?-i:[A-H]))\b)(?:,?\s\d\d?/F)?(?:,?\s{_HOUSES})?",
     rf"(?<![\w.,/-])\d{{1,4}}[A-Za-z]?,?\s(?:{_NAMED}\s){{1,3}}(?:{_GREENS})\b(?:,\s{_HOUSES})?",
     rf"\b(?:The\s)?{_HOUSES},\s(?:{_WORD}){{1,3}}?(?:{KINDS})\b",
     r"(?i:\b[\p{L}-]{3,}(?:stra(?:ss|ß)e|str\.|gasse|allee|straat|laan)\s\d{1,4}\w?)\b",

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from dp_middleware.pseudonyms.detection import Entity
+from dp_middleware.pseudonyms.detectors.codes import is_public
 from dp_middleware.pseudonyms.detectors.cues import alternatives
 from dp_middleware.pseudonyms.kinds.secrets import CREDENTIALS, PREFIX
 
@@ -34,6 +35,7 @@ _FORMS = re.compile(  # whatever stands around them
     r"(?P<hook>[\w/@-]{20,})"
     rf"|(?<![\w/+-])(?P<key>(?:{PREFIX.pattern})[\w+/=.~-]{{16,}}(?<!\.))"
     r"|(?P<hash>\$(?:2[abxy]?|[156y]|argon2\w+|pbkdf2[\w-]*)\$[\w./,=+-]+\$?[\w./$+=]{16,})"
+    r"|\b\d{4}(?:[ -]?\d{4}){2}[^\n]{0,40}?\b(?:code|csc|security)\W{1,3}(?P<card>\d{3,4})\b"
     r"|(?P<other>\b[MNO][\w-]{22,27}\.[\w-]{6}\.[\w-]{27,}|\b\d{8,10}:AA[\w-]{30,}"
     r"|(?<![\w.~-])[\w.~-]{3}\dQ~[\w.~-]{31,34}|\b(?:[A-Z0-9]{5}-){3,}[A-Z0-9]{5}\b)"
 )
@@ -73,7 +75,19 @@ _LOGIN = re.compile(  # of two words, the second: "credentials are ann / ..."
     r"(?:\s(?:is|are|ist|sind|es|son|est|sont)|:)\s*[\w.@+-]+\s?[/:|]\s?(?P<bare>\S+)",
     re.IGNORECASE,
 )
-_SPEAKS = re.compile(rf"\b(?:{_PASSWORD}|credentials?|log-?in)\b", re.IGNORECASE)
+_SPEAKS = re.compile(
+    rf"\b(?:{_PASSWORD}|pw|(?:security|secret) (?:answer|question)|credentials?|log-?in)\b",
+    re.IGNORECASE,
+)
+_WORDED = re.compile(  # as people make them of words: "dragon4life"
+    r"(?<![^\s\"'«„“(])(?!sha|base|pbkdf|oauth|utf|win|python)(?=[^\W\d]*\d)(?=\w{8,})"
+    r"[^\W\d_]{3,}(?:\d[^\W\d_]{3,}|\d{1,4})(?=[.,;:!?)\"']*(?:\s|\Z))"
+)
+_PHRASE = re.compile(  # of twelve words and more, or some in quotes
+    r"\b(?:seed|mnemonic|(?:pass|recovery |seed )phrase)\b[^\n.!?\"“]{0,20}?[\"“:]\s?"
+    r"(?P<bare>[a-z]+(?: [a-z]+){3,23})(?=[\"”.\n]|\Z)",
+    re.IGNORECASE,
+)
 _WIRELESS = re.compile(
     rf"\b(?:wi-?fi|wlan|hotspot|router)\b[^\n.!?:=]{{0,30}}?(?:\s{_IS}\s|:\s?|\s?=\s?)[\"'`]?"
     r"(?P<bare>(?=\w*[^\W\d_]{3})(?=\w*\d\d)[\w!#$%&*+@-]{6,})",
@@ -126,7 +140,12 @@ def secrets_in(text: str) -> Iterator[Entity]:
     for match in _APP.finditer(text):
         if not all(re.search("[aeiouy]", word) for word in match.group().split()):
             yield Entity(*match.span(), "secret")
+    for match in _PHRASE.finditer(text):
+        yield Entity(*match.span("bare"), "secret")
     if _SPEAKS.search(text):
+        for match in _WORDED.finditer(text):
+            if not is_public(match.group()):
+                yield Entity(*match.span(), "secret")
         for match in _MIXED.finditer(text):
             if "@" not in match.group() or not re.search(r"@[\w-]+\.\w|@\d+\.", match.group()):
                 yield Entity(*match.span(), "secret")

@@ -27,9 +27,12 @@ _STARTS = re.compile(r"\b\w")
 
 
 def before(pattern: re.Pattern[str], text: str, end: int) -> bool:
-    """Whether the last words before a place, six at most, are those of a pattern to the end."""
+    """Whether the last words before a place, three or six, are those of a pattern to the end."""
     starts = [match.start() for match in _STARTS.finditer(text, max(0, end - 40), end)]
-    return any(pattern.match(text, start, end) for start in starts[-6:])
+    return any(
+        pattern.match(text, start, end)
+        for start in starts[-6 if pattern in (CALLED, LIVING) else -3 :]
+    )
 
 
 TITLE = re.compile(
@@ -72,12 +75,16 @@ NO_SUBJECT = re.compile(
 )
 TOLD_BEFORE = re.compile(rf"\b(?:{alternatives('telling')})\s\Z", re.IGNORECASE)
 INTRODUCED = re.compile(r"\s(?:from|here|at|speaking|aus|von|de|da|van|z)\s")
-RANK = re.compile(r"(?<!\w)(?:(?:Sir|Lt|Gen|Col|Capt|Maj|Rev|Dame|General|Captain|Admiral)\.? )+\Z")
+RANK = re.compile(
+    rf"(?<!\w)(?P<owned>(?i:{alternatives('owned')}) )?(?:(?:{alternatives('ranks')})\.? )+\Z"
+)
 CHRISTENED = re.compile(
     rf"(?i:\b(?:{alternatives('christening')}))\s[\"'“]?(?P<name>[^\W\d_]{{3,}})\b(?! \w+ing\b)"
 )
 """What anybody is called, whatever it means."""
-SUFFIX = re.compile(r",? (?:Jr|Sr|II|III|IV)\b\.?")
+SUFFIX = re.compile(
+    r",? (?:Jr|Sr|II|III|IV)\b\.?| (?i:junior|senior)\b(?! (?:\w+(?:er|or|ist)|year|high)\b)"
+)
 PERSON_BEFORE = re.compile(
     rf"\b(?:{alternatives('relations')}|{alternatives('kin')}|{alternatives('roles')}),?:?\s\Z",
     re.IGNORECASE,
@@ -88,6 +95,10 @@ LIVING = re.compile(
 GREETINGS = words("greetings")
 ROLE_BEFORE = re.compile(
     rf"\b(?:{alternatives('kin')}|{alternatives('roles')}|witness),?:?\s\Z", re.IGNORECASE
+)
+KEY_BEFORE = re.compile(
+    r"\b([^\W\d_]+): \Z|(?:\A|[,;(|\n] ?)(name|nom|nombre|nome|naam|nazwisko|guest) \Z",
+    re.IGNORECASE,
 )
 KIN_BEFORE = re.compile(rf"\b(?:{alternatives('kin')}),?:?\s\Z", re.IGNORECASE)
 PEOPLE_BEFORE = re.compile(

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from dp_middleware.pseudonyms.detection import Entity
-from dp_middleware.pseudonyms.detectors.cues import CUES, alternatives
+from dp_middleware.pseudonyms.detectors.cues import CUES, ROLE_BEFORE, alternatives
 from dp_middleware.pseudonyms.secrets import opens
 
 _NOT = rf"(?!(?:{alternatives('nameless')})[ _-]?name)"
@@ -111,7 +111,8 @@ def folders(text: str) -> Iterator[tuple[int, int, str]]:
 def speakers(text: str) -> Iterator[tuple[int, int]]:
     """Offsets of what stands before a colon at the beginning of a line."""
     for match in _SPEAKER.finditer(text):
-        yield match.span("text")
+        if not ROLE_BEFORE.fullmatch(match["text"] + " "):  # "Driver:"
+            yield match.span("text")
 
 
 def _value(text: str, start: int, end: int, kind: str, is_line: bool) -> Iterator[Entity]:
@@ -190,20 +191,20 @@ def _tables(text: str) -> Iterator[Entity]:
         if not any(kinds) or sign is None:
             continue
         while k < len(lines) and lines[k][1].count(sign) >= len(kinds) - 1:
-            for kind, (start, end) in zip(kinds, _cells(*lines[k], sign), strict=False):
+            for kind, (start, end) in zip(kinds, cells(*lines[k], sign), strict=False):
                 if kind:
                     yield from _value(text, start, end, kind, False)
             k += 1
 
 
 def _columns(line: str, sign: str) -> list[str | None]:
-    names = [line[start:end].strip().strip('"') for start, end in _cells(0, line, sign)]
+    names = [line[start:end].strip().strip('"') for start, end in cells(0, line, sign)]
     is_head = all(re.fullmatch(r"[^\W\d][\w .-]{0,30}|", name) for name in names)
     kinds = [kind_of_key(name) for name in names]
     return kinds if is_head and len([kind for kind in kinds if kind]) * 3 >= len(names) else []
 
 
-def _cells(offset: int, line: str, sign: str) -> Iterator[tuple[int, int]]:
+def cells(offset: int, line: str, sign: str) -> Iterator[tuple[int, int]]:
     """Offsets of the cells of a line; a sign within quotes parts nothing."""
     start, quoted = 0, False
     for place, letter in enumerate([*line, sign]):

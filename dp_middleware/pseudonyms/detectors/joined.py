@@ -12,8 +12,11 @@ from dp_middleware.pseudonyms.detectors.small import NamedWords
 from dp_middleware.pseudonyms.detectors.tokens import Token, is_stop_word
 from dp_middleware.pseudonyms.detectors.words import Class, is_given
 
-_NICKNAME = re.compile(r" (?:\"[^\"\n]{1,20}\"|“[^”\n]{1,20}”|\([^)\n]{1,20}\)|'[^'\n]{1,20}') ")
-"""Between the parts of a name."""
+_NICKNAME = re.compile(
+    r" (?:(?P<quoted>\(?[\"“][A-Z][^\"”\n]{1,20}[\"”]\)?)"
+    r"|(?:[\"“][^\"”\n]{1,20}[\"”]|\([^)\n]{1,20}\)|'[^'\n]{1,20}') )"
+)
+"""Between the parts of a name, or behind it."""
 
 
 def _may_name(names: NamedWords, token: Token) -> bool:
@@ -26,7 +29,7 @@ def joined(names: NamedWords, people: list[Entity]) -> Iterator[Entity]:
     """Yields further people, such as all of "Bola, Kirsten and Xiu" where one is known."""
     starts, ends = {each.start for each in people}, {each.end for each in people}
     for match in _NICKNAME.finditer(names.text):
-        if match.start() in ends and match.end() in starts:
+        if match.start() in ends and (match["quoted"] or match.end() in starts):
             yield Entity(*match.span(), "person")
     if names.level == 0:
         return

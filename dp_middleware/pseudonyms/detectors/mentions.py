@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
+from itertools import groupby
 
 from dp_middleware.pseudonyms.detection import Entity
 from dp_middleware.pseudonyms.detectors.cues import NO_SUBJECT, SAYING, before
+from dp_middleware.pseudonyms.detectors.fields import cells
 from dp_middleware.pseudonyms.detectors.tokens import is_stop_word, parts_of
 from dp_middleware.pseudonyms.detectors.words import (
     Class,
@@ -17,12 +19,22 @@ from dp_middleware.pseudonyms.detectors.words import (
     is_name,
 )
 
+_LETTERS = re.compile(r"[^\W\d_]+")
+_INITIALS = re.compile(  # "D.T.", and "JC" in quotes, brackets or a line of its own
+    r"(?<!\w)(?:[A-Z]\. ?){2,3}|(?<=[\"“(])[A-Z]{2,3}(?=[\"”)])|^[-* ]*[A-Z]{2,3}$", re.MULTILINE
+)
+_SIGNED = re.compile(
+    r"[\u2013\u2014-] ?(?P<name>[A-ZÀ-Ž][^\W\d_]+ (?P<family>[A-ZÀ-Ž][\w'’-]+))$", re.MULTILINE
+)
+_CELL = re.compile(r"[ \t>*•\"'-]*(?P<name>[A-ZÀ-Ž][\w'’.-]*(?: [A-ZÀ-Ž][\w'’.-]*){0,3})[ \t\"']*")
+_SHORT = re.compile(r"(?<=[a-zà-ž,] )[A-ZÀ-Ž][^\W\d_A-Z]{2,}(?!\w)")
 _HANDLE = re.compile(r"(?<![\w@./-])[a-z][a-z0-9]*(?:[._-][a-z0-9]+)*(?![\w@])")
 
 
-def mentions(text: str, people: list[Entity], language: str, level: int) -> Iterator[Entity]:
+def mentions(text: str, claims: list[Entity], language: str, level: int) -> Iterator[Entity]:
     """Yields further mentions of people by parts of their names, and user names made of them."""
-    parts = parts_of(text, people, language)
+    people = [each for each in claims if each.kind == "person"]
+    parts = parts_of(text, people, [each for each in claims if each.kind == "email"], language)
     small = {text[each.start : each.end].partition(" ")[0] for each in people}
     if parts:
         listed = "|".join(sorted(map(re.escape, parts), key=len, reverse=True))
@@ -35,10 +47,55 @@ def mentions(text: str, people: list[Entity], language: str, level: int) -> Iter
                     yield Entity(*match.span(), "person")
             elif level == 2 or not _is_said(text, match, parts, language):
                 yield Entity(*match.span(), "person")
+    for match in () if text.isascii() else _LETTERS.finditer(text):
+        if not match.group().isascii() and ascii_of(match.group().lower()) in parts:
+            yield Entity(*match.span(), "person")
+    for match in _SIGNED.finditer(text):
+        if match["family"].lower() in parts:
+            yield Entity(*match.span("name"), "person")
+    yield from _columns(text, people, language)
+    yield from _short_forms(text, people, language)
     plain = {ascii_of(part).replace("'", "").replace("-", "") for part in parts if len(part) > 3}
     for match in _HANDLE.finditer(text):
         if _is_handle(match.group(), plain, language):
             yield Entity(*match.span(), "username")
+
+
+def _columns(text: str, people: list[Entity], language: str) -> Iterator[Entity]:
+    """Yields cells of columns, and lines of lists, of which a third are people and most may be."""
+    named = {each.start for each in people}
+    lines = [(match.start(), match.group()) for match in re.finditer(r"[^\n]+", text)]
+    for sign in "|;\t,\n":
+        for count, group in groupby(lines, key=lambda line: line[1].count(sign)):
+            rows = [*group]
+            if len(rows) < 3 or (count == 0 and sign != "\n"):
+                continue
+            for column in zip(*(cells(*row, sign) for row in rows), strict=False):
+                found = [m for a, b in column if (m := _CELL.fullmatch(text, a, b))]
+                known = sum(match.start("name") in named for match in found)
+                if known and known * 3 >= len(found) and len(found) * 3 >= len(column) * 2:
+                    for match in found:
+                        if class_of(match["name"].split()[0].lower(), language) > Class.COMMON:
+                            yield Entity(*match.span("name"), "person")
+
+
+def _short_forms(text: str, people: list[Entity], language: str) -> Iterator[Entity]:
+    """Yields initials of people, "D.T.", and beginnings of given names, "Des" of "Desmond"."""
+    names = {tuple(_LETTERS.findall(text[each.start : each.end])) for each in people}
+    initials = {"".join(part[0] for part in name) for name in names if len(name) > 1}
+    initials |= {each[:2] for each in initials}
+    firsts = {part.lower() for name in names for part in name if len(part) > 4}
+    for match in _INITIALS.finditer(text):
+        if "".join(_LETTERS.findall(match.group())) in initials:
+            yield Entity(*match.span(), "person")
+    for match in _SHORT.finditer(text):
+        word = match.group().lower()
+        if (
+            any(each.startswith(word) and len(each) > len(word) + 1 for each in firsts)
+            and not is_stop_word(word)
+            and (language != "de" or class_of(word, language) >= Class.UNKNOWN)
+        ):
+            yield Entity(*match.span(), "person")
 
 
 def _is_said(text: str, match: re.Match[str], parts: dict[str, bool], language: str) -> bool:

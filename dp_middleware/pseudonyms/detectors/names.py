@@ -5,28 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dp_middleware.pseudonyms.detection import Entity
-from dp_middleware.pseudonyms.detectors.cues import (
-    CALLED,
-    DID,
-    DOING,
-    GIVEN_WORDS,
-    INTRODUCED,
-    KIN_BEFORE,
-    MONTHS,
-    NO_MONTH_BEFORE,
-    NO_NAME_BEFORE,
-    NO_NAME_BEHIND,
-    NOBODY,
-    PEOPLE_BEFORE,
-    PERSON_BEFORE,
-    RANK,
-    ROLE_BEFORE,
-    SAYING,
-    SUFFIX,
-    TITLE,
-    before,
-    is_title,
-)
+from dp_middleware.pseudonyms.detectors import cues
+from dp_middleware.pseudonyms.detectors.cues import before, is_title
+from dp_middleware.pseudonyms.detectors.fields import kind_of_key
 from dp_middleware.pseudonyms.detectors.joined import joined
 from dp_middleware.pseudonyms.detectors.places import organisation, places
 from dp_middleware.pseudonyms.detectors.small import small_names
@@ -77,21 +58,23 @@ class NameLists:
 
     def _of_run(self, run: list[Token]) -> Iterator[Entity]:
         run = known_by_neighbours(run, self.language)
+        if self.level >= 1 and len(run) == 1 and self._acts(run[0]):
+            run = [run[0]._replace(kind=Class.UNKNOWN)]
         while run and not run[-1].capital:
             run = run[:-1]
         if all(is_title(token.text) for token in run):
             return  # "Herrn Dr."
-        if before(TITLE, self.text, run[0].start) or self._is_title(run) or self._is_kin(*run):
+        if before(cues.TITLE, self.text, run[0].start) or self._is_title(run) or self._is_kin(*run):
             titled = run[1:] if self._is_title(run) else run
             titled = titled[: length_of_name(titled, 4)]
-            if titled and titled[0].lower not in NOBODY:
+            if titled and titled[0].lower not in cues.NOBODY:
                 yield self.entity(titled, "person")
                 run = run[run.index(titled[-1]) + 1 :]
-        elif (call := before(CALLED, self.text, run[0].start)) or (
-            len(run) > 1 and CALLED.match(run[0].text + " ")
+        elif (call := before(cues.CALLED, self.text, run[0].start)) or (
+            len(run) > 1 and cues.CALLED.match(run[0].text + " ")
         ):
             named = run if call else run[1:]
-            if named[0].lower not in NOBODY and self._may_be_called(named):
+            if named[0].lower not in cues.NOBODY and self._may_be_called(named):
                 yield self.entity(named[: length_of_name(named, 4)], "person")
             run = named
         if not run:
@@ -115,7 +98,7 @@ class NameLists:
             or may_be_name(token.lower, self.language)
             or (self.language != "en" and not self.is_frequent(token.lower))
         )
-        return is_name_like and before(ROLE_BEFORE, self.text, token.start)
+        return is_name_like and before(cues.ROLE_BEFORE, self.text, token.start)
 
     def _may_be_called(self, named: list[Token]) -> bool:
         """Whether who is addressed has a name: no "Dear Hiring Manager"."""
@@ -127,7 +110,7 @@ class NameLists:
             and any(is_name(token.lower) or token.kind > Class.WORD for token in named)
             and (
                 ends in ("", ",", ".", "\n", "!", ":")
-                or INTRODUCED.match(self.text, named[-1].end) is not None
+                or cues.INTRODUCED.match(self.text, named[-1].end) is not None
             )
         )
 
@@ -145,7 +128,7 @@ class NameLists:
                 and not token.first
             )
             no_name = token.kind is Class.WORD and not token.initial
-            if token.lower in MONTHS and not behind_name:
+            if token.lower in cues.MONTHS and not behind_name:
                 no_name = True
             if no_name and token.capital and "-" in token.text and not token.first:
                 no_name = self.language in ("de", "nl") and not behind_name  # Mei-Ling
@@ -173,13 +156,14 @@ class NameLists:
             return
         if len(named) == 1:
             lower = named[0].lower
-            names_town = is_town(lower, self.language) and not is_given(lower)
+            alone = len(part) == 1 or part[0].text in ("N", "S", "E", "W")
+            names_town = alone and is_town(lower, self.language) and not is_given(lower)
             if not names_town and self._is_name_alone(named[0], len(part) > 1):
                 yield self.entity(part, "person")
             return
         kinds = [token.kind for token in named]
         pair = is_name(named[-1].lower) and (
-            named[0].lower in GIVEN_WORDS
+            named[0].lower in cues.GIVEN_WORDS
             or self._is_dutch(named)
             or (kinds[0] is Class.BOTH and is_given(named[0].lower) and kinds[-1] >= Class.BOTH)
         )
@@ -211,7 +195,9 @@ class NameLists:
     def _is_name_alone(self, token: Token, has_initial: bool) -> bool:
         lower = token.lower
         if token.text.isupper() and len(token.text) > 1 and not has_initial:
-            return self.level == 2 and token.kind is Class.NAME and len(lower) > 3
+            is_kin = token.kind is Class.UNKNOWN and before(cues.KIN_BEFORE, self.text, token.start)
+            is_told = self.level == 2 or (self.level == 1 and self._has_role(token))
+            return is_told and (token.kind is Class.NAME or is_kin) and len(lower) > 3
         if has_initial:
             return token.kind >= Class.COMMON
         if token.kind is Class.NAME:
@@ -220,47 +206,65 @@ class NameLists:
         if token.kind is Class.UNKNOWN:
             if token.first or is_german:
                 says = token.first and (
-                    self._says(token) or DID.match(self.text, token.end) is not None
+                    self._says(token) or cues.DID.match(self.text, token.end) is not None
                 )
                 return self.level == 2 or says or (self.level == 1 and self._has_role(token))
             return self.level >= 1 and len(lower) > 2
         if self.level >= 1 and is_name(lower) and self._has_role(token):
             return True
-        if token.kind is Class.BOTH and lower not in MONTHS:
+        if token.kind is Class.BOTH and lower not in cues.MONTHS:
             if token.first or is_german:
                 return self._says(token) and (token.first or not is_german)
             return self.level >= 1 and (
-                lower in GIVEN_WORDS
+                lower in cues.GIVEN_WORDS
                 or (is_given(lower) and not self._is_word_here(token))
                 or self._says(token)
                 or self.is_beside(token, is_given(lower))
             )
-        if self.level >= 1 and token.first and lower in GIVEN_WORDS:
-            return DOING.match(self.text, token.end) is not None
+        if self.level >= 1 and token.first and lower in cues.GIVEN_WORDS:
+            return cues.DOING.match(self.text, token.end) is not None
         if self.level == 0 or token.first or self.language == "de":
             return False
-        return lower in GIVEN_WORDS and not (
-            DOING.match(self.text, token.end) is None and self._is_word_here(token)
-        )
+        does, is_word = cues.DOING.match(self.text, token.end), self._is_word_here(token)
+        if lower in cues.GIVEN_WORDS:
+            return does is not None or not is_word
+        is_told = does is not None or before(cues.TOLD_BEFORE, self.text, token.start)
+        return is_told and is_name(lower) and not is_word and lower not in cues.MONTHS
 
     def _is_word_here(self, token: Token) -> bool:
         """Whether the words beside it make a word of what may be a name: "in May", "the will"."""
         lower = token.lower
         return (
-            NO_NAME_BEHIND.match(self.text, token.end) is not None
-            or before(NO_NAME_BEFORE, self.text, token.start)
-            or (lower in ("may", "summer") and before(NO_MONTH_BEFORE, self.text, token.start))
+            cues.NO_NAME_BEHIND.match(self.text, token.end) is not None
+            or before(cues.NO_NAME_BEFORE, self.text, token.start)
+            or (lower in ("may", "summer") and before(cues.NO_MONTH_BEFORE, self.text, token.start))
+        )
+
+    def _acts(self, token: Token) -> bool:
+        """Whether a word with a capital letter within a sentence does what people do."""
+        return (
+            token.kind is Class.WORD
+            and not (token.first or self.language == "de" or token.text.isupper())
+            and may_be_name(token.lower, self.language)
+            and cues.DOING.match(self.text, token.end) is not None
+            and not before(cues.NO_NAME_BEFORE, self.text, token.start)
         )
 
     def _has_role(self, token: Token) -> bool:
-        return before(ROLE_BEFORE, self.text, token.start)
+        if before(cues.ROLE_BEFORE, self.text, token.start):
+            return True
+        key = cues.KEY_BEFORE.search(self.text, max(0, token.start - 20), token.start)
+        ends = self.text[token.end : token.end + 1] in ("", ".", ",", ";", "\n")
+        return key is not None and ends and kind_of_key(key[1] or key[2]) == "person"
 
     def _is_function_word(self, token: Token) -> bool:
         """Whether a word with a capital letter is one that only begins a sentence or a title."""
-        return token.kind <= Class.COMMON and not token.initial and token.lower not in GIVEN_WORDS
+        return (
+            token.kind <= Class.COMMON and not token.initial and token.lower not in cues.GIVEN_WORDS
+        )
 
     def _is_no_name(self, token: Token) -> bool:
-        is_kin = KIN_BEFORE.fullmatch(token.lower + " ") is not None
+        is_kin = cues.KIN_BEFORE.fullmatch(token.lower + " ") is not None
         return is_kin or is_frequent(token.lower, self.language)
 
     def is_frequent(self, word: str) -> bool:
@@ -269,19 +273,22 @@ class NameLists:
 
     def is_beside(self, token: Token, is_given_name: bool) -> bool:
         """Whether the word before tells of a person: "with", "my boss"."""
-        pattern = PEOPLE_BEFORE if is_given_name else PERSON_BEFORE
+        pattern = cues.PEOPLE_BEFORE if is_given_name else cues.PERSON_BEFORE
         article = self.text[max(0, token.start - 3) : token.start]
         is_article = self.language == "pt" and is_given_name and article in (" o ", " a ")
         return is_article or before(pattern, self.text, token.start)
 
     def _says(self, token: Token) -> bool:
-        return SAYING.match(self.text, token.end) is not None
+        return cues.SAYING.match(self.text, token.end) is not None
 
     def entity(self, tokens: list[Token], kind: str) -> Entity:
         """Returns these words as an entity, of people with rank and suffix."""
         start, end = tokens[0].start, tokens[-1].end
         if kind == "person":
-            rank = RANK.search(self.text, max(0, start - 20), start)
-            suffix = SUFFIX.match(self.text, end)
-            start, end = rank.start() if rank else start, suffix.end() if suffix else end
+            rank = cues.RANK.search(self.text, max(0, start - 20), start)
+            suffix = cues.SUFFIX.match(self.text, end)
+            start, end = (
+                rank.start() if rank and not rank["owned"] else start,
+                suffix.end() if suffix else end,
+            )
         return Entity(start, end, kind)

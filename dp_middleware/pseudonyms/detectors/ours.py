@@ -12,7 +12,7 @@ from dp_middleware import _validate
 from dp_middleware.errors import MissingExtra, ParameterError
 from dp_middleware.pseudonyms.detection import Entity
 from dp_middleware.pseudonyms.detectors.codes import codes, is_public, numbers
-from dp_middleware.pseudonyms.detectors.cues import GIVEN_WORDS, GREETINGS, alternatives
+from dp_middleware.pseudonyms.detectors.cues import GIVEN_WORDS, GREETINGS, alternatives, words
 from dp_middleware.pseudonyms.detectors.fields import fields, folders, nicknames, speakers
 from dp_middleware.pseudonyms.detectors.mentions import mentions
 from dp_middleware.pseudonyms.detectors.model import Rampart, windows
@@ -35,28 +35,7 @@ from dp_middleware.pseudonyms.secrets import secrets_in
 
 Strictness = Literal["precise", "balanced", "safe"]
 
-KINDS = frozenset(
-    [
-        "person",
-        "organisation",
-        "place",
-        "address",
-        "email",
-        "username",
-        "url",
-        "phone",
-        "iban",
-        "card",
-        "ssn",
-        "ip",
-        "zip",
-        "date",
-        "amount",
-        "age",
-        "id",
-        "secret",
-    ]
-)
+KINDS = words("kinds")
 """What is looked for unless other kinds are asked for."""
 
 _LEVELS = {"precise": 0, "balanced": 1, "safe": 2}
@@ -147,8 +126,7 @@ class Detector:
             claims += [*_by_position(text, language), *patterns.by_script(text)]
             claims += self._by_model(text, names, claims)
         claims = [each for each in claims if _is_plausible(text, each, language)]
-        people = [each for each in claims if each.kind == "person"]
-        claims += mentions(text, people, language, level)
+        claims += mentions(text, claims, language, level)
         if level == 2:
             claims += numbers(text, claims)
         return [each for each in claims if each.kind in self.kinds]

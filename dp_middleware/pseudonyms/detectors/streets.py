@@ -5,11 +5,11 @@ from __future__ import annotations
 from dp_middleware.pseudonyms.detectors.cues import alternatives
 
 KINDS = (
-    "[Ss]treet|[Ss]t|[Aa]venue|[Aa]ve|[Rr]oad|[Rr]d|[Bb]oulevard|[Bb]lvd|[Ll]ane|[Ll]n|[Dd]rive|[Dd]r|"
-    "[Cc]ourt|[Cc]t|[Ss]quare|[Ss]q|[Tt]errace|[Pp]lace|[Pp]l|[Pp]arkway|[Pp]kwy|[Hh]ighway|[Hh]wy|"
-    "[Ww]ay|[Cc]rescent|[Cc]lose|[Rr]ow|[Gg]rove|[Gg]ardens?|[Gg]ate|[Mm]ews|[Hh]ill|[Vv]iew|[Pp]ath|"
-    "[Tt]rail|[Cc]ircle|[Cc]ir|[Bb]roadway|[Pp]laza|[Aa]lley|[Pp]oint|[Rr]idge|[Ll]oop|[Qq]uay|[Gg]dns|"
-    "[Cc]res|[Tt]er|[Tt]ce|[Tt]err|[Cc]rt|[Dd]ve|[Pp]de|[Bb]vd|[Cc]ct|[Hh]ts|[Pp]ike|[Ww]harf|[Pp]arade|[Ee]splanade|[Ww]alk|[Rr]ise|[Cc]rossing|[Hh]eights|[Mm]ount"
+    "(?i:street|st|avenue|ave|road|rd|boulevard|blvd|lane|ln|drive|dr|court|ct|square|sq|"
+    "terrace|place|pl|parkway|pkwy|highway|hwy|way|crescent|close|row|grove|gardens?|gate|"
+    "mews|hill|view|path|trail|circle|cir|broadway|plaza|alley|point|ridge|loop|quay|gdns|"
+    "cres|ter|tce|terr|crt|dve|pde|bvd|cct|hts|pike|wharf|parade|esplanade|walk|rise|"
+    "crossing|heights|mount)"
 )
 _FIRST = r"\b(?:\d{1,6}(?:\s?(?:bis|ter))?,?\s+){0,2}"  # numbers of houses before a street
 _NEVER = (
@@ -21,7 +21,7 @@ _WORD = (  # a full stop in it is that of an abbreviation, no end of a sentence
     rf"(?!(?i:{_NEVER})\b)(?:\p{{Lu}}\p{{L}}?\.|[\w'’-]*\p{{L}}[\w'’-]*)\s+"
 )
 _UNIT = (
-    r"(?:,?\s+(?:[Aa]pt|[Aa]partment|[Ss]uite|[Ss]te|[Uu]nit|[Ff]lat|[Ff]loor|[Rr]oom)\b\.?\s?#?\w+"
+    r"(?:,?\s+(?i:apt|apartment|suite|ste|unit|flat|floor|room)\b\.?\s?#?\w+"
     r"|,?\s#\w+)?"
 )
 _ROOM = (
@@ -66,12 +66,15 @@ STREETS = (
     rf"(?<![\w.,/-])\d{{1,4}}[A-Za-z]?,?\s(?:{_NAMED}\s){{1,3}}(?:{_GREENS})\b(?:,\s{_HOUSES})?",
     rf"\b(?:The\s)?{_HOUSES},\s(?:{_WORD}){{1,3}}?(?:{KINDS})\b",
     r"(?i:\b[\p{L}-]{3,}(?:stra(?:ss|ß)e|str\.|gasse|allee|straat|laan)\s\d{1,4}\w?)\b",
+    rf"\baan (?:de|het) (?P<v>(?:{_NAMED}\s){{1,3}}{_HOUSE})",
+    rf"(?i:\b(?:at|venue|stay\w*)):?\s(?P<v>{_HOUSES})",
     # the word for a street ends the name
     rf"\b(?:\p{{Lu}}[\p{{L}}-]*\s)?\p{{Lu}}[\p{{L}}-]*(?:stra(?:ss|ß)e|str\.|gasse|weg|platz|allee|ring|damm|ufer|markt|gade|"
     rf"gatan|vägen|vej|veien|straat|gracht|laan|plein|kade|singel|dijk|katu|kuja|tie)\s{_HOUSE}{_ROOM}",
     rf"\b(?:Am|An der|Auf der|Im|In der|Zum|Zur|Unter den|Alte[rn]?|Neue[rn]?)\s"
     rf"(?:{_NAMED}\s?){{1,3}}\s?{_HOUSE}",
-    rf"\b\p{{Lu}}[\p{{L}}-]*[ -](?:Straße|Strasse|Str\.|Weg|Platz|Allee|Ring|Damm)\s"
+    rf"\b\p{{Lu}}[\p{{L}}-]*[ -](?:Straße|Strasse|Str\.|Weg|Platz|Allee|Ring|Damm|Dijk|Straat|"
+    rf"Laan|Plein|Kade|Gracht)\s"
     rf"{_HOUSE}{_ROOM}",
     # or begins it
     rf"{_FIRST}(?i:{alternatives('rues')}){_AND}{_NAMED}){{1,4}}(?:\s{_HOUSE})?",

@@ -26,6 +26,7 @@ _POSSESSIVE = re.compile(r"(?:['’][sS]|(?<=[sS])['’])\Z")
 _DASHES = "\N{EN DASH}\N{EM DASH}-"
 _START = re.compile(rf"(?:\A|[.!?:;…\n|>•*#]|[{_DASHES}]{{1,2}})[\s\"“„«'(\[*_¿¡-]*\Z")
 _ARABIC = re.compile(r"(?:al|el|ad|as|an|ash|ur|ul)[-\u2010\u2011][A-Z]")
+_LETTERS = re.compile(r"[^\W\d_]{3,}")
 _INITIALS = re.compile(r"[^\W\d_a-z](?:[.-]{1,2}[^\W\d_a-z])*")
 
 
@@ -117,8 +118,10 @@ def is_stop_word(word: str) -> bool:
     return word in frequencies.stop_words()
 
 
-def parts_of(text: str, people: Iterable[Entity], language: str) -> dict[str, bool]:
-    """Words of the names of people, by whether they are also looked for in small letters."""
+def parts_of(
+    text: str, people: Iterable[Entity], mailboxes: Iterable[Entity], language: str
+) -> dict[str, bool]:
+    """Words of names of people and mailboxes, by whether they also count in small letters."""
     parts: dict[str, bool] = {}
     for person in people:
         for match in WORD.finditer(text, person.start, person.end):
@@ -127,6 +130,10 @@ def parts_of(text: str, people: Iterable[Entity], language: str) -> dict[str, bo
                 known = class_of(word.lower(), language)
                 if known is not Class.WORD or word[0].isupper():
                     parts[word.lower()] = known >= Class.UNKNOWN
+    for mailbox in mailboxes:
+        for part in _LETTERS.findall(text[mailbox.start : mailbox.end].partition("@")[0].lower()):
+            if class_of(part, language) >= Class.BOTH and part not in parts:
+                parts[part] = is_name(part) and class_of(part, language) is Class.NAME
     return parts
 
 
@@ -136,7 +143,9 @@ def tokens_of(text: str, language: str) -> Iterator[Token]:
     for match in WORD.finditer(text):
         start, end = match.span()
         if elision := _ELISION.match(text, start, end):
-            start = elision.end() if elision.end() < end else start
+            is_part = text[start].isupper() and text[elision.end() : elision.end() + 1].isupper()
+            if not (is_part and start > 1 and text[start - 2].isalpha()):
+                start = elision.end() if elision.end() < end else start
         if possessive := _POSSESSIVE.search(text, start, end):
             end = possessive.start()
         before, behind = text[max(0, start - 1) : start], text[end : end + 2]

@@ -168,7 +168,7 @@ def is_case_of(word: str, names: Callable[[str], bool], language: str) -> bool:
         }
         stems |= {f"{stem[:-1]}e{stem[-1]}" for stem in stems}  # Paweł
         return any(names(ascii_of(stem) + end) for stem in stems for end in ("", *"aoeyi"))
-    if language not in ("de", "nl") or word[-1] != "s" or word in common(language):
+    if language not in ("de", "en", "nl") or word[-1] != "s" or word in common(language):
         return False
     return names(word[:-1])
 

@@ -65,7 +65,7 @@ def _columns(text: str, people: list[Entity], language: str) -> Iterator[Entity]
     """Yields cells of columns, and lines of lists, of which a third are people and most may be."""
     named = {each.start for each in people}
     lines = [(match.start(), match.group()) for match in re.finditer(r"[^\n]+", text)]
-    for sign in "|;\t,\n":
+    for sign in "|;\t,\n" if text.count("\n") > 1 else "":
         for count, group in groupby(lines, key=lambda line: line[1].count(sign)):
             rows = [*group]
             if len(rows) < 3 or (count == 0 and sign != "\n"):

@@ -17,7 +17,10 @@ with needs("gateway"):
         SettingsConfigDict,
     )
 
-from dp_middleware.gateway.rules import ROUTES, Rule
+from dp_middleware.gateway.rules import DEFAULT, ROUTES, Rule
+
+ANTHROPIC = "/messages"
+"""What paths of its protocol begin with, behind the base URL."""
 
 SECRETS = ("secret", "upstream_key")
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.@-]{1,100}$")]
@@ -228,7 +231,7 @@ class Settings(BaseSettings):
         for field, known in {**named, "policy": self.policies}.items():
             if not {getattr(rule, field) for rule in self.rules} <= {*known, None}:
                 raise ValueError(f"expected in rules each {field} as one that there is")
-        if "default" not in self.policies or len({*ids}) < len(ids):
+        if DEFAULT not in self.policies or len({*ids}) < len(ids):
             raise ValueError("expected a policy 'default', and distinct ids of clients")
         return self
 
@@ -243,11 +246,6 @@ class Settings(BaseSettings):
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Has the environment before the file."""
         return (env_settings, init_settings)
-
-    def policy(self, path: str, model: object = None, client: str | None = None) -> str:
-        """Returns the name of the policy of a request."""
-        fits = (rule.policy for rule in self.rules if rule.fits(path, model, client))
-        return next(fits, "default")
 
     @property
     def fixed(self) -> dict[str, Any]:
@@ -282,11 +280,6 @@ class Settings(BaseSettings):
             ParameterError: Not what they should be; quotes no value.
         """
         return _checked(cls, data)
-
-
-def speaks_anthropic(path: str) -> bool:
-    """Tells whether a path, ours or the upstream's, is of Anthropic's protocol."""
-    return path.removeprefix("/v1").startswith("/messages")
 
 
 def _checked(kind: type[T], data: dict[str, Any]) -> T:

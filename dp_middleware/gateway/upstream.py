@@ -17,7 +17,7 @@ import httpx
 
 from dp_middleware.gateway.failures import Failure, not_json
 from dp_middleware.gateway.measures import Measures
-from dp_middleware.gateway.settings import Settings, speaks_anthropic
+from dp_middleware.gateway.settings import ANTHROPIC, Settings
 
 _PASSED = {400, 404, 408, 409, 413, 422, 429}  # statuses that a client can do something about
 _ONE = httpx.Limits(max_connections=1, max_keepalive_connections=1)
@@ -188,7 +188,7 @@ class Upstream:
         try:
             async with asyncio.timeout(self._settings.limits.seconds):
                 url = self._terms.url.rstrip("/") + path
-                headers = self._dialect if speaks_anthropic(path) else None
+                headers = self._dialect if path.startswith(ANTHROPIC) else None
                 request = self._http.build_request("POST", url, json=body, headers=headers)
                 response = await self._http.send(request, stream=True)
                 try:

@@ -20,7 +20,7 @@ from dp_middleware.pseudonyms.json_pieces import restore
 from dp_middleware.pseudonyms.keyed import Keyed
 from dp_middleware.pseudonyms.matching import Names, normal
 from dp_middleware.pseudonyms.structured import view_of
-from dp_middleware.sampling.entropy import Entropy, below, os_entropy
+from dp_middleware.sampling.entropy import Entropy, below
 from dp_middleware.vocabulary import frequencies
 
 
@@ -152,7 +152,7 @@ class Mapping(StaysHere):
 
     agree: ClassVar[bool] = False
     law: Keyed | None = None
-    _entropy: Entropy = staticmethod(os_entropy)
+    _entropy: Entropy | None = None  # of the system
 
     def __init__(self) -> None:
         self.name = secrets.token_bytes(16)
@@ -183,7 +183,7 @@ class Mapping(StaysHere):
 
     def below(self, n: int) -> int:
         """Draws uniformly from 0 .. n - 1."""
-        return below(n, self._entropy)
+        return below(n, self._entropy) if self._entropy else secrets.randbelow(n)
 
     @contextmanager
     def drawn_with(self, entropy: Entropy) -> Iterator[Self]:
@@ -192,7 +192,7 @@ class Mapping(StaysHere):
         try:
             yield self
         finally:
-            self._entropy = os_entropy
+            self._entropy = None
 
     def once(self, name: str, n: int) -> int:
         """Draws uniformly from 0 .. n - 1, once for this conversation."""

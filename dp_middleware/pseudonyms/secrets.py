@@ -33,6 +33,7 @@ _FORMS = re.compile(  # whatever stands around them
     r"|\bhttps?://(?:hooks\.slack\.com|discord(?:app)?\.com/api/webhooks|\w+\.webhook\.office\.com)/"
     r"(?P<hook>[\w/@-]{20,})"
     rf"|(?<![\w/+-])(?P<key>(?:{PREFIX.pattern})[\w+/=.~-]{{16,}}(?<!\.))"
+    r"|(?P<hash>\$(?:2[abxy]?|[156y]|argon2\w+|pbkdf2[\w-]*)\$[\w./,=+-]+\$?[\w./$+=]{16,})"
     r"|(?P<other>\b[MNO][\w-]{22,27}\.[\w-]{6}\.[\w-]{27,}|\b\d{8,10}:AA[\w-]{30,}"
     r"|(?<![\w.~-])[\w.~-]{3}\dQ~[\w.~-]{31,34}|\b(?:[A-Z0-9]{5}-){3,}[A-Z0-9]{5}\b)"
 )
@@ -45,7 +46,8 @@ _ASSIGNED = re.compile(  # PASSWORD=..., "apiKey": "...", <add key=... value=...
 )
 _SAID = re.compile(  # my password for the portal is ..., user ann password ..., pw: ...
     rf"\b(?P<name>(?P<word>{_PASSWORD}|pass|pw|pin|otp|tan|cv[vc]2?|puk|{_DOOR})|{_TOKEN}|key)s?\b"
-    rf"(?:[^\n.!?;:=]{{0,60}}?(?:\s{_IS}\s|:\s?|\s->\s)|\s)[\"'`«„“]?(?P<bare>[^\s\"'`<>«»„“”]+)",
+    rf"(?:[^\n.!?;:=]{{0,60}}?(?:\s{_IS}\s|:\s?|\s->\s)"
+    r"|\s(?:(?:d[aeiou]l?|der|des|fürs?|for|of|van|voor)\s(?:(?:la|le|il|the|das|de|het)\s)?[\w-]{2,15}\s)?)[\"'`«„“]?(?P<bare>[^\s\"'`<>«»„“”]+)",
     re.IGNORECASE,
 )
 _CHOSEN = re.compile(  # a word that somebody chose: the password for the portal is ...
@@ -72,6 +74,14 @@ _LOGIN = re.compile(  # of two words, the second: "credentials are ann / ..."
     re.IGNORECASE,
 )
 _SPEAKS = re.compile(rf"\b(?:{_PASSWORD}|credentials?|log-?in)\b", re.IGNORECASE)
+_WIRELESS = re.compile(
+    rf"\b(?:wi-?fi|wlan|hotspot|router)\b[^\n.!?:=]{{0,30}}?(?:\s{_IS}\s|:\s?|\s?=\s?)[\"'`]?"
+    r"(?P<bare>(?=\w*[^\W\d_]{3})(?=\w*\d\d)[\w!#$%&*+@-]{6,})",
+    re.IGNORECASE,
+)
+_APP = re.compile(
+    r"(?<![\w ])[a-z]{4}(?: [a-z]{4}){3}(?![\w ])"
+)  # a password of four words that are none
 _MIXED = re.compile(  # as no word is: letters with signs between
     r"(?<![^\s\"'«„“(])(?=\S*[^\W\d_])[\w.-]{2,}[!#$%^&*?~+@][\w!#$%^&*?~+@-]{2,}(?=[.,;:!?)\"']*(?:\s|\Z))"
 )
@@ -113,6 +123,9 @@ def secrets_in(text: str) -> Iterator[Entity]:
         if name != "key" or not match[name].islower() or re.search(r"\d", match[name]):
             yield Entity(*match.span(name), "secret")
     yield from _named(text)
+    for match in _APP.finditer(text):
+        if not all(re.search("[aeiouy]", word) for word in match.group().split()):
+            yield Entity(*match.span(), "secret")
     if _SPEAKS.search(text):
         for match in _MIXED.finditer(text):
             if "@" not in match.group() or not re.search(r"@[\w-]+\.\w|@\d+\.", match.group()):
@@ -127,7 +140,8 @@ def secrets_in(text: str) -> Iterator[Entity]:
 
 
 def _named(text: str) -> Iterator[Entity]:
-    for rule in (_ASSIGNED, _SAID, _CHOSEN, _FLAG, _PAIR, _HEADER, _LOGIN):
+    """Yields values beside the names of secrets."""
+    for rule in (_ASSIGNED, _SAID, _CHOSEN, _FLAG, _PAIR, _HEADER, _LOGIN, _WIRELESS):
         for match in _overlapping(rule, text):
             groups = match.groupdict()
             name = "quoted" if groups.get("quoted") else "bare"
@@ -136,7 +150,7 @@ def _named(text: str) -> Iterator[Entity]:
                 end = start + len(text[start:end].rstrip(_ENDS))
                 if text[end : end + 1] == "(":  # a call
                     continue
-            sure = rule in (_CHOSEN, _FLAG, _PAIR, _HEADER)
+            sure = rule in (_CHOSEN, _WIRELESS, _FLAG, _PAIR, _HEADER)
             if _opens(text[start:end], groups.get("word"), sure, prose=rule is _SAID):
                 yield Entity(start, end, "secret")
 

@@ -283,7 +283,7 @@ def shaped(langchain):
 def test_what_tracers_of_langchain_are_told(langchain, probe):
     names = shaped(langchain)
     told = rows(*TRACING)
-    assert len(told) == 9
+    assert len(told) == 10
     for number, (shape, claim) in enumerate(told):
         word, before = f"{PRIVATE}{number}", len(probe.remote.requests)
         refused = pytest.raises(dp.ParameterError) if "refuses" in claim else nullcontext()

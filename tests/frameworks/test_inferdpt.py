@@ -99,8 +99,8 @@ def test_failures(
         failing.__exit__()
     else:
         failing.mode = mode
-    limits = {"timeout": 0.3 if mode == "slow" else 10}
-    models = {name: make(kind, url, **limits) for name, url in urls.items()}
+    limits = {"remote": 10, "extractor": 10, **({side: 0.3} if mode == "slow" else {})}
+    models = {name: make(kind, url, timeout=limits[name]) for name, url in urls.items()}
     inferdpt = dp.InferDPT(sanitizer, **models)
     calls = (
         lambda: inferdpt.run(DOCUMENT),

@@ -15,6 +15,7 @@ from dp_middleware.privacy.ledger.book import (
     OF_SUBJECT,
     check_fits,
     last_row,
+    nats_of,
     remaining,
 )
 from dp_middleware.privacy.ledger.rows import (
@@ -23,7 +24,6 @@ from dp_middleware.privacy.ledger.rows import (
     UNLIMITED,
     LedgerRow,
     Terms,
-    nats_of,
     releases,
 )
 

@@ -7,7 +7,6 @@ import re
 import secrets
 import unicodedata
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, get_args
 
@@ -21,37 +20,21 @@ from dp_middleware.privacy.ledger.rows import (
     COLUMNS,
     LEDGERS_OWN,
     MICROSECONDS,
+    NOTHING,
     PER_NAT,
     PURE,
     SHOWN,
     UNLIMITED,
+    Charge,
     Cost,
     LedgerRow,
     Terms,
     Unit,
-    nats_of,
     releases,
 )
 from dp_middleware.privacy.releases import write_remaining
 
 _SHOWN = PER_NAT // 10**4  # four decimals, rounded down: never more than there is
-
-
-@dataclass(frozen=True, kw_only=True)
-class Charge:
-    """What was recorded, durable when it is handed out.
-
-    Attributes:
-        release_id: Name of the release in the ledger.
-        number: Which event of its subject.
-        epsilon: What was added to ``spent``, nats; 0 for a metric guarantee.
-        remaining: Nats that could be charged just after it, as :attr:`Account.remaining`.
-    """
-
-    release_id: str
-    number: int
-    epsilon: float
-    remaining: float
 
 
 OF_SUBJECT = sa.select(*SHOWN).where(releases.c.subject == sa.bindparam("subject"))
@@ -185,6 +168,21 @@ def _compiled(statement: Any, dialect: sa.Dialect) -> Any:
     return statement.compile(dialect=dialect)
 
 
+def nats_of(units: int) -> float:
+    """Nats; ``inf`` where counting ends."""
+    return math.inf if units >= UNLIMITED else units / PER_NAT
+
+
+def _limit(terms: Terms, scale: str, own: int) -> int:
+    """How much may be charged on a scale within a window; ``own``: see :class:`LedgerRow`."""
+    budget = terms.budget if own == LEDGERS_OWN else own
+    if scale == PURE:
+        return budget
+    if scale == NOTHING:
+        return UNLIMITED if budget == UNLIMITED else 0
+    return terms.metric_budget
+
+
 def remaining(
     connection: sa.Connection,
     terms: Terms,
@@ -199,7 +197,7 @@ def remaining(
     if last.infinite_by:
         return 0.0
     pure = last if last.scale == PURE else last_row(connection, subject, PURE)
-    limit = terms.limit(PURE, last.budget)
+    limit = _limit(terms, PURE, last.budget)
     counted = _in_window(connection, terms, pure, max(now, last.time)) if pure else 0
     return nats_of(limit if limit == UNLIMITED else max(0, limit - counted))
 
@@ -261,7 +259,7 @@ def check_fits(connection: sa.Connection, terms: Terms, row: LedgerRow) -> None:
         BudgetExhausted: It has not.
     """
     counted = _in_window(connection, terms, row, row.time)
-    limit = terms.limit(row.scale, row.budget)
+    limit = _limit(terms, row.scale, row.budget)
     if row.kind == "infinite":
         if limit != UNLIMITED:
             raise BudgetExhausted(

@@ -18,8 +18,8 @@ from dp_middleware.errors import LedgerError, ParameterError
 from dp_middleware.privacy.ledger.audit import Account, Audit, account, all_rows, audit, subjects
 from dp_middleware.privacy.ledger.book import (
     Book,
-    Charge,
     last_row,
+    nats_of,
     subject_name,
 )
 from dp_middleware.privacy.ledger.database import Database
@@ -28,10 +28,10 @@ from dp_middleware.privacy.ledger.rows import (
     OVERRIDE,
     PER_NAT,
     UNLIMITED,
+    Charge,
     Cost,
     LedgerRow,
     Terms,
-    nats_of,
     settings,
 )
 
@@ -107,7 +107,8 @@ class PrivacyLedger(Book):
             )
         if wanted not in (None, stored):
             raise ParameterError(
-                f"expected the terms of the ledger, {stored}; got {wanted}; give none to keep them"
+                f"expected the terms of the ledger, {_shown(stored)}; got {_shown(wanted)}; "
+                "give none to keep them"
             )
         self._terms = stored
         self._database.pin(self._stored["ledger"])
@@ -195,6 +196,12 @@ def _terms_of(budget: float, window: float | None, metric_budget: float | None) 
         metric_budget=pure if metric_budget is None else _budget_of(metric_budget=metric_budget),
         window=0 if window is None else math.ceil(window * MICROSECONDS),
     )
+
+
+def _shown(terms: Terms) -> str:
+    window = f"{terms.window / MICROSECONDS:g} s" if terms.window else "None"
+    budget, metric = nats_of(terms.budget), nats_of(terms.metric_budget)
+    return f"budget={budget}, window={window}, metric_budget={metric}"
 
 
 def _stored_terms(values: dict[str, str]) -> Terms | None:

@@ -29,11 +29,6 @@ Unit = Literal["occurrence", "sentence", "document", "text", "value"]
 Kind = Literal["pure", "metric", "infinite"]
 
 
-def nats_of(units: int) -> float:
-    """Nats; ``inf`` where counting ends."""
-    return math.inf if units >= UNLIMITED else units / PER_NAT
-
-
 @dataclass(frozen=True, kw_only=True)
 class Terms:
     """What a ledger allows, stored in it.
@@ -48,19 +43,22 @@ class Terms:
     metric_budget: int
     window: int
 
-    def limit(self, scale: str, own: int) -> int:
-        """How much may be charged on a scale within a window; ``own``: see :class:`LedgerRow`."""
-        budget = self.budget if own == LEDGERS_OWN else own
-        if scale == PURE:
-            return budget
-        if scale == NOTHING:
-            return UNLIMITED if budget == UNLIMITED else 0
-        return self.metric_budget
 
-    def __str__(self) -> str:
-        window = f"{self.window / MICROSECONDS:g} s" if self.window else "None"
-        budget, metric = nats_of(self.budget), nats_of(self.metric_budget)
-        return f"budget={budget}, window={window}, metric_budget={metric}"
+@dataclass(frozen=True, kw_only=True)
+class Charge:
+    """What was recorded, durable when it is handed out.
+
+    Attributes:
+        release_id: Name of the release in the ledger.
+        number: Which event of its subject.
+        epsilon: What was added to ``spent``, nats; 0 for a metric guarantee.
+        remaining: Nats that could be charged just after it, as :attr:`Account.remaining`.
+    """
+
+    release_id: str
+    number: int
+    epsilon: float
+    remaining: float
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,6 +11,7 @@ from dp_middleware.pseudonyms.detectors.cues import alternatives
 _TOKEN = re.compile(r"(?<![\w@+$€£¥%\\])#?[^\W_](?:[-/_.:#]?\w)*+(?![€$£%]|\s[€$£%])")
 _SPACED = re.compile(  # "EA 12345", "9 C 482/23"
     r"(?<![\w-])(?:\d{1,3} )?[A-Z]{1,4} (?:\d?[A-Z]\d? )?(?=\d{5}|\d{3,}/\d)\d[\w/-]*(?!\w)"
+    r"|(?<![\w-])[A-Z]{3} (?!(?:1[5-9]|20)\d\d)\d{4}(?![\w-]|[.,]\d)"
 )
 _MORE = re.compile(r"(?: (?!(?:1[5-9]|20)\d\d\b)(?=[A-Z]*\d)[A-Z0-9]{3,}(?![\w.,]))+")
 _PIECE = re.compile(r"[^/:.]+")
@@ -46,7 +47,7 @@ def codes(text: str, claims: Collection[Entity]) -> Iterator[Entity]:
     for each in claims:
         if each.kind != "id":
             taken[each.start : each.end] = bytes([1]) * (each.end - each.start)
-    spans = [match.span() for match in _SPACED.finditer(text)]
+    spans = [each.span() for each in _SPACED.finditer(text) if not is_public(each.group())]
     spans += [span for match in _TOKEN.finditer(text) for span in _of_token(text, match)]
     yield from (Entity(start, end, "id") for start, end in spans if not all(taken[start:end]))
 

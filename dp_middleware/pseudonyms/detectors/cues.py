@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -34,14 +35,27 @@ def before(pattern: re.Pattern[str], text: str, end: int) -> bool:
 TITLE = re.compile(
     rf"\b(?:{alternatives('titles')})\b\.?\s+(?:(?:dr|prof|med|ing)\b\.?\s+)*\Z", re.IGNORECASE
 )
+
+
+@lru_cache(2_000)
+def is_title(word: str) -> bool:
+    """Whether a word, of a private text, is a title by itself."""
+    return TITLE.fullmatch(f"{word} ") is not None
+
+
 CALLED = re.compile(rf"(?:{alternatives('callings')})[,:!.]?\s+\Z", re.IGNORECASE)
 NOBODY = words("nobody")  # fmt: skip
-SAYING = re.compile(
-    r"['’]s\b|\s+(?:said|says|called|calls|wrote|writes|was|has|had|asked|asks|told|tells|went|"
-    r"will|is|and I|sent|works|worked|lives|lived|thinks|wants|needs|died|here|"
-    r"hat|sagte?|meinte?|fragte?|kommt|wohnt|arbeitet|schr[ei]+bt?|r[iu]ft?|dit|veut|demande|pense|"
-    r"dice|dijo|quiere|está|disse|vuole|quer|falou|zegt|zei|wil|heeft|mówi|powiedziała?|chce)\b"
+SAYING = re.compile(rf"['’]s\b|\s+(?:{alternatives('doing')}|{alternatives('being')})\b")
+DID = re.compile(
+    r"\s(?:[a-z]{3,}ed|began|became|led|ran|spoke|won|took|gave|made)\b|\s\((?:born|b\.|aged)"
 )
+"""Behind a word of no list with which a sentence begins."""
+DOING = re.compile(
+    rf"\s+(?:(?:also|just|then|still|never|even) )?(?:{alternatives('doing')})\b(?! (?:by|of)\b)",
+    re.IGNORECASE,
+)
+"""Verbs behind a person, whatever else the word before them means: "Will told", "May has"."""
+AND = re.compile(rf"\s?(?:[,/&+]|,?\s(?:{alternatives('joining')}))\s|\s[\"“]|[\"”]\s")
 ORGANISED = words("organised")  # fmt: skip
 GIVEN_WORDS = words("given_words")
 """Words that are given names too, wherever they have a capital letter within a sentence."""
@@ -52,18 +66,33 @@ NO_NAME_BEFORE = re.compile(r"\b(?:a|an|the|this|that|my|your|our)\s\Z", re.IGNO
 NO_MONTH_BEFORE = re.compile(
     r"\b(?:in|of|since|until|by|last|next|early|late|mid|from|to|and|\d+)\s\Z", re.IGNORECASE
 )
-RANK = re.compile(r"(?<!\w)(?:(?:Sir|Lt|Gen|Col|Capt|Maj|Rev)\.? )+\Z")
+NO_SUBJECT = re.compile(
+    r"\b(?:i|we|you|they|he|she|it|to|of|who|that|which|in|no|some|any|all|a|an|the|this|my|your|our)\s\Z",
+    re.IGNORECASE,
+)
+TOLD_BEFORE = re.compile(rf"\b(?:{alternatives('telling')})\s\Z", re.IGNORECASE)
+INTRODUCED = re.compile(r"\s(?:from|here|at|speaking|aus|von|de|da|van|z)\s")
+RANK = re.compile(r"(?<!\w)(?:(?:Sir|Lt|Gen|Col|Capt|Maj|Rev|Dame|General|Captain|Admiral)\.? )+\Z")
+CHRISTENED = re.compile(
+    rf"(?i:\b(?:{alternatives('christening')}))\s[\"'“]?(?P<name>[^\W\d_]{{3,}})\b(?! \w+ing\b)"
+)
+"""What anybody is called, whatever it means."""
 SUFFIX = re.compile(r",? (?:Jr|Sr|II|III|IV)\b\.?")
 PERSON_BEFORE = re.compile(
-    rf"\b(?:{alternatives('relations')}|{alternatives('kin')}),?\s\Z", re.IGNORECASE
+    rf"\b(?:{alternatives('relations')}|{alternatives('kin')}|{alternatives('roles')}),?:?\s\Z",
+    re.IGNORECASE,
 )
 LIVING = re.compile(
     rf"(?:{alternatives('living')})(?:\s(?:{alternatives('within')})){{1,2}}\s\Z", re.IGNORECASE
 )
 GREETINGS = words("greetings")
-KIN_BEFORE = re.compile(rf"\b(?:{alternatives('kin')}),?\s\Z", re.IGNORECASE)
+ROLE_BEFORE = re.compile(
+    rf"\b(?:{alternatives('kin')}|{alternatives('roles')}|witness),?:?\s\Z", re.IGNORECASE
+)
+KIN_BEFORE = re.compile(rf"\b(?:{alternatives('kin')}),?:?\s\Z", re.IGNORECASE)
 PEOPLE_BEFORE = re.compile(
-    rf"\b(?:{alternatives('relations')}|{alternatives('kin')}|{alternatives('before_people')}),?\s\Z",
+    rf"\b(?:{alternatives('relations')}|{alternatives('kin')}|{alternatives('roles')}"
+    rf"|{alternatives('before_people')}),?\s\Z",
     re.IGNORECASE,
 )
 MONTHS = words("dated")

@@ -42,7 +42,7 @@ _MAILBOX = re.compile(
     r"(?:(?P<text>[A-ZÀ-Ž][\w.'’, -]{1,40}?)|(?P<user>\b[a-z][\w.-]{2,}))\"?\s*<(?=[\w.+-]+@)"
 )
 _SPEAKER = re.compile(
-    r"^[ \t]*(?:\[?\d{1,2}:\d\d(?::\d\d)?\]?[ \t]+)?"
+    r"^[ \t]*(?:[-*•][ \t]+)?(?:\[?\d{1,2}:\d\d(?::\d\d)?\]?[ \t]+)?"
     r"(?P<text>[A-ZÀ-Ž][\w.'’-]+(?:[ ][A-ZÀ-Ž][\w.'’-]+){0,2})(?:[ ]\d{1,2}:\d\d)?:[ ]",
     re.MULTILINE,
 )
@@ -51,6 +51,14 @@ _NICK = re.compile(  # of a chat: "[14:02] nick: " or "<nick> "
     r"|<[@+%]?(?P<nick>[\w.-]{3,30})>[ ])",
     re.MULTILINE,
 )
+_FOLDER = re.compile(
+    r"(?<=[\\/])(?P<text>[A-ZÀ-Ž][\w'’-]+(?: [A-ZÀ-Ž][\w'’.-]*){0,3})(?=[\\/_.-]|\s|\Z)"
+    r"|(?<=/)(?P<user>[a-z][\w.-]{2,})(?=/)"
+)
+_FILE = re.compile(
+    r"[\w-]*[^\W\d_][\w-]*(?=\.(?:pdf|docx?|odt|jpe?g|png|heic|xlsx?|csv|txt|zip|mp[34])\b)"
+)
+_CAPITAL = re.compile(r"(?<![^\W_])[A-ZÀ-Ž][^\W\d_A-Z]*[A-ZÀ-Ž]?[^\W\d_A-Z]{2,}(?![^\W_])")
 _PUBLIC = re.compile(
     r"(?:true|false|null|none|nil|n/?a|unknown|yes|no|localhost|default|root|admin|\W*)\Z",
     re.IGNORECASE,
@@ -88,6 +96,16 @@ def nicknames(text: str) -> Iterator[tuple[int, int]]:
     """Offsets of who speaks in a chat."""
     for match in _NICK.finditer(text):
         yield match.span("text" if match["text"] else "nick")
+
+
+def folders(text: str) -> Iterator[tuple[int, int, str]]:
+    """Offsets of parts of paths that may name somebody, and the kind of which they are."""
+    for file in _FILE.finditer(text):
+        for match in _CAPITAL.finditer(text, *file.span()):
+            yield *match.span(), "person"
+    for match in _FOLDER.finditer(text):
+        name = match.lastgroup or ""
+        yield *match.span(name), "person" if name == "text" else "username"
 
 
 def speakers(text: str) -> Iterator[tuple[int, int]]:

@@ -6,8 +6,8 @@ import re
 from collections.abc import Collection, Iterator
 
 from dp_middleware.pseudonyms.detection import Entity
-from dp_middleware.pseudonyms.detectors.cues import SAYING
-from dp_middleware.pseudonyms.detectors.tokens import parts_of
+from dp_middleware.pseudonyms.detectors.cues import NO_SUBJECT, SAYING, before
+from dp_middleware.pseudonyms.detectors.tokens import is_stop_word, parts_of
 from dp_middleware.pseudonyms.detectors.words import (
     Class,
     ascii_of,
@@ -23,13 +23,17 @@ _HANDLE = re.compile(r"(?<![\w@./-])[a-z][a-z0-9]*(?:[._-][a-z0-9]+)*(?![\w@])")
 def mentions(text: str, people: list[Entity], language: str, level: int) -> Iterator[Entity]:
     """Yields further mentions of people by parts of their names, and user names made of them."""
     parts = parts_of(text, people, language)
+    small = {text[each.start : each.end].partition(" ")[0] for each in people}
     if parts:
         listed = "|".join(sorted(map(re.escape, parts), key=len, reverse=True))
         for match in re.finditer(rf"(?<![^\W\d_])(?:{listed})(?![^\W\d_])", text, re.IGNORECASE):
             word = match.group()
-            if (not word.islower() or parts.get(word.lower())) and (
-                level == 2 or not _is_said(text, match, parts, language)
-            ):
+            if word.islower() and not parts.get(word):
+                if word in small and not (
+                    is_stop_word(word) or before(NO_SUBJECT, text, match.start())
+                ):
+                    yield Entity(*match.span(), "person")
+            elif level == 2 or not _is_said(text, match, parts, language):
                 yield Entity(*match.span(), "person")
     plain = {ascii_of(part).replace("'", "").replace("-", "") for part in parts if len(part) > 3}
     for match in _HANDLE.finditer(text):

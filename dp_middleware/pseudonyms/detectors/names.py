@@ -7,22 +7,28 @@ from collections.abc import Iterator
 from dp_middleware.pseudonyms.detection import Entity
 from dp_middleware.pseudonyms.detectors.cues import (
     CALLED,
+    DID,
+    DOING,
     GIVEN_WORDS,
+    INTRODUCED,
     KIN_BEFORE,
     MONTHS,
     NO_MONTH_BEFORE,
     NO_NAME_BEFORE,
     NO_NAME_BEHIND,
     NOBODY,
-    ORGANISED,
     PEOPLE_BEFORE,
     PERSON_BEFORE,
     RANK,
+    ROLE_BEFORE,
     SAYING,
     SUFFIX,
     TITLE,
     before,
+    is_title,
 )
+from dp_middleware.pseudonyms.detectors.joined import joined
+from dp_middleware.pseudonyms.detectors.places import organisation, places
 from dp_middleware.pseudonyms.detectors.small import small_names
 from dp_middleware.pseudonyms.detectors.tokens import (
     PARTICLES,
@@ -30,7 +36,7 @@ from dp_middleware.pseudonyms.detectors.tokens import (
     is_stop_word,
     known_by_neighbours,
     length_of_name,
-    runs_of,
+    rows_of,
     tokens_of,
 )
 from dp_middleware.pseudonyms.detectors.words import (
@@ -64,15 +70,16 @@ class NameLists:
 
     def entities(self) -> Iterator[Entity]:
         """People, organisations and places, which may overlap."""
-        for run in runs_of(self.text, self.tokens):
-            yield from self._of_run(run)
-        yield from small_names(self)
+        found = [each for run in rows_of(self.text, self.tokens) for each in self._of_run(run)]
+        found += small_names(self)
+        yield from found
+        yield from joined(self, [each for each in found if each.kind == "person"])
 
     def _of_run(self, run: list[Token]) -> Iterator[Entity]:
         run = known_by_neighbours(run, self.language)
         while run and not run[-1].capital:
             run = run[:-1]
-        if all(TITLE.fullmatch(token.text + " ") for token in run):
+        if all(is_title(token.text) for token in run):
             return  # "Herrn Dr."
         if before(TITLE, self.text, run[0].start) or self._is_title(run) or self._is_kin(*run):
             titled = run[1:] if self._is_title(run) else run
@@ -89,23 +96,26 @@ class NameLists:
             run = named
         if not run:
             return
-        if organisation := self._organisation(run):
-            yield organisation
-            run = [token for token in run if token.end <= organisation.start]
+        if found := organisation(self, run):
+            yield found
+            run = [token for token in run if token.end <= found.start]
         for part in self._split(run):
             yield from self._of_part(part)
-        yield from self._places(run)
+        yield from places(self, run)
 
     def _is_title(self, run: list[Token]) -> bool:
-        return len(run) > 1 and TITLE.fullmatch(run[0].text + " ") is not None
+        return len(run) > 1 and is_title(run[0].text)
 
     def _is_kin(self, token: Token, *behind: Token) -> bool:
         """Whether the word for a person stands before a word with a capital letter, no noun."""
         if self.language == "de" or token.first or self.level == 0 or token.initial or behind:
             return False
-        is_name_like = self.language != "en" or token.kind > Class.WORD
-        is_name_like = is_name_like or may_be_name(token.lower, self.language)
-        return is_name_like and before(KIN_BEFORE, self.text, token.start)
+        is_name_like = (
+            token.kind > Class.WORD
+            or may_be_name(token.lower, self.language)
+            or (self.language != "en" and not self.is_frequent(token.lower))
+        )
+        return is_name_like and before(ROLE_BEFORE, self.text, token.start)
 
     def _may_be_called(self, named: list[Token]) -> bool:
         """Whether who is addressed has a name: no "Dear Hiring Manager"."""
@@ -114,25 +124,12 @@ class NameLists:
         ends = self.text[named[-1].end : named[-1].end + 1]
         return (
             len(named) <= 2
-            and any(is_name(token.lower) for token in named)
-            and ends in ("", ",", ".", "\n", "!", ":")
+            and any(is_name(token.lower) or token.kind > Class.WORD for token in named)
+            and (
+                ends in ("", ",", ".", "\n", "!", ":")
+                or INTRODUCED.match(self.text, named[-1].end) is not None
+            )
         )
-
-    def _organisation(self, run: list[Token]) -> Entity | None:
-        last = next((k for k, t in enumerate(run) if k and t.lower in ORGANISED), None)
-        if last is None:
-            return None
-        while last + 1 < len(run) and run[last + 1].lower in ORGANISED:
-            last += 1
-        named = run[: last + 1]
-        while named and named[0].first and named[0].kind is Class.WORD and len(named) > 2:
-            named = named[1:]
-        bare = named[1:] if named[0].first and named[0].kind <= Class.COMMON else named
-        if all(token.lower in ORGANISED for token in bare) or (
-            self.level == 0 and all(token.kind <= Class.COMMON for token in named)
-        ):
-            return None  # "The Bank"
-        return self.entity(named, "organisation")
 
     def _split(self, run: list[Token]) -> Iterator[list[Token]]:
         """Parts of a row without the words that are no names; one behind a given name is one."""
@@ -167,7 +164,7 @@ class NameLists:
         while part and not part[-1].capital:
             part = part[:-1]
         while len(part) > 1 and (
-            (self.language != "en" and self._is_no_name(part[0]))
+            (self.language != "en" and self._is_no_name(part[0]) and not self._is_dutch(part))
             or (self._is_function_word(part[0]) and not is_family(part[1].lower))
         ):
             part = part[1:]  # "Mein Mann"
@@ -183,6 +180,7 @@ class NameLists:
         kinds = [token.kind for token in named]
         pair = is_name(named[-1].lower) and (
             named[0].lower in GIVEN_WORDS
+            or self._is_dutch(named)
             or (kinds[0] is Class.BOTH and is_given(named[0].lower) and kinds[-1] >= Class.BOTH)
         )
         if (
@@ -191,6 +189,16 @@ class NameLists:
             or (kinds.count(Class.UNKNOWN) >= 1 and self.level >= 1 and self._unknown(part))
         ):
             yield self.entity(part, "person")
+
+    def _is_dutch(self, part: list[Token]) -> bool:
+        """Whether it is a family name with a particle that has a capital letter: "Van Dijk"."""
+        last = part[-1].lower
+        return (
+            self.language == "nl"
+            and part[0].lower in PARTICLES
+            and is_family(last)
+            and last not in towns()
+        )
 
     def _unknown(self, part: list[Token]) -> bool:
         """Whether words of no list are names, not words of their own language."""
@@ -207,25 +215,45 @@ class NameLists:
         if has_initial:
             return token.kind >= Class.COMMON
         if token.kind is Class.NAME:
-            return len(lower) > 2 or self.level == 2
+            return len(lower) > 2 or self.level == 2 or self._says(token)
         is_german = self.language == "de"
         if token.kind is Class.UNKNOWN:
             if token.first or is_german:
-                return self.level == 2 or (token.first and self._says(token))
+                says = token.first and (
+                    self._says(token) or DID.match(self.text, token.end) is not None
+                )
+                return self.level == 2 or says or (self.level == 1 and self._has_role(token))
             return self.level >= 1 and len(lower) > 2
+        if self.level >= 1 and is_name(lower) and self._has_role(token):
+            return True
         if token.kind is Class.BOTH and lower not in MONTHS:
             if token.first or is_german:
-                return self._says(token) and not is_german
+                return self._says(token) and (token.first or not is_german)
             return self.level >= 1 and (
-                lower in GIVEN_WORDS or self._says(token) or self.is_beside(token, is_given(lower))
+                lower in GIVEN_WORDS
+                or (is_given(lower) and not self._is_word_here(token))
+                or self._says(token)
+                or self.is_beside(token, is_given(lower))
             )
+        if self.level >= 1 and token.first and lower in GIVEN_WORDS:
+            return DOING.match(self.text, token.end) is not None
         if self.level == 0 or token.first or self.language == "de":
             return False
         return lower in GIVEN_WORDS and not (
+            DOING.match(self.text, token.end) is None and self._is_word_here(token)
+        )
+
+    def _is_word_here(self, token: Token) -> bool:
+        """Whether the words beside it make a word of what may be a name: "in May", "the will"."""
+        lower = token.lower
+        return (
             NO_NAME_BEHIND.match(self.text, token.end) is not None
             or before(NO_NAME_BEFORE, self.text, token.start)
             or (lower in ("may", "summer") and before(NO_MONTH_BEFORE, self.text, token.start))
         )
+
+    def _has_role(self, token: Token) -> bool:
+        return before(ROLE_BEFORE, self.text, token.start)
 
     def _is_function_word(self, token: Token) -> bool:
         """Whether a word with a capital letter is one that only begins a sentence or a title."""
@@ -248,28 +276,6 @@ class NameLists:
 
     def _says(self, token: Token) -> bool:
         return SAYING.match(self.text, token.end) is not None
-
-    def _places(self, run: list[Token]) -> Iterator[Entity]:
-        k = 0
-        while k < len(run):
-            for n in (3, 2, 1):
-                words = run[k : k + n]
-                name = " ".join(token.lower for token in words)
-                known = name in towns() if n > 1 else is_town(name, self.language)
-                if len(words) == n and known and (n > 1 or self._is_town(words[0])):
-                    yield self.entity(words, "place")
-                    k += n - 1
-                    break
-            k += 1
-
-    def _is_town(self, token: Token) -> bool:
-        if token.text.isupper():
-            return token.kind >= Class.UNKNOWN or (len(token.text) > 4 and self.level >= 1)
-        if token.first and token.kind <= (Class.BOTH if self.level < 2 else Class.WORD):
-            return False
-        if len(token.text) < 4:
-            return False
-        return self.language != "de" or token.kind is not Class.WORD or len(token.text) > 5
 
     def entity(self, tokens: list[Token], kind: str) -> Entity:
         """Returns these words as an entity, of people with rank and suffix."""

@@ -12,19 +12,22 @@ from dp_middleware import _validate
 from dp_middleware.errors import MissingExtra, ParameterError
 from dp_middleware.pseudonyms.detection import Entity
 from dp_middleware.pseudonyms.detectors.codes import codes, is_public, numbers
-from dp_middleware.pseudonyms.detectors.cues import GREETINGS, alternatives
-from dp_middleware.pseudonyms.detectors.fields import fields, nicknames, speakers
+from dp_middleware.pseudonyms.detectors.cues import GIVEN_WORDS, GREETINGS, alternatives
+from dp_middleware.pseudonyms.detectors.fields import fields, folders, nicknames, speakers
 from dp_middleware.pseudonyms.detectors.mentions import mentions
 from dp_middleware.pseudonyms.detectors.model import Rampart, windows
 from dp_middleware.pseudonyms.detectors.names import NameLists
+from dp_middleware.pseudonyms.detectors.spoken import spoken
 from dp_middleware.pseudonyms.detectors.tokens import Token
 from dp_middleware.pseudonyms.detectors.words import (
     LANGUAGES,
     WORD,
     Class,
     class_of,
+    is_family,
     is_frequent,
     is_given,
+    is_name,
     language_of,
 )
 from dp_middleware.pseudonyms.labels import kinds_of
@@ -60,9 +63,11 @@ _LEVELS = {"precise": 0, "balanced": 1, "safe": 2}
 _THRESHOLDS = {"precise": 0.85, "balanced": 0.6, "safe": 0.3}
 _CAPITAL = re.compile(r"(?<!\w)(?!\d\d:)[^\W_a-z]\w+")
 _BESIDE = re.compile(  # "Eyrarodda 66", "frost_byte9"
-    r"\d[\w/-]*,?\s([^\W\d_a-z][\w'’-]{2,})|[^\W\d_a-z][\w.'’-]{2,}\s(\d{1,5})\b"
-    r"|(\b(?=\w{5})(?=[\d_]*[^\W\d_]{3})\w*[\d_]\w*)"
+    r"\d[\w/-]*,?[ \t](?P<behind>[^\W\d_a-z][\w'’-]{2,})"
+    r"|(?P<before>[^\W\d_a-z][\w.'’-]{2,})[ \t](?P<number>\d{1,5})\b"
+    r"|(?P<user>\b(?=\w{5})(?=[\d_]*[^\W\d_]{3})(?=\w*[a-z])\w*[\d_]\w*)"
 )
+_LETTERS = re.compile(r"[^\W\d_]{3,}")
 _KEY = re.compile(r"""[a-z][a-z0-9_]*(["'])\s*:""")
 _SLICE = re.compile(r"\[\d*:?\Z")
 _TITLE = re.compile(rf"(?:{alternatives('titles')})", re.IGNORECASE)
@@ -135,7 +140,7 @@ class Detector:
         level = _LEVELS[self.strictness]
         names = NameLists(text, language, level)
         secrets = secrets_in(text) if "secret" in self.kinds else ()
-        claims = [*secrets, *patterns.matches(text), *fields(text)]
+        claims = [*secrets, *patterns.matches(text), *fields(text), *spoken(text)]
         claims += codes(text, claims)
         if self.kinds & {"person", "organisation", "place", "username", "address", "zip"}:
             claims += names.entities()
@@ -220,8 +225,12 @@ def _is_open(start: int, window: str, names: NameLists, claims: list[Entity]) ->
     beside = [m for a in places for m in _CAPITAL.finditer(window, max(0, a - 15), a + 15)]
     if (places and names.is_casual) or not all(claimed[match.start()] for match in beside):
         return True
-    if not all(claimed[m.start(m.lastindex or 0)] for m in _BESIDE.finditer(window)):
-        return True
+    for match in _BESIDE.finditer(window):
+        if not claimed[match.start(match.lastgroup or 0)] and any(
+            class_of(word.lower(), names.language) >= Class.UNKNOWN
+            for word in _LETTERS.findall(match["behind"] or match["before"] or match["user"])
+        ):
+            return True
     return any(
         not claimed[token.start - start] and not token.code and _may_be_open(token, names)
         for token in names.tokens
@@ -230,31 +239,46 @@ def _is_open(start: int, window: str, names: NameLists, claims: list[Entity]) ->
 
 
 def _may_be_open(token: Token, names: NameLists) -> bool:
+    may_be_given = (
+        token.kind is Class.BOTH and is_given(token.lower) and not names.is_frequent(token.lower)
+    )
     if not token.capital:
-        return names.is_casual and token.kind >= (
-            Class.BOTH if is_given(token.lower) else Class.UNKNOWN
-        )
+        return names.is_casual and (token.kind >= Class.UNKNOWN or may_be_given)
     if token.text.isupper():
         return token.kind >= Class.UNKNOWN and len(token.text) > 4
-    return token.kind >= (Class.BOTH if token.first else Class.UNKNOWN)
+    return token.kind >= Class.UNKNOWN or (token.first and may_be_given)
 
 
 def _by_position(text: str, language: str) -> Iterator[Entity]:
-    """Who speaks in a transcript, and who signs a letter."""
-    closings = _CLOSING.finditer(text)
-    spans = [*speakers(text), *(match.span(match.lastgroup or 0) for match in closings)]
-    for start, end in spans:
-        words = WORD.findall(text[start:end])
-        classes = [class_of(word.lower(), language) for word in words]
-        may_be = [
-            each > Class.WORD or len(word) == 1 for each, word in zip(classes, words, strict=True)
-        ]
-        if words and len(words) <= 4 and max(classes) > Class.COMMON and all(may_be):
+    """Who speaks in a transcript, who signs a letter, who owns a folder."""
+    spans = [match.span(match.lastgroup or 0) for match in _CLOSING.finditer(text)]
+    speaking = [*speakers(text)]
+    named = {span for span in [*speaking, *spans] if _names(text, *span, language)}
+    for start, end in speaking:  # "Faith:" beside "Priya:"
+        if (start, end) in named or (named and text[start:end].lower() in GIVEN_WORDS):
             yield Entity(start, end, "person")
-    for start, end in nicknames(text):
-        nick = text[start:end]
+    yield from (Entity(*span, "person") for span in spans if span in named)
+    for start, end, kind in folders(text):
+        word = text[start:end].lower()
+        is_handle = is_family(word[1:]) and class_of(word, language) is Class.UNKNOWN
+        is_owner = is_name(word) and class_of(word, language) is Class.NAME
+        if is_owner or is_handle if kind == "username" else _names(text, start, end, language):
+            yield Entity(start, end, kind)
+    nicks = {text[start:end] for start, end in nicknames(text)}
+    for nick in nicks:
         if class_of(nick.lower(), language) > Class.COMMON and not nick.isdecimal():
-            yield Entity(start, end, "username")
+            for match in re.finditer(rf"(?<!\w){re.escape(nick)}(?!\w)", text):
+                yield Entity(*match.span(), "username")
+
+
+def _names(text: str, start: int, end: int, language: str) -> bool:
+    """Whether all words are initials or may be names, and one is rather a name than a word."""
+    words = WORD.findall(text[start:end])
+    classes = [class_of(word.lower(), language) for word in words]
+    may_be = (
+        each > Class.WORD or len(word) == 1 for each, word in zip(classes, words, strict=True)
+    )
+    return 0 < len(words) <= 4 and max(classes) > Class.COMMON and all(may_be)
 
 
 def _is_plausible(text: str, entity: Entity, language: str) -> bool:

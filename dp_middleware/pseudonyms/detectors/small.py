@@ -7,10 +7,23 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from dp_middleware.pseudonyms.detection import Entity
-from dp_middleware.pseudonyms.detectors.cues import GIVEN_WORDS, KIN_BEFORE, LIVING, TITLE, before
+from dp_middleware.pseudonyms.detectors.cues import (
+    CALLED,
+    DOING,
+    GIVEN_WORDS,
+    KIN_BEFORE,
+    LIVING,
+    NO_NAME_BEFORE,
+    NO_SUBJECT,
+    NOBODY,
+    TITLE,
+    TOLD_BEFORE,
+    before,
+)
 from dp_middleware.pseudonyms.detectors.tokens import Token
 from dp_middleware.pseudonyms.detectors.words import (
     Class,
+    is_case_of,
     is_family,
     is_frequent,
     is_given,
@@ -19,8 +32,11 @@ from dp_middleware.pseudonyms.detectors.words import (
     towns,
 )
 
-_VERB = re.compile(r"(?:te|ten|st|[lł][aio]?|ły|ou|ait)\Z")
+_VERB = re.compile(r"(?:te|ten|[^aeiou]t|[lł][aio]?|ły|ou|ait)\Z")
 """How verbs end that stand behind the word for a person: "mein Freund kündigte"."""
+
+
+_INITIALS = frozenset("bcdfghjklmnpqrstvwxz")  # in small letters, no words
 
 
 class NamedWords(Protocol):
@@ -56,9 +72,17 @@ def small_names(names: NamedWords) -> Iterator[Entity]:
         if is_place and before(LIVING, names.text, token.start):
             yield names.entity([token], "place")
             continue
-        if token.kind is Class.WORD:
+        if token.kind is Class.WORD or token.lower in NOBODY:
             continue
-        is_titled = len(token.text) > 3 and before(TITLE, names.text, token.start)
+        behind = _behind(names, k)
+        is_noun = names.language == "en" and before(NO_NAME_BEFORE, names.text, token.start)
+        if is_noun and (behind is None or behind.kind < Class.UNKNOWN):
+            continue
+        is_titled = (
+            len(token.text) > 3
+            and (token.kind > Class.COMMON or names.is_casual)
+            and before(TITLE, names.text, token.start)
+        )
         kin = names.level >= 1 and before(KIN_BEFORE, names.text, token.start)
         if kin and token.kind is Class.BOTH:
             is_titled |= is_given(token.lower)
@@ -66,15 +90,22 @@ def small_names(names: NamedWords) -> Iterator[Entity]:
             is_titled |= _VERB.search(token.lower) is None
         if not (names.is_casual or names.level == 2 or is_titled or kin):
             continue
-        lists = token.kind is Class.NAME and (kin or is_given(token.lower))
+        lists = token.kind is Class.NAME and (
+            kin
+            or is_given(token.lower)
+            or (names.language == "pl" and is_case_of(token.lower, is_given, "pl"))
+            or before(CALLED, names.text, token.start)
+        )
+        lists = lists or _is_in_context(names, token)
         lists = lists or (names.level == 2 and names.is_casual and token.kind is Class.UNKNOWN)
-        behind = _behind(names, k)
         if (
             is_titled
             and token.kind >= Class.COMMON
             and (names.language == "en" or not names.is_frequent(token.lower))
         ):
             last = k + (behind is not None and behind.kind >= Class.UNKNOWN)
+        elif is_given(token.lower) and _family(names, k) > k:
+            last = _family(names, k)
         elif lists or (
             is_given(token.lower)
             and behind is not None
@@ -82,11 +113,11 @@ def small_names(names: NamedWords) -> Iterator[Entity]:
             and behind.kind >= Class.BOTH
             and (token.kind >= Class.BOTH or token.lower in GIVEN_WORDS)
         ):
-            has_family = behind is not None and (
-                behind.kind >= (Class.UNKNOWN if names.language == "en" else Class.NAME)
-                or (is_family(behind.lower) and not names.is_frequent(behind.lower))
-            )
-            last = k + has_family
+            last = k
+            if behind is not None and not DOING.match(names.text, token.end):
+                least = Class.UNKNOWN if names.language == "en" else Class.NAME
+                is_rare = is_family(behind.lower) and not names.is_frequent(behind.lower)
+                last += behind.kind >= least or is_rare
         elif (
             token.kind >= Class.UNKNOWN
             and names.level >= 1
@@ -109,8 +140,28 @@ def small_names(names: NamedWords) -> Iterator[Entity]:
         yield names.entity(names.tokens[k : last + 1], "person")
 
 
+def _is_in_context(names: NamedWords, token: Token) -> bool:
+    """Whether a given name that is a word too is told something, or tells: "so mark told hope"."""
+    is_name_too = token.lower in GIVEN_WORDS or (token.kind is Class.BOTH and is_given(token.lower))
+    if not (is_name_too and names.level and names.is_casual):
+        return False
+    owns = names.text[token.end : token.end + 2] in ("'s", "’s")
+    if owns or DOING.match(names.text, token.end):
+        return not before(NO_SUBJECT, names.text, token.start)
+    return before(TOLD_BEFORE, names.text, token.start)
+
+
 def _behind(names: NamedWords, k: int) -> Token | None:
     if k + 1 >= len(names.tokens):
         return None
     token, behind = names.tokens[k : k + 2]
     return behind if names.text[token.end : behind.start] == " " and not behind.code else None
+
+
+def _family(names: NamedWords, k: int) -> int:
+    """The place of a family name behind a given name and an initial; that of the given name."""
+    row = names.tokens[k : k + 3]
+    if len(row) < 3 or row[1].lower not in _INITIALS or row[2].kind < Class.BOTH or row[2].code:
+        return k
+    between = names.text[row[0].end : row[1].start] + names.text[row[1].end : row[2].start]
+    return k + 2 if between in ("  ", " . ") else k

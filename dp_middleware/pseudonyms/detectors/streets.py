@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dp_middleware.pseudonyms.detectors.cues import alternatives
 
-_KINDS = (
+KINDS = (
     "[Ss]treet|[Ss]t|[Aa]venue|[Aa]ve|[Rr]oad|[Rr]d|[Bb]oulevard|[Bb]lvd|[Ll]ane|[Ll]n|[Dd]rive|[Dd]r|"
     "[Cc]ourt|[Cc]t|[Ss]quare|[Ss]q|[Tt]errace|[Pp]lace|[Pp]l|[Pp]arkway|[Pp]kwy|[Hh]ighway|[Hh]wy|"
     "[Ww]ay|[Cc]rescent|[Cc]lose|[Rr]ow|[Gg]rove|[Gg]ardens?|[Gg]ate|[Mm]ews|[Hh]ill|[Vv]iew|[Pp]ath|"
-    "[Tt]rail|[Cc]ircle|[Cc]ir|[Bb]roadway|[Pp]laza|[Aa]lley|[Pp]oint|[Rr]idge|[Ll]oop|[Qq]uay"
+    "[Tt]rail|[Cc]ircle|[Cc]ir|[Bb]roadway|[Pp]laza|[Aa]lley|[Pp]oint|[Rr]idge|[Ll]oop|[Qq]uay|[Gg]dns|"
+    "[Cc]res|[Tt]er|[Tt]ce|[Tt]err|[Cc]rt|[Dd]ve|[Pp]de|[Bb]vd|[Cc]ct|[Hh]ts|[Pp]ike|[Ww]harf|[Pp]arade|[Ee]splanade|[Ww]alk|[Rr]ise|[Cc]rossing|[Hh]eights|[Mm]ount"
 )
+_FIRST = r"\b(?:\d{1,6}(?:\s?(?:bis|ter))?,?\s+){0,2}"  # numbers of houses before a street
 _NEVER = (
     "a|an|and|are|as|at|be|been|but|by|can|did|do|for|from|had|has|have|he|her|him|his|i|if|in|is|it|its"
     "|me|my|no|not|on|or|our|she|so|that|their|them|they|this|to|was|we|were|will|with|you|your"
@@ -24,31 +26,46 @@ _UNIT = (
 )
 _ROOM = (
     rf"(?:,?\s(?i:{alternatives('rooms')})\b\.?\s?\d+\w?\b"
+    r"|,?\s(?:bajo|ático|entlo\.?|sótano)\b(?:\s\p{Lu}\b)?"
     r"|,?\s\d{1,2}(?:\.|er?|ème)?\s?(?:OG|Stock|Etage|étage|piso|andar|piano|piętro)"
     r"(?:\s(?:links|rechts|mitte))?)*"
 )
 _NAMED = r"\p{Lu}(?:[\p{L}'’-]|\.(?=[\p{L} ]))*"
+_HOUSES = (
+    rf"(?:{_NAMED}\s){{1,3}}"
+    r"(?:House|Court|Tower|Lodge|Mansions?|Building|Cottage|Farm|Forge|Barn|Mill|Manor|Works|Wharf|Studios|Yard)\b"
+)
+_GREENS = "Pk|Park|Green|House|Villas|Cottages|Buildings|Estate|Vale|Brae|Fold|Croft|Meadows?|Bank"
 _LINES = (
     r"(?:[ \t]*\n[ \t]*,?[ \t]*(?:(?:\p{Lu}[\p{L}.'’-]*|\d[\w-]*|nan|de|of|,)[ \t]?){1,4}"
     r"(?=\n|\Z)){0,5}"
 )
 _AND = r"(?:\s+(?:d[aeiou]s?|del|della|delle|dei|de la|de las|de los|des|du|la|le|les|l['’])?\s*"
 _HOUSE = (  # "12 a" before another word is a number and a preposition
-    r"\d{1,5}(?:[-/]\d{1,4})?(?:[a-zA-Z]|\s[a-zA-Z](?!\s\p{L}))?(?!\w)(?:/\d{1,4}|\sm\.\s?\d+)?"
+    r"\d{1,5}(?:[-/]\d{1,4})?"
+    r"(?:[a-zA-Z](?!\w|\.\s?\d)|\s[a-zA-Z](?!\w|\.\s?\d|\s\p{L})|\s(?:bis|ter|hs)\b)?(?!\w)"
+    r"(?:/\d{1,4}|\sm\.\s?\d+)?"
 )
 
 STREETS = (
-    rf"(?<![\w.,/-])(?:\d{{1,4}}\s)?\d{{1,6}}[A-Za-z]?,?\s+(?:{_WORD}){{1,4}}?(?:{_KINDS})\b\.?"
+    rf"(?<![\w.,/-])(?:\d{{1,4}}[\s/])?\d{{1,6}}[A-Za-z]?,?\s+(?:{_WORD}){{1,4}}?(?:{KINDS})\b\.?(?:\s(?:{KINDS})\b)?"
     rf"(?:\s(?:N|S|E|W|NE|NW|SE|SW)\b)?{_UNIT}{_LINES}",
     rf"(?<![\w.,/-])\d{{2,6}} (?!(?i:{alternatives('months')})\b)"
     rf"(?:{_NAMED} ){{1,2}}\d{{1,4}}\b{_UNIT}{_LINES}",
-    rf"\b(?:{_NAMED} and )?{_NAMED} (?:u\.|rkp\.|utca|út|útja|tér|kapu) \d{{1,4}}\.?{_LINES}",
-    r"\b(?:Unit|PSC) \d+,? Box \d+(?:\s+(?:DPO|APO|FPO),? A[AEP] \d{5})?",
+    rf"\b(?:{_NAMED} and )?{_NAMED} (?:\p{{Ll}}+ )?(?:u\.|rkp\.|utca|út|útja|tér|kapu) "
+    rf"\d{{1,4}}\.?{_LINES}",
+    r"(?i:\b(?:(?:unit|psc) \d+,? box \d+|us(?:s|ns|nv|cgc) [\p{L}'-]+)"
+    r"(?:\s+[dfa]po,? a[aep] \d{5}))",
+    rf"(?<![\w.,/-])\d{{1,6}}\s(?:[\p{{L}}\d.'’/-]+,?\s){{1,6}}?\s?(?i:apt|suite|ste)\b\.?\s?#?\d+\w?{_UNIT}{_LINES}",
     rf"(?<![\w.,/-])\d{{1,6}}[A-Za-z]?,?\s+(?:Broadway|The\s{_NAMED}|(?:Rue|Via|Camino|Calle|Avenida|Plaza|El|La|Las|Los)"
     rf"{_AND}{_NAMED}){{1,4}})\b{_UNIT}",
     r"(?i:\b(?:the )?corner of )[^\n]{2,50}? and [\w'’]+(?: \p{Lu}[\w'’]*| (?i:street|court)s?)?",
-    r"(?i:\b(?:P\.?\s?O\.?\s?)?box\s+\d+\b)",
-    r"(?i:\b(?:apt|apartment|suite|ste|unit|flat)\b\.?\s#?\d+\w?\b)",
+    rf"\b(?i:blk|block)\.? \d+\w?,? (?i:lot)\.? \d+\w?(?:, (?:{_WORD}){{1,3}}(?:{KINDS})\b\.?)?",
+    r"(?i:\b(?:P\.?\s?O\.?\s?|(?:rural route|rr|hc)\s\d+,?\s)?box\s+\d+\b)",
+    rf"(?i:\b(?:apt|apartment|suite|ste|unit|flat)\b\.?\s#?(?:\d+\w?|(?-i:[A-H]))\b)(?:,?\s\d\d?/F)?(?:,?\s{_HOUSES})?",
+    rf"(?<![\w.,/-])\d{{1,4}}[A-Za-z]?,?\s(?:{_NAMED}\s){{1,3}}(?:{_GREENS})\b(?:,\s{_HOUSES})?",
+    rf"\b(?:The\s)?{_HOUSES},\s(?:{_WORD}){{1,3}}?(?:{KINDS})\b",
+    r"(?i:\b[\p{L}-]{3,}(?:stra(?:ss|ß)e|str\.|gasse|allee|straat|laan)\s\d{1,4}\w?)\b",
     # the word for a street ends the name
     rf"\b(?:\p{{Lu}}[\p{{L}}-]*\s)?\p{{Lu}}[\p{{L}}-]*(?:stra(?:ss|ß)e|str\.|gasse|weg|platz|allee|ring|damm|ufer|markt|gade|"
     rf"gatan|vägen|vej|veien|straat|gracht|laan|plein|kade|singel|dijk|katu|kuja|tie)\s{_HOUSE}{_ROOM}",
@@ -57,11 +74,10 @@ STREETS = (
     rf"\b\p{{Lu}}[\p{{L}}-]*[ -](?:Straße|Strasse|Str\.|Weg|Platz|Allee|Ring|Damm)\s"
     rf"{_HOUSE}{_ROOM}",
     # or begins it
-    rf"\b(?:\d{{1,4}}(?:\s?(?:bis|ter))?,?\s+)?(?i:{alternatives('rues')})"
-    rf"{_AND}{_NAMED}){{1,4}}",
-    rf"\b(?i:{alternatives('streets_of')}){_AND}{_NAMED}){{1,4}}"
+    rf"{_FIRST}(?i:{alternatives('rues')}){_AND}{_NAMED}){{1,4}}(?:\s{_HOUSE})?",
+    rf"{_FIRST}(?i:{alternatives('streets_of')}){_AND}{_NAMED}){{1,4}}"
     rf"(?:,?\s(?:n\.?[º°]\s?)?{_HOUSE})?(?:,\s\d{{1,2}}[.ºª]+\s?\w*)?{_ROOM}",
-    rf"\b(?:(?:ul|al|os|pl)\.\s{_NAMED}|[Aa]leja|[Oo]siedle|[Uu]lic[ay]|[Pp]lac|Rynek)\s"
+    rf"{_FIRST}(?:(?:ul|al|os|pl)\.\s{_NAMED}|[Aa]leja|[Oo]siedle|[Uu]lic[ay]|[Pp]lac|Rynek)\s"
     rf"(?:{_NAMED}\s){{0,3}}{_HOUSE}{_ROOM}",
     # or a word for living stands before
     rf"(?i:\b(?:{alternatives('living')})\s(?:(?:{alternatives('within')})\s){{0,2}})"

@@ -8,12 +8,13 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from dp_middleware.pseudonyms.detection import Entity
-from dp_middleware.pseudonyms.detectors.cues import NOBODY, words
+from dp_middleware.pseudonyms.detectors.cues import NOBODY, is_title, words
 from dp_middleware.pseudonyms.detectors.words import (
     WORD,
     Class,
     class_of,
     is_case_of,
+    is_given,
     is_name,
     may_be_name,
 )
@@ -75,8 +76,10 @@ def known_by_neighbours(run: list[Token], language: str) -> list[Token]:
         token._replace(kind=Class.UNKNOWN)
         if token.kind is Class.WORD
         and token.capital
-        and may_be_name(token.lower, language)
-        and (is_named(k - 1) or is_named(k + 1))
+        and (
+            (may_be_name(token.lower, language) and (is_named(k - 1) or is_named(k + 1)))
+            or (is_given(token.lower) and k + 1 < len(run) and run[k + 1].kind >= Class.UNKNOWN)
+        )
         else token
         for k, token in enumerate(run)
     ]
@@ -152,6 +155,17 @@ def tokens_of(text: str, language: str) -> Iterator[Token]:
         if language == "pl" and kind is Class.WORD and not first and word[0].isupper():
             kind = Class.UNKNOWN if is_case_of(word.lower(), is_name, language) else kind
         yield Token(start, end, word, kind, first, code or _is_camel(word))
+
+
+def rows_of(text: str, tokens: Sequence[Token]) -> Iterator[list[Token]]:
+    """Yields rows as in :func:`runs_of`, parted before a title: "Kannst du | Frau Sommer"."""
+    for run in runs_of(text, tokens):
+        start = 0
+        for k in range(1, len(run) - 1):
+            if is_title(run[k].lower) and not is_title(run[k - 1].lower):
+                yield run[start:k]
+                start = k
+        yield run[start:]
 
 
 def runs_of(text: str, tokens: Sequence[Token]) -> Iterator[list[Token]]:

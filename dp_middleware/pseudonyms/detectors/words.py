@@ -57,7 +57,7 @@ class Class(IntEnum):
 @cache
 def given() -> frozenset[str]:
     """Given names in lower case, of many cultures."""
-    return _lists("names.txt")["given"] | _lists("names.txt")["both"]
+    return _lists("names.txt")["given"] | _lists("names.txt")["both"] | words_of("nicknames")
 
 
 @cache
@@ -128,12 +128,18 @@ def _class_of(word: str, language: str) -> Class:
         if language == "de" and is_frequent(word, language) and word not in towns():
             return Class.COMMON  # "Mein" stands before nouns, which have capitals
         is_word = word in lists[f"{language} names"] or word in lists["en names"]
+        if word in words_of("nicknames"):
+            is_word = word in words_of("word_nicknames") or (
+                language != "en" and word in common(language)
+            )
         if not word.isascii() and word not in given() and word not in family():
             is_word = word in common(language)
         return Class.BOTH if is_word else Class.NAME
     if any(_is_word(word, each) for each in {language, "en"}) or _LEARNED.search(word):
         return Class.WORD
-    return Class.UNKNOWN
+    return (
+        Class.NAME if language == "pl" and is_case_of(word, is_given, language) else Class.UNKNOWN
+    )
 
 
 def _is_word(word: str, language: str) -> bool:

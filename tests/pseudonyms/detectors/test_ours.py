@@ -111,6 +111,32 @@ def test_a_chat():
         ("Mijn naam is Sjoerd Kuipers, Kerkstraat 14.", ["Sjoerd Kuipers", "Kerkstraat 14"]),
         ("Nazywam się Halina Wójcik, PESEL 85050712345.", ["Halina Wójcik", "85050712345"]),
         ("The author (林佳龍) signed.", ["林佳龍"]),
+        ("lol so mark told hope that grace got mad", ["mark", "hope", "grace"]),
+        ("Will will present. May has the spare key.", ["Will", "May"]),
+        (
+            "Notes: Qvorla, Kirsten and Xerl joined. Grace and Noah too.",
+            ["Qvorla", "Xerl", "Grace"],
+        ),
+        ("Witness Small met Varina (Howell) Davis.", ["Small", "Varina (Howell) Davis"]),
+        ("we call her Biscuit, so ask priya or joy", ["Biscuit", "priya", "joy"]),
+        (
+            "D:\\Backups\\Declan Halloran\\a and scan_OBrien_lease.pdf",
+            ["Declan Halloran", "OBrien"],
+        ),
+        ("docker run -v /srv/magnus/db:/var/lib x", ["magnus"]),
+        ("<spacecat9> hi\n<drwho99> yes spacecat9, here", ["spacecat9", "drwho99"]),
+        ("call five five five zero one four two nine nine", ["five five five zero one four two"]),
+        ("i live at twenty two harper street", ["twenty two harper street"]),
+        ("mail jane dot kowalski at gmail dot com", ["jane dot kowalski at gmail dot com"]),
+        ("Account 44876864 sort 22-54-07, card ****4821", ["44876864", "22-54-07", "4821"]),
+        ("a la cuenta ES20 0182 4417 3302 0155 8890", ["ES20 0182 4417 3302 0155 8890"]),
+        ("El pedido ES-2024-39649 llegó.", ["ES-2024-39649"]),
+        ('my app password is "qwmz kkte ahhp lsyv"', ["qwmz kkte ahhp lsyv"]),
+        ("la wifi di casa è Polpetta2020", ["Polpetta2020"]),
+        ("Flat 12B Tower House, 9 Quaker Lane", ["Flat 12B Tower House", "9 Quaker Lane"]),
+        ("Kannst du Frau Sommer und Nachbar Koch fragen?", ["Sommer", "Koch"]),
+        ("Mijn buurman Van Dijk parkeert zijn bus voor de deur.", ["Van Dijk"]),
+        ("dzień dobry, powiedz wojtkowi że klucz jest u sąsiada", ["wojtkowi"]),
     ],
 )
 def test_what_leaves_is_not_readable(text, private):
@@ -142,6 +168,10 @@ def test_what_leaves_is_not_readable(text, private):
         "Grüezi, ich habe eine Frage zur Rechnung.",
         "Lebenslauf\nGeburtsdatum:\nAnschrift:\nStaatsangehörigkeit: deutsch",
         "Currículo\nNome:\nMorada:\nNacionalidade: portuguesa",
+        "i will ask if hope matters. the rose is red, joy is rare and art is hard",
+        "The nurse checked the chart, the officer left, and the coach called a timeout.",
+        "Learn to dance: one, two, three, four, and turn around at the end.",
+        "Der Nachbar kommt morgen. Die Lehrerin fragt die Kinder, und der Arzt schreibt.",
     ],
 )
 def test_ordinary_sentences_stay(text):

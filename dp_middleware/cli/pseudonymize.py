@@ -196,7 +196,7 @@ def _summary(release: dp.Release, pseudonyms: dp.Pseudonyms, *, kept: bool) -> N
         epsilon += f", or token of the rest ({certificate.method})"
     else:
         epsilon += f" ({certificate.method})"
-    if certificate.epsilon and near:
+    if 0 < certificate.epsilon < math.inf and near:
         epsilon += f"; 0 per value of all kinds but {', '.join(near)}"
     signs = "tokens" if perturbed else "words and signs"
     originals = "with --mapping FILE they could be put back into an answer"

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from dp_middleware.errors import needs
 
 with needs("gateway"):
     from pydantic import BaseModel, ConfigDict
+
+DEFAULT = "default"
+"""Names the policy of what no rule names."""
 
 GUARDRAIL = "/beta/litellm_basic_guardrail_api"
 ROUTES = (
@@ -32,8 +37,14 @@ class Rule(BaseModel):
     model: str | None = None
     client: str | None = None
 
-    def fits(self, path: str, model: object, client: str | None) -> bool:
-        """Tells whether it speaks of a request."""
-        asked = (path.removesuffix("/count_tokens"), model, client)
-        ours = zip((self.path, self.model, self.client), asked, strict=True)
-        return all(said in (None, is_so) for said, is_so in ours)
+
+def policy_of(
+    rules: Iterable[Rule], path: str, model: object = None, client: str | None = None
+) -> str:
+    """Returns the name of the policy of a request."""
+    asked = (path.removesuffix("/count_tokens"), model, client)
+    for rule in rules:
+        said = (rule.path, rule.model, rule.client)
+        if all(one in (None, is_so) for one, is_so in zip(said, asked, strict=True)):
+            return rule.policy
+    return DEFAULT

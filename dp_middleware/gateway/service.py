@@ -26,6 +26,7 @@ from dp_middleware.gateway.failures import NO_RETRY, Failure, failure_of
 from dp_middleware.gateway.fields import body_of
 from dp_middleware.gateway.measures import Measures
 from dp_middleware.gateway.releasing import Pulse, Releases, Sessions, open_ledger
+from dp_middleware.gateway.rules import DEFAULT, policy_of
 from dp_middleware.gateway.settings import ANTHROPIC, Client, Limits, Policy, Settings
 from dp_middleware.gateway.upstream import Upstream
 
@@ -112,9 +113,8 @@ class Gate:
 class Gateway:
     """Made once per worker; opened before the first request, in threads that may take minutes."""
 
-    sessions: Sessions
-
     def __init__(self, settings: Settings, releases: Releases) -> None:
+        self.sessions: Sessions  # once it is open
         self.releases, self.secret = releases, settings.secret.get_secret_value()
         self.gate, self.measures = Gate(settings.limits), Measures()
         self.take(settings)
@@ -169,7 +169,8 @@ class Gateway:
             raise Failure(400, "expected no query behind the path", "unknown_field")
         settings, sessions = self.settings, self.sessions
         body = await body_of(request, settings.limits) if request.method == "POST" else {}
-        policy = settings.policy(path, body.get("model"), client.id)
+        asked = path, body.get("model"), client.id
+        policy = policy_of(settings.rules, *asked) if settings.rules else DEFAULT
         return Call(
             gateway=self,
             client=client,

@@ -17,7 +17,7 @@ with needs("gateway"):
         SettingsConfigDict,
     )
 
-from dp_middleware.gateway.rules import ROUTES, Rule
+from dp_middleware.gateway.rules import DEFAULT, ROUTES, Rule
 
 ANTHROPIC = "/messages"
 """What paths of its protocol begin with, behind the base URL."""
@@ -231,7 +231,7 @@ class Settings(BaseSettings):
         for field, known in {**named, "policy": self.policies}.items():
             if not {getattr(rule, field) for rule in self.rules} <= {*known, None}:
                 raise ValueError(f"expected in rules each {field} as one that there is")
-        if "default" not in self.policies or len({*ids}) < len(ids):
+        if DEFAULT not in self.policies or len({*ids}) < len(ids):
             raise ValueError("expected a policy 'default', and distinct ids of clients")
         return self
 
@@ -246,11 +246,6 @@ class Settings(BaseSettings):
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Has the environment before the file."""
         return (env_settings, init_settings)
-
-    def policy(self, path: str, model: object = None, client: str | None = None) -> str:
-        """Returns the name of the policy of a request."""
-        fits = (rule.policy for rule in self.rules if rule.fits(path, model, client))
-        return next(fits, "default")
 
     @property
     def fixed(self) -> dict[str, Any]:

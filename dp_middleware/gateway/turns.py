@@ -126,9 +126,9 @@ def headers_of(call: Call, exchange: Exchange, seconds: float) -> dict[str, str]
     own = call.session.sanitizer.certificate
     private = [r for r in exchange.releases if r.certificate.mechanism not in _PUBLIC]
     draws = len(exchange.receipt.charged)
-    nats = exchange.receipt.nats
+    nats = math.fsum(certificate.epsilon for certificate in exchange.receipt.charged)
     spent = math.fsum(release.spent for release in private)
-    count_releases(call.gateway, exchange.receipt, seconds)
+    count_releases(call.gateway, exchange.receipt, nats, seconds)
     account = {
         "policy": call.policy_name,
         "messages": len(private),
@@ -158,13 +158,13 @@ def headers_of(call: Call, exchange: Exchange, seconds: float) -> dict[str, str]
     return headers
 
 
-def count_releases(gateway: Gateway, receipt: Receipt, seconds: float) -> None:
+def count_releases(gateway: Gateway, receipt: Receipt, nats: float, seconds: float) -> None:
     """Counts what a request drew and what was found in it, for the metrics."""
     measures = gateway.measures
     measures.release_seconds.observe(seconds)
     measures.releases.inc(len(receipt.charged))
-    if math.isfinite(receipt.nats):
-        measures.nats.inc(receipt.nats)
+    if math.isfinite(nats):
+        measures.nats.inc(nats)
     if receipt.detection:
         measures.detection.observe(receipt.detection)
     for kind, number in receipt.found.items():

@@ -154,11 +154,11 @@ class PseudonymReleaser(Payer):
             )
         if self._is_told and (language := language_of(outside)) != "en":
             draft = _spoken(draft, language)
+        near = draft.near(mapping)
         kinds, sanitizer = {place.kind for place in draft.places}, self.sanitizer
         rest = None if sanitizer is None else read_rest(sanitizer, draft)
         certificate = self._certificate(kinds, sanitizer)
         priced = certificate if sanitizer is None else self._certificate(kinds, None)
-        near = draft.near(mapping)
         for bill, n in ((priced, near), (certificate, 0 if rest is None else len(rest.fresh))):
             if self.ledger is not None and self.subject and n:
                 self.ledger.charge(self.subject, bill, n)

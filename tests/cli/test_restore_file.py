@@ -51,6 +51,18 @@ def test_rows_apart_have_no_mapping(places, tmp_path):
     run("restore-file", places[1], tmp_path / "back.csv", "-c", "mail", code=2)
 
 
+def test_files_with_one_key_agree_without_a_mapping(places, tmp_path):
+    keyed = ("--pseudonyms", "-c", "mail=email", "--keep-rows-apart", "--keyed", "--key")
+    files = [(tmp_path / name, key) for name, key in (("a", "x"), ("b", "x"), ("c", "y"))]
+    for path, key in files:
+        out = path.with_suffix(".csv")
+        run("sanitize-file", places[0], out, *keyed, tmp_path / key, code=0)
+    one, two, other = (path.with_suffix(".csv").read_text() for path, _ in files)
+    assert one == two != other
+    mails = [row[2] for row in csv.reader(one.splitlines())][1:]
+    assert mails[0] == mails[2] != mails[1]
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [

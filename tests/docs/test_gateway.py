@@ -11,6 +11,7 @@ from support.commands import run
 from support.gateway import SECRET, running
 
 from dp_middleware.gateway import Settings, app
+from dp_middleware.gateway.rules import policy_of
 from dp_middleware.gateway.settings import Client
 
 ROOT = Path(__file__).parents[2]
@@ -26,7 +27,7 @@ def environment(monkeypatch):
 def test_the_example_is_read(environment, tmp_path, monkeypatch):
     text = (ROOT / "docs/gateway.toml").read_text("utf-8")
     settings = Settings.read(ROOT / "docs/gateway.toml")
-    assert settings.policy("/v1/chat/completions") == "letters"
+    assert policy_of(settings.rules, "/v1/chat/completions") == "letters"
     assert settings.policies["default"].epsilon == 10
     whole = tmp_path / "gateway.toml"  # with a client, as the page says, and all that is commented
     client = run("serve", "--new-client", "ann", code=0).stdout

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -18,6 +19,7 @@ from support.texts import CANARY
 
 from dp_middleware.gateway import create_app
 from dp_middleware.gateway.reloading import reload
+from dp_middleware.gateway.rules import policy_of
 from dp_middleware.gateway.service import hash_of
 
 NAMES = {"mode": "pseudonyms", "on_empty": "pass"}
@@ -50,12 +52,13 @@ def test_the_first_rule_that_fits_tells_the_policy():
         {"path": "/v1/messages", "policy": "two"},
         {"client": "ann", "policy": "three"},
     ]
-    told = settings(
+    ruled = settings(
         "http://127.0.0.1:9/v1",
         policies={"default": {}, "one": {}, "two": {}, "three": {}},
         upstream={"models": [MODEL, "big"]},
         rules=rules,
-    ).policy
+    )
+    told = partial(policy_of, ruled.rules)
     chat, messages = "/v1/chat/completions", "/v1/messages"
     assert told(chat, "big", "ann") == told(messages, "big", "ann") == "one"
     assert told(messages, MODEL, "ann") == told(f"{messages}/count_tokens", "big", "bob") == "two"
@@ -101,7 +104,7 @@ def test_other_settings_hold_from_the_next_request_on_and_what_is_the_same_stays
         file.write_text(FILE + BOB + policy + limits)
         client.portal.call(reload, gateway, str(file))
         assert gateway.sessions.sessions["default", "ann"] is before
-        assert gateway.settings.policy("/v1/messages", None, "bob") == "names"
+        assert policy_of(gateway.settings.rules, "/v1/messages", None, "bob") == "names"
         assert len(gateway.sessions.sessions) == 4
         assert gateway.gate.limits.body_bytes == 77
         assert made == ["sanitizer", "pseudonyms"]

@@ -9,6 +9,7 @@ from support.texts import CANARY
 from dp_middleware.errors import ParameterError
 from dp_middleware.gateway import Settings
 from dp_middleware.gateway.releasing import releases_of
+from dp_middleware.gateway.rules import policy_of
 from dp_middleware.gateway.service import Clients, hash_of, new_key
 from dp_middleware.gateway.settings import Client, Policy
 
@@ -52,8 +53,8 @@ def read(tmp_path, text):
 def test_a_file_and_the_environment(tmp_path, environment):
     settings = read(tmp_path, FILE)
     assert settings.policies["default"].epsilon == 5.0
-    assert settings.policy("/v1/responses") == "names"
-    assert settings.policy("/v1/chat/completions") == "default"
+    assert policy_of(settings.rules, "/v1/responses") == "names"
+    assert policy_of(settings.rules, "/v1/chat/completions") == "default"
     assert settings.upstream_key.get_secret_value() == "sk-secret"
     shown = repr(settings)
     assert SECRET not in shown

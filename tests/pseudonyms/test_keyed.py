@@ -105,7 +105,7 @@ def values(draw):
         return kind, draw(st.text(signs, min_size=6, max_size=30))
     digits = draw(st.integers(0, 10**10 - 1))
     if kind == "phone":
-        form = draw(st.sampled_from(["+1 {} {}", "+49 {}{}", "0{}/{}", "({}) {} ext. 12"]))
+        form = draw(st.sampled_from(["+1 {} {}", "+49 {}{}", "({}) {} ext. 12"]))
         return kind, form.format(f"{digits:010d}"[:3], f"{digits:010d}"[3:])
     from stdnum import iban
 

@@ -8,7 +8,7 @@ from dp_middleware.gateway.failures import Failure
 from dp_middleware.gateway.playground.choices import Choice, default_choices
 from dp_middleware.gateway.playground.pages import routes
 from dp_middleware.gateway.playground.releasing import Playground
-from dp_middleware.gateway.rules import ROUTES
+from dp_middleware.gateway.rules import ROUTES, policy_of
 from dp_middleware.gateway.service import Gateway
 from dp_middleware.privacy.wording import nats
 
@@ -52,7 +52,7 @@ def _choice(gateway: Gateway, number: int, name: str) -> Choice:
     settings = gateway.settings
     releaser = gateway.sessions.releaser(name, _SUBJECT)
     certificate = releaser.certificate
-    paths = [path for path in ROUTES if settings.policy(path) == name]
+    paths = [path for path in ROUTES if policy_of(settings.rules, path) == name]
     return Choice(
         name=f"policy-{number}",
         title=f"Policy {name}",

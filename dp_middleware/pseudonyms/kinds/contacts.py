@@ -36,6 +36,7 @@ IPV6 = ipaddress.IPv6Address("2001:db8::")  # RFC 3849
 NETWORK = re.compile(r"\]?(?::[0-9]{1,5}|/[0-9]{1,3})?[\s)\]>}.,:;!?'\"]*")
 ENOUGH = 2000  # draws before something counts as used up
 PLAIN_PHONE = re.compile(r"[0-9+()./\s\u2010-\u2014-]*")
+_REGION = re.compile(r"(?<=^valid )(\d+)-\w+")
 EXTENSION = re.compile(r"\s*,?\s*(?:x|ext\.?|extension)\s*[0-9]{1,6}$", re.IGNORECASE)
 
 
@@ -174,13 +175,16 @@ class Phone(Exact, Spoken):
         return number if module.is_valid_number(number) else None
 
     def ciphered(self, text: str, shape: str, law: Keyed, *, back: bool) -> str | None:
-        """Encrypts the digits behind the country's code, among the valid numbers."""
-        layout = shape.split(" ", 3)[3] if shape.startswith("valid") else shape
-        slots = slots_of(shape)
+        """Encrypts the digits behind the country's code, among the valid numbers of this code."""
+        format, slots = _REGION.sub(r"\1", shape), slots_of(shape)
         if shape.startswith("valid"):
+            layout = shape.split(" ", 3)[3]
             slots = [(n, ALPHABETS["9"]) for n, sign in enumerate(layout) if sign == "#"]
-        tweak = f"{self.name} {shape}"
-        return law.permuted(text, slots, lambda other: self._shape(other) == shape, tweak, back)
+
+        def fits(other: str) -> bool:
+            return _REGION.sub(r"\1", self._shape(other)) == format
+
+        return law.permuted(text, slots, fits, f"{self.name} {format}", back)
 
     def _drawn(self, key: str, shape: str, free: Free, draws: Draws) -> str | None:
         """Uniform among the valid numbers of this country and length.

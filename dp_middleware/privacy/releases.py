@@ -164,7 +164,8 @@ class Receipt:
         }
 
 
-_open: ContextVar[tuple[Receipt, ...]] = ContextVar("dp_middleware_receipts", default=())
+open_receipts: ContextVar[tuple[Receipt, ...]] = ContextVar("dp_middleware_receipts", default=())
+"""Those on which is written down what happens now."""
 
 
 def receipts() -> AbstractContextManager[Receipt]:
@@ -174,41 +175,34 @@ def receipts() -> AbstractContextManager[Receipt]:
 
 def shared_receipts() -> AbstractContextManager[Receipt]:
     """Does as :func:`receipts`; in blocks around it all is written down too."""
-    return _opened(_open.get())
+    return _opened(open_receipts.get())
 
 
 @contextmanager
 def _opened(around: tuple[Receipt, ...]) -> Iterator[Receipt]:
     receipt = Receipt()
-    token = _open.set((*around, receipt))
+    token = open_receipts.set((*around, receipt))
     try:
         yield receipt
     finally:
-        _open.reset(token)
+        open_receipts.reset(token)
 
 
 def write_charge(certificate: Certificate) -> None:
     """Writes down that a release was drawn, and charged if there is a ledger."""
-    for receipt in _open.get():
+    for receipt in open_receipts.get():
         receipt.charged.append(certificate)
-
-
-def write_found(kinds: Sequence[str], seconds: float) -> None:
-    """Writes down of which public kinds the entities are that were found in a text."""
-    for receipt in _open.get():
-        receipt.found.update(kinds)
-        receipt.detection += seconds
 
 
 def write_remaining(nats: float) -> None:
     """Writes down what a charge left of a budget."""
-    for receipt in _open.get():
+    for receipt in open_receipts.get():
         receipt.remaining = nats
 
 
 def write_releases(transcript: Sequence[tuple[bool, Release]]) -> None:
     """Writes down what goes out for a transcript, with whether it was private."""
-    for receipt in _open.get():
+    for receipt in open_receipts.get():
         for private, release in transcript:
             if private:
                 receipt.releases.append(release)

@@ -17,7 +17,7 @@ from dp_middleware.conversation.releaser import Released, Releaser
 from dp_middleware.conversation.session import Session
 from dp_middleware.errors import NothingFound, ParameterError
 from dp_middleware.privacy import Certificate
-from dp_middleware.privacy.releases import Payer, Release, write_charge, write_found
+from dp_middleware.privacy.releases import Payer, Release, open_receipts, write_charge
 from dp_middleware.pseudonyms.addresses import Hosts
 from dp_middleware.pseudonyms.beside import read_rest, release_rest
 from dp_middleware.pseudonyms.common import only_common
@@ -101,7 +101,9 @@ class PseudonymReleaser(Payer):
             asked = None if asked is None else asked | always
         view, entities = entities_in(view, detector, asked, always)
         kinds = [kind if kind in self.kinds else "label" for _, _, kind in entities]
-        write_found(kinds, time.perf_counter() - started)
+        for receipt in open_receipts.get():
+            receipt.found.update(kinds)
+            receipt.detection += time.perf_counter() - started
         places = tuple(places_of(view, entities, self.kinds))
         kept = () if lists is None else tuple(lists.kept(view.text))
         return PseudonymDraft(view=view, places=places, kept=kept)

@@ -6,7 +6,9 @@
 FOLDER has ``presidio_synth/dev.jsonl`` and ``wikibio/dev.jsonl``, whose lines have ``text`` and
 ``spans`` with ``start``, ``end`` and ``type``: synthetic sentences of presidio-research, and
 biographies of Papadopoulou et al. (LREC 2022) with the spans of the first annotator. The messages
-of messages.toml are read beside them: of the report half, by which nothing was tuned.
+of messages.toml are read beside them: of the report half, by which nothing was tuned; and those of
+fresh.jsonl, made up by somebody who had not seen the detector, as ⟦kind|value⟧ in their texts: the
+figures are of their first reading, until somebody tunes by them.
 
 - covered: identifiers whose letters and digits are all inside entities, of whatever kind;
 - leak: texts with an identifier that is not covered, with the 95 % interval of Wilson;
@@ -22,6 +24,7 @@ dates, amounts and ages are annotated too, and neither needed nor counted as oth
 import argparse
 import json
 import math
+import re
 import subprocess
 import sys
 import time
@@ -70,6 +73,8 @@ DETECTORS: dict[str, Callable[[], Any]] = {
     "presidio": lambda: detectors.presidio(),
     "both": lambda: detectors.union(detectors.default(), detectors.presidio()),
 }
+FRESH = Path(__file__).with_name("fresh.jsonl")
+_MARK = re.compile(r"([^⟦]*)⟦(\w*)\|([^⟧]*)⟧")
 _WORD = regex.compile(r"\p{L}+")
 _TOKEN = regex.compile(r"\w+|[^\w\s]")
 _START = """
@@ -111,7 +116,7 @@ def main() -> None:
     parser.add_argument("--errors", type=int, default=0)
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
-    collections = {"messages": of_messages(options.half)}
+    collections = {"messages": of_messages(options.half), "fresh": of_marks(FRESH)}
     for name in ("presidio_synth", "wikibio"):
         collections[name] = of_file(options.folder / name / "dev.jsonl")[: options.texts]
     rows = []
@@ -137,6 +142,19 @@ def of_messages(half: str) -> list[Text]:
         Text(each.text, each.language, [tuple(one) for one in each.identifiers])
         for each in messages.messages(half)
     ]
+
+
+def of_marks(path: Path) -> list[Text]:
+    """Reads texts with the marks of their spans."""
+    texts = []
+    for line in map(json.loads, path.read_text(encoding="utf-8").splitlines()):
+        text, spans = "", list[tuple[int, int, str]]()
+        for public, kind, value in _MARK.findall(line["text"] + "⟦|⟧"):
+            text += public
+            spans += [(len(text), len(text) + len(value), kind)] * bool(kind)
+            text += value
+        texts.append(Text(text, line["language"], spans))
+    return texts
 
 
 def of_file(path: Path) -> list[Text]:

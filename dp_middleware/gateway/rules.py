@@ -20,7 +20,13 @@ ROUTES = (
 )
 
 
-class Rule(BaseModel):
+class Section(BaseModel):
+    """A table of the gateway's file: it has known keys alone, and errors quote no value."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+
+class Rule(Section):
     """Says which policy holds for some requests; what is not said, any request has.
 
     Attributes:
@@ -29,8 +35,6 @@ class Rule(BaseModel):
         model: Which the request asks for: its client chooses.
         client: Whose request it is, by its id.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
     policy: str
     path: str | None = None

@@ -10,14 +10,14 @@ from typing import Annotated, Any, Literal, Self, TypeVar
 from dp_middleware.errors import ParameterError, needs
 
 with needs("gateway"):
-    from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
+    from pydantic import BaseModel, Field, SecretStr, ValidationError, model_validator
     from pydantic_settings import (
         BaseSettings,
         PydanticBaseSettingsSource,
         SettingsConfigDict,
     )
 
-from dp_middleware.gateway.rules import DEFAULT, ROUTES, Rule
+from dp_middleware.gateway.rules import DEFAULT, ROUTES, Rule, Section
 
 ANTHROPIC = "/messages"
 """What paths of its protocol begin with, behind the base URL."""
@@ -30,11 +30,7 @@ Count = Annotated[int, Field(ge=1)]
 T = TypeVar("T", bound=BaseModel)
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
-
-
-class UpstreamSection(_Section):
+class UpstreamSection(Section):
     """Who answers: it sees released text only.
 
     Attributes:
@@ -50,7 +46,7 @@ class UpstreamSection(_Section):
     max_bytes: Count = 16_000_000
 
 
-class Policy(_Section):
+class Policy(Section):
     """How private text becomes released text.
 
     Attributes:
@@ -114,7 +110,7 @@ class Policy(_Section):
         return self
 
 
-class Client(_Section):
+class Client(Section):
     """Who may ask.
 
     Attributes:
@@ -139,7 +135,7 @@ class Client(_Section):
         return _checked(cls, data)
 
 
-class LedgerSection(_Section):
+class LedgerSection(Section):
     """Where charges are kept.
 
     Attributes:
@@ -154,7 +150,7 @@ class LedgerSection(_Section):
     window: Positive | None = None
 
 
-class Limits(_Section):
+class Limits(Section):
     """What one client, or one request, may take.
 
     Attributes:

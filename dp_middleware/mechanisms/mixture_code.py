@@ -39,7 +39,7 @@ class MixtureCode(PublicCode):
 
     @property
     def needs_encoder(self) -> bool:
-        """Whether any of the codes needs one."""
+        """Tells whether any of the codes needs one."""
         return any(code.needs_encoder for _, code in self.parts)
 
     def _left(self, epsilon: float) -> Iterator[tuple[Fraction, PublicCode, float]]:
@@ -56,7 +56,7 @@ class MixtureCode(PublicCode):
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """Those of its codes."""
+        """Gathers those of its codes."""
         return tuple(dict.fromkeys(note for _, code in self.parts for note in code.assumptions))
 
     def least(self, epsilon: float) -> Fraction:

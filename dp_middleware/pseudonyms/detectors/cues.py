@@ -23,6 +23,11 @@ def alternatives(name: str, table: str | None = None) -> str:
     return "|".join(listed.strip().splitlines())
 
 
+def _ending(*words: str, signs: str = ",?:?") -> re.Pattern[str]:
+    """What ends in one of these words, signs and a blank: for :func:`before`."""
+    return re.compile(rf"\b(?:{'|'.join(words)}){signs}\s\Z", re.IGNORECASE)
+
+
 _STARTS = re.compile(r"\b\w")
 
 
@@ -85,25 +90,18 @@ CHRISTENED = re.compile(
 SUFFIX = re.compile(
     r",? (?:Jr|Sr|II|III|IV)\b\.?| (?i:junior|senior)\b(?! (?:\w+(?:er|or|ist)|year|high)\b)"
 )
-PERSON_BEFORE = re.compile(
-    rf"\b(?:{alternatives('relations')}|{alternatives('kin')}|{alternatives('roles')}),?:?\s\Z",
-    re.IGNORECASE,
-)
+PERSON_BEFORE = _ending(*map(alternatives, ("relations", "kin", "roles")))
 LIVING = re.compile(
     rf"(?:{alternatives('living')})(?:\s(?:{alternatives('within')})){{1,2}}\s\Z", re.IGNORECASE
 )
 GREETINGS = words("greetings")
-ROLE_BEFORE = re.compile(
-    rf"\b(?:{alternatives('kin')}|{alternatives('roles')}|witness),?:?\s\Z", re.IGNORECASE
-)
+ROLE_BEFORE = _ending(*map(alternatives, ("kin", "roles")), "witness")
 KEY_BEFORE = re.compile(
     r"\b([^\W\d_]+): \Z|(?:\A|[,;(|\n] ?)(name|nom|nombre|nome|naam|nazwisko|guest) \Z",
     re.IGNORECASE,
 )
-KIN_BEFORE = re.compile(rf"\b(?:{alternatives('kin')}),?:?\s\Z", re.IGNORECASE)
-PEOPLE_BEFORE = re.compile(
-    rf"\b(?:{alternatives('relations')}|{alternatives('kin')}|{alternatives('roles')}"
-    rf"|{alternatives('before_people')}),?\s\Z",
-    re.IGNORECASE,
+KIN_BEFORE = _ending(alternatives("kin"))
+PEOPLE_BEFORE = _ending(
+    *map(alternatives, ("relations", "kin", "roles", "before_people")), signs=",?"
 )
 MONTHS = words("dated")

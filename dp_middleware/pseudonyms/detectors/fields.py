@@ -63,7 +63,6 @@ _PUBLIC = re.compile(
     r"(?:true|false|null|none|nil|n/?a|unknown|yes|no|localhost|default|root|admin|\W*)\Z",
     re.IGNORECASE,
 )
-_TEXTUAL = frozenset({"person", "organisation", "place", "address"})
 
 
 def kind_of_key(key: str) -> str | None:

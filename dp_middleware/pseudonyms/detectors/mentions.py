@@ -47,14 +47,15 @@ def mentions(text: str, claims: list[Entity], language: str, level: int) -> Iter
                     yield Entity(*match.span(), "person")
             elif level == 2 or not _is_said(text, match, parts, language):
                 yield Entity(*match.span(), "person")
-    for match in () if text.isascii() else _LETTERS.finditer(text):
+    for match in _LETTERS.finditer(text) if parts and not text.isascii() else ():
         if not match.group().isascii() and ascii_of(match.group().lower()) in parts:
             yield Entity(*match.span(), "person")
-    for match in _SIGNED.finditer(text):
+    for match in _SIGNED.finditer(text) if parts else ():
         if match["family"].lower() in parts:
             yield Entity(*match.span("name"), "person")
-    yield from _columns(text, people, language)
-    yield from _short_forms(text, people, language)
+    if people:
+        yield from _columns(text, people, language)
+        yield from _short_forms(text, people, language)
     plain = {ascii_of(part).replace("'", "").replace("-", "") for part in parts if len(part) > 3}
     for match in _HANDLE.finditer(text):
         if _is_handle(match.group(), plain, language):

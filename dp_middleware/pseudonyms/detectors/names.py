@@ -269,7 +269,7 @@ class NameLists:
 
     def is_frequent(self, word: str) -> bool:
         """Whether a word is a function word of the language."""
-        return is_stop_word(word) or (self.language != "en" and is_frequent(word, self.language))
+        return is_stop_word(word) or is_frequent(word, self.language)
 
     def is_beside(self, token: Token, is_given_name: bool) -> bool:
         """Whether the word before tells of a person: "with", "my boss"."""

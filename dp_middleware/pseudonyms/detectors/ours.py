@@ -181,7 +181,7 @@ def _may_name(word: str, names: NameLists) -> bool:
     if (
         _TITLE.fullmatch(word)
         or word.lower() in GREETINGS
-        or (names.language != "en" and is_frequent(word.lower(), names.language))
+        or is_frequent(word.lower(), names.language)
     ):
         return False
     if not word[0].isupper():

@@ -56,7 +56,7 @@ def small_names(names: NamedWords) -> Iterator[Entity]:
             continue
         if token.capital or token.code or k <= last or len(token.text) < 3:
             continue
-        if names.language != "en" and is_frequent(token.lower, names.language):
+        if is_frequent(token.lower, names.language):
             continue
         is_place = names.is_casual and is_town(token.lower, names.language)
         if is_place and before(cues.LIVING, names.text, token.start):

@@ -27,11 +27,13 @@ _STREET = re.compile(
 _SAID = re.compile(rf"\b{_DIGIT}\b")
 _COUNTED = re.compile(rf"\b(?:{alternatives('digits')}|{alternatives('tens')})\b")
 _SEVERAL = re.compile(rf"(?:{_NUMBER}[ -]){{2}}", re.IGNORECASE)
+_ATS = rf"(?:{alternatives('ats')})"
+_AT = re.compile(rf"\b{_ATS}\b", re.IGNORECASE)
 _DOT = rf"(?:{alternatives('dots')})"
 _DOTTED = rf"(?:\s?[\[({{]\s?{_DOT}\s?[\])}}]\s?[\w-]+| {_DOT} [a-z]{{2,12}}\b)"
 _MAIL = re.compile(
     rf"\b[\w.+-]+(?:{_DOTTED}| (?:underscore|dash|minus) [\w-]+)*"
-    rf"(?:\s?[\[({{]\s?(?:{alternatives('ats')})\s?[\])}}]\s?| (?:{alternatives('ats')}) )"
+    rf"(?:\s?[\[({{]\s?{_ATS}\s?[\])}}]\s?| {_ATS} )"
     rf"[\w.-]+{_DOTTED}*",
     re.IGNORECASE,
 )
@@ -49,7 +51,7 @@ def spoken(text: str) -> Iterator[Entity]:
             counts = "|".join(digits) in alternatives("digits")  # "one, two, three, four"
             if len(digits) >= _LEAST and not counts:
                 yield Entity(*match.span(), "phone" if len(digits) > 6 else "id")
-    if re.search(rf"\b(?:{alternatives('ats')})\b", text, re.IGNORECASE):
+    if _AT.search(text):
         for match in _MAIL.finditer(text):
             if _ENDS.search(match.group()):
                 yield Entity(*match.span(), "email")

@@ -227,8 +227,8 @@ def told(text: str) -> dict[str, Counter[str]]:
 
 
 def is_frequent(word: str, language: str) -> bool:
-    """Tells whether a word in lower case is one of the most frequent of a language alone."""
-    return word in _frequent()[language]
+    """Tells whether a word in lower case is one of the most frequent of a language but English."""
+    return language != "en" and word in _frequent()[language]
 
 
 @cache

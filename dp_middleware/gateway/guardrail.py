@@ -55,7 +55,7 @@ def _answered(call: Call) -> dict[str, Any]:
     if [*map(_said, released.get("tool_calls", ()))] != [*map(_said, given.get("tool_calls", ()))]:
         raise ParameterError("expected calls of tools as the remote model made them")
     seconds = time.perf_counter() - started
-    count_releases(call.gateway, exchange.receipt, exchange.receipt.nats, seconds)
+    count_releases(call, exchange.receipt, exchange.receipt.nats, seconds)
     return {"action": "GUARDRAIL_INTERVENED", "texts": released["texts"]}
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import binascii
 import gc
 import hmac
 import logging
@@ -12,7 +11,7 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from starlette.requests import Request
@@ -24,7 +23,7 @@ from dp_middleware.gateway.anthropic_answers import spelled
 from dp_middleware.gateway.extraction import Extraction
 from dp_middleware.gateway.failures import NO_RETRY, Failure, failure_of
 from dp_middleware.gateway.fields import body_of
-from dp_middleware.gateway.measures import Measures
+from dp_middleware.gateway.measures import SPAN, Measures
 from dp_middleware.gateway.releasing import Pulse, Releases, Sessions, open_ledger
 from dp_middleware.gateway.rules import DEFAULT, policy_of
 from dp_middleware.gateway.settings import ANTHROPIC, Client, Limits, Policy, Settings
@@ -66,11 +65,9 @@ class Clients:
         scheme, _, key = (authorization or "").partition(" ")
         if scheme.lower() != "bearer" or not 0 < len(key) <= _LONGEST_KEY:
             return None
-        hashed, asking = hash_of(self._secret, key.strip()), None
-        for client in self._clients:
-            if hmac.compare_digest(client.key_hash, hashed):
-                asking = client
-        return asking
+        hashed = hash_of(self._secret, key.strip())
+        asking = [c for c in self._clients if hmac.compare_digest(c.key_hash, hashed)]
+        return asking[-1] if asking else None
 
 
 class Gate:
@@ -202,6 +199,7 @@ class Call:
         policy: Of the rule that fits.
         session: Releases in the name of the client's subject.
         extraction: The policy's local model, if it has one.
+        facts: Of its release, for a span: public numbers.
     """
 
     gateway: Gateway
@@ -212,6 +210,7 @@ class Call:
     policy: Policy
     session: dp.Session
     extraction: Extraction | None
+    facts: dict[str, float] = field(default_factory=dict)
 
     def sign(self, kind: Literal["release", "response"], data: bytes) -> str:
         """Returns an id that holds public data: every worker reads it, nobody else makes one."""
@@ -225,7 +224,7 @@ class Call:
         coded = name.removeprefix(_PREFIXES[kind])
         try:
             data = base64.b64decode(coded + "=" * (-len(coded) % 4), b"-_", validate=True)
-        except (ValueError, binascii.Error):
+        except ValueError:
             return None
         signed = hmac.compare_digest(data[:_MAC], self._mac(kind, data[_MAC:]))
         return data[_MAC:] if signed else None
@@ -253,10 +252,12 @@ class Door:
         """Answers a request."""
         measures, started = self._gateway.measures, time.perf_counter()
         response: Response | None = None
+        span, facts = measures.tracer.start_span(SPAN), dict[str, float]()
         with measures.inside.track_inprogress():
             try:
                 with self._gateway.gate:
                     call = await self._gateway.let_in(Request(scope, receive), self._path)
+                    facts = call.facts
                     response = await self._handler(call)
                     await response(scope, receive, send)
             except Exception as error:
@@ -266,6 +267,9 @@ class Door:
         seconds, status = time.perf_counter() - started, response.status_code
         measures.requests.labels(self._path, str(status)).inc()
         measures.seconds.labels(self._path).observe(seconds)
+        told = {"http.route": self._path, "http.response.status_code": status}
+        span.set_attributes({**told, **facts})
+        span.end()
         _log.info("%s %s %d %.0f ms", self._method, self._path, status, 1000 * seconds)
 
     def _failed(self, error: Exception) -> Response:
@@ -288,10 +292,9 @@ class Quiet:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers a request."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
         try:
             await self._app(scope, receive, send)
         except Exception as error:
+            if scope["type"] != "http":
+                raise
             _log.error("failed with %s", type(error).__name__)

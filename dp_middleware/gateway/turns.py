@@ -20,7 +20,7 @@ from dp_middleware.conversation.messages import Message, is_structured
 from dp_middleware.conversation.notebook import Unknown
 from dp_middleware.errors import DPMiddlewareError, without_text
 from dp_middleware.gateway.failures import Failure, failure_of
-from dp_middleware.gateway.service import Call, Gateway
+from dp_middleware.gateway.service import Call
 from dp_middleware.gateway.upstream import sse
 from dp_middleware.privacy.releases import Receipt
 
@@ -128,7 +128,7 @@ def headers_of(call: Call, exchange: Exchange, seconds: float) -> dict[str, str]
     draws = len(exchange.receipt.charged)
     nats = math.fsum(certificate.epsilon for certificate in exchange.receipt.charged)
     spent = math.fsum(release.spent for release in private)
-    count_releases(call.gateway, exchange.receipt, nats, seconds)
+    count_releases(call, exchange.receipt, nats, seconds)
     account = {
         "policy": call.policy_name,
         "messages": len(private),
@@ -158,9 +158,12 @@ def headers_of(call: Call, exchange: Exchange, seconds: float) -> dict[str, str]
     return headers
 
 
-def count_releases(gateway: Gateway, receipt: Receipt, nats: float, seconds: float) -> None:
-    """Counts what a request drew and what was found in it, for the metrics."""
-    measures = gateway.measures
+def count_releases(call: Call, receipt: Receipt, nats: float, seconds: float) -> None:
+    """Counts what a request drew and what was found in it, for the metrics and its span."""
+    measures = call.gateway.measures
+    call.facts.update({f"dp.found.{kind}": number for kind, number in receipt.found.items()})
+    call.facts.update({"dp.draws": len(receipt.charged), "dp.release_seconds": seconds})
+    call.facts["dp.detection_seconds"] = receipt.detection
     measures.release_seconds.observe(seconds)
     measures.releases.inc(len(receipt.charged))
     if math.isfinite(nats):

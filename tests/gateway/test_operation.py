@@ -210,6 +210,31 @@ def test_metrics_tell_what_was_found_and_refused_in_words_of_ours():
     assert not any(value in text for value in (CANARY, "Mirela", "Berlin"))
 
 
+def test_spans_tell_kinds_and_statuses_and_no_text(monkeypatch):
+    spans = []
+
+    class Span(list):
+        set_attributes = list.append
+
+        def start_span(self, name):
+            return Span([name])
+
+        def end(self):
+            spans.append(self)
+
+    monkeypatch.setattr("opentelemetry.trace.get_tracer", lambda _: Span())
+    with running(policies={"default": NAMES}) as gateway:
+        gateway.chat(CONTRACT)
+        gateway.chat(CANARY, user=CANARY)
+    (name, told), (_, refused) = spans
+    assert name == "dp.gateway.request"
+    assert {told.pop("http.route"), refused.pop("http.route")} == {"/v1/chat/completions"}
+    assert (told["dp.found.date"], told["dp.found.email"], told["dp.draws"]) == (2, 1, 1)
+    assert 0 < told["dp.detection_seconds"] < told["dp.release_seconds"]
+    assert refused == {"http.response.status_code": 400}
+    assert {type(value) for value in told.values()} <= {int, float}
+
+
 def test_what_is_not_ready_is_named(tmp_path):
     url = f"sqlite:///{tmp_path}/ledger.db"
     options = settings("http://127.0.0.1:9/v1", ledger={"url": url, "budget": 5})

@@ -11,11 +11,6 @@ with needs("gateway"):
     from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
     from prometheus_client.multiprocess import MultiProcessCollector
 
-try:
-    from opentelemetry import trace
-except ImportError:
-    trace = None  # type: ignore[assignment]
-
 SPAN = "dp.gateway.request"
 _SECONDS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600)
 
@@ -55,7 +50,7 @@ class Measures:
         self.refusals = Counter("dp_gateway_refusals", "By code.", ("code",), **own)
         self.found = Counter("dp_gateway_entities", "Found, by kind.", ("kind",), **own)
         self.detection = Histogram("dp_gateway_detection_seconds", "Of a request.", **timed)
-        self.tracer: Any = _Nowhere() if trace is None else trace.get_tracer("dp_middleware")
+        self.tracer = _tracer()
         self.inside = Gauge(
             "dp_gateway_inside", "Requests now.", multiprocess_mode="livesum", **own
         )
@@ -68,6 +63,14 @@ class Measures:
             collector: Any = MultiProcessCollector
             collector(registry)
         return generate_latest(registry)
+
+
+def _tracer() -> Any:
+    try:
+        from opentelemetry import trace
+    except ImportError:
+        return _Nowhere()
+    return trace.get_tracer("dp_middleware")
 
 
 class _Nowhere:

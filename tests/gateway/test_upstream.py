@@ -93,7 +93,7 @@ def test_a_retry_costs_nothing(gateway):
 
 
 @contextmanager
-def answering(body, stream=False, **headers):
+def answering(body, stream=False, user="", **headers):
     """A gateway in front of a server that answers in bytes; gives it and the heads that came."""
     kind = "text/event-stream" if stream else "application/json"
     sent = {"Content-Type": kind, "Content-Length": str(len(body)), **headers}
@@ -116,7 +116,7 @@ def answering(body, stream=False, **headers):
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         thread = Thread(target=server.serve_forever, args=(0.01,), daemon=True)
         thread.start()
-        url = f"http://127.0.0.1:{server.server_address[1]}/v1"
+        url = f"http://{user}127.0.0.1:{server.server_address[1]}/v1"
         app = create_app(settings(url, upstream={"max_bytes": 1000}), releases=releases)
         with serving(app) as port:
             gateway = Running(None, app, port)
@@ -140,6 +140,12 @@ def test_a_compressed_answer_is_not_unpacked():
         assert (answer.status_code, answer.json()["error"]["code"]) == (502, "upstream_garbage")
         assert "accept-encoding: identity" in heads[0]
         assert "gzip" not in heads[0]
+
+
+def test_a_password_in_the_address_is_sent_as_such():
+    with answering(chat_body(), user="ann:a%20b@") as (gateway, heads):
+        assert gateway.chat("x").status_code == 200
+        assert "authorization: basic yw5uomegyg==" in heads[0]
 
 
 def test_cookies_are_not_kept():

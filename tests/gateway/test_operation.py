@@ -233,6 +233,9 @@ def test_spans_tell_kinds_and_statuses_and_no_text(monkeypatch):
     assert 0 < told["dp.detection_seconds"] < told["dp.release_seconds"]
     assert refused == {"http.response.status_code": 400}
     assert {type(value) for value in told.values()} <= {int, float}
+    monkeypatch.setitem(sys.modules, "opentelemetry", None)
+    with running() as without:
+        assert without.chat("w1").status_code == 200
 
 
 def test_what_is_not_ready_is_named(tmp_path):

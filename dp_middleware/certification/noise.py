@@ -83,9 +83,7 @@ def _guarantee(
 
 def _class_diameter(space: EmbeddingSpace, adjacency: Adjacency) -> float:
     """At least the largest distance between two tokens of one class."""
-    classes = adjacency.classes or ()
-    numbers = {label: number for number, label in enumerate(dict.fromkeys(classes))}
-    labels = np.array([numbers[label] for label in classes[: len(space)]])
+    labels = np.array(adjacency.numbers[: len(space)])
 
     def largest() -> float:
         ids, diameter, labelled = np.arange(len(space)), 0.0, space.on_device(labels)

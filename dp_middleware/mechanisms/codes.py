@@ -5,11 +5,10 @@ A code knows its masses exactly; how its search finds a text is nobody's busines
 
 from __future__ import annotations
 
-import hashlib
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import ClassVar
@@ -23,6 +22,7 @@ from dp_middleware._waits import told
 from dp_middleware.embedding.backends import SentenceModel
 from dp_middleware.embedding.plain import PlainEncoder, searcher
 from dp_middleware.errors import ParameterError
+from dp_middleware.mechanisms.base import named
 from dp_middleware.mechanisms.kernels import near_units, pursuit, units
 from dp_middleware.mechanisms.text_mechanisms import Encoder, spellable
 from dp_middleware.sampling.entropy import Entropy, below
@@ -32,7 +32,6 @@ from dp_middleware.vocabulary.vocabulary import Vocabulary
 _UNIT = 12.5  # nats
 _MARGIN = 2.0  # nats beyond the logarithm of the number of sequences of units
 _FEWEST = 8
-_MOST_ROUNDS = 64
 _NEAR = 160  # units that are encoded for a text
 FALL = 0.02
 """Cosine with the text that a further word of it may cost in a search: other readers gain."""
@@ -111,8 +110,7 @@ class PublicCode(ABC):
     @property
     def fingerprint(self) -> str:
         """Identifies name, version and fields."""
-        text = f"{self.name}/{self.version}/{self!r}"
-        return f"{self.name}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+        return named(self.name, f"{self.name}/{self.version}/{self!r}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,16 +127,12 @@ class UnitCode(PublicCode):
 
     name: ClassVar[str] = "units"
 
-    rounds: int | None = None
+    rounds: int | None = field(default=None, metadata=_validate.count(most=64))
     codebook: tuple[str, ...] | None = None
-    shortlist: int = 24
+    shortlist: int = field(default=24, metadata=_validate.COUNT)
 
     def __post_init__(self) -> None:
-        if self.rounds is not None:
-            _validate.at_least(1, rounds=self.rounds)
-            if self.rounds > _MOST_ROUNDS:
-                raise ParameterError(f"expected rounds <= {_MOST_ROUNDS}, got {self.rounds}")
-        _validate.at_least(1, shortlist=self.shortlist)
+        _validate.check_fields(self)
         if self.codebook is not None:
             object.__setattr__(self, "codebook", units.checked(self.codebook))
 

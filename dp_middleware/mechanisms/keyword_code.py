@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache, cached_property
 from itertools import accumulate
@@ -19,6 +18,7 @@ from numpy.typing import NDArray
 
 from dp_middleware import _validate
 from dp_middleware.errors import ParameterError
+from dp_middleware.mechanisms.base import named
 from dp_middleware.mechanisms.codes import FALL, PublicCode, nats_of
 from dp_middleware.mechanisms.text_mechanisms import Encoder, spellable
 from dp_middleware.sampling.entropy import Entropy, below
@@ -53,13 +53,11 @@ class KeywordCode(PublicCode):
     name: ClassVar[str] = "keywords"
 
     counts: tuple[tuple[str, int], ...] | None = None
-    most: int | None = None
-    shortlist: int = 8
+    most: int | None = field(default=None, metadata=_validate.COUNT)
+    shortlist: int = field(default=8, metadata=_validate.COUNT)
 
     def __post_init__(self) -> None:
-        _validate.at_least(1, shortlist=self.shortlist)
-        if self.most is not None:
-            _validate.at_least(1, most=self.most)
+        _validate.check_fields(self)
         if self.counts is not None:
             counts = tuple(sorted((str(word), count) for word, count in self.counts))
             for word, count in counts:
@@ -107,8 +105,7 @@ class KeywordCode(PublicCode):
     def fingerprint(self) -> str:
         """Identifies counts, number, and search."""
         counts = frequencies.keywords_fingerprint() if self.counts is None else self.counts
-        text = f"{self.version}/{self.most}/{self.shortlist}/{counts}"
-        return f"{self.name}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+        return named(self.name, f"{self.version}/{self.most}/{self.shortlist}/{counts}")
 
     @cached_property
     def _table(self) -> _Table:

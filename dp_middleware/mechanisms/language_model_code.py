@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -20,6 +19,7 @@ from dp_middleware import _validate
 from dp_middleware.contexts import CausalContext
 from dp_middleware.contexts.lines import Writer, writer
 from dp_middleware.embedding.arrays import Floats
+from dp_middleware.mechanisms.base import named
 from dp_middleware.mechanisms.codes import FALL, PublicCode, nats_of
 from dp_middleware.mechanisms.keyword_code import english
 from dp_middleware.mechanisms.text_mechanisms import Encoder, spellable
@@ -78,17 +78,14 @@ class LanguageModelCode(PublicCode):
 
     model: str | Path | tuple[Any, Any] = field(repr=False)
     prompt: str = field(default=PROMPT, kw_only=True, repr=False)
-    hazard: float = field(default=0.03, kw_only=True)
-    english: float = field(default=0.125, kw_only=True)
-    most: int | None = field(default=None, kw_only=True)
+    hazard: float = field(default=0.03, kw_only=True, metadata=_validate.PROBABILITY)
+    english: float = field(default=0.125, kw_only=True, metadata=_validate.PROBABILITY)
+    most: int | None = field(default=None, kw_only=True, metadata=_validate.COUNT)
     device: str = field(default="cpu", kw_only=True)
-    shortlist: int = field(default=16, kw_only=True)
+    shortlist: int = field(default=16, kw_only=True, metadata=_validate.COUNT)
 
     def __post_init__(self) -> None:
-        _validate.probability(hazard=self.hazard, english=self.english)
-        _validate.at_least(1, shortlist=self.shortlist)
-        if self.most is not None:
-            _validate.at_least(1, most=self.most)
+        _validate.check_fields(self)
         self._context  # noqa: B018 - refuses what is no prompt
 
     def fitted(self, epsilon: float) -> Self:
@@ -107,8 +104,7 @@ class LanguageModelCode(PublicCode):
     def fingerprint(self) -> str:
         """Identifies the model by its name, and the prompt and numbers."""
         text = f"{self.version}/{self._context.parameters}/{self.hazard}/{self.most}"
-        text += f"/{self.english}/{frequencies.keywords_fingerprint()}"
-        return f"{self.name}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+        return named(self.name, f"{text}/{self.english}/{frequencies.keywords_fingerprint()}")
 
     @property
     def _context(self) -> CausalContext:

@@ -56,12 +56,11 @@ def recovery_bound(
         raise ParameterError("expected a certificate for this space, got one for another")
     if isinstance(certificate.guarantee, ApproxDP):
         raise ParameterError("expected a certificate of a pure or metric guarantee, got a delta")
-    epsilon, labels = certificate.epsilon, certificate.adjacency.classes
+    epsilon = certificate.epsilon
     units = word_numbers(space.vocabulary) if by == "word" else np.arange(len(space))
-    if labels is None:
+    if certificate.adjacency.classes is None:
         return bound_of(summed(weights, units), epsilon, top)
-    numbers = {label: number for number, label in enumerate(dict.fromkeys(labels))}
-    classes = np.array([numbers[label] for label in labels[: len(space)]])
+    classes = np.array(certificate.adjacency.numbers[: len(space)])
     inside = [classes == number for number in np.unique(classes[weights > 0])]
     parts = [summed(weights[own], units[own]) for own in inside]
     masses = [float(part.sum()) for part in parts]

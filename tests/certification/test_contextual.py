@@ -11,7 +11,7 @@ from support.cases import over
 from support.spaces import random_space, space_of
 
 import dp_middleware as dp
-from dp_middleware.certification.contextual import calibrate_contextual, certify_contextual
+from dp_middleware.certification.proofs import calibrate_contextual, certify_contextual
 from dp_middleware.contexts import Context
 from dp_middleware.mechanisms.cape import Cape, CapeStrict
 from dp_middleware.sampling import sampler

@@ -23,7 +23,7 @@ from dp_middleware.embedding.backends import SentenceModel
 from dp_middleware.embedding.plain import PlainEncoder, searcher
 from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms.base import named
-from dp_middleware.mechanisms.kernels import near_units, pursuit, units
+from dp_middleware.mechanisms.kernels import units
 from dp_middleware.mechanisms.text_mechanisms import Encoder, spellable
 from dp_middleware.sampling.entropy import Entropy, below
 from dp_middleware.sampling.response import exp_below
@@ -205,10 +205,10 @@ class UnitCode(PublicCode):
         if plain is None:
             vectors = _vectors(encoder, self.units)
         else:
-            listed = near_units.nearest(target, plain.pieces, len(listed), _NEAR)
+            listed = units.nearest(target, plain.pieces, len(listed), _NEAR)
             vectors = encode([[k] for k in range(len(listed))])
         place = 0  # the units are its digits to the base M
-        for number in pursuit.best_units(target, self.rounds or 1, vectors, encode, self.shortlist):
+        for number in units.best_units(target, self.rounds or 1, vectors, encode, self.shortlist):
             place = place * len(self.units) + listed[number]
         return place
 

@@ -15,8 +15,7 @@ from support.spaces import random_space, space_of
 import dp_middleware as dp
 from dp_middleware.mechanisms.kernels import exact as _exact, radius
 from dp_middleware.mechanisms.kernels.marginal import _harmonic
-from dp_middleware.mechanisms.kernels.quadrature import SMALL
-from dp_middleware.mechanisms.kernels.radius import radius_law
+from dp_middleware.mechanisms.kernels.radius import SMALL, radius_law
 from dp_middleware.mechanisms.rantext import JUMP, _law, noise_epsilon
 
 STATED = 1e-4

@@ -11,7 +11,7 @@ from support.spaces import CASES, drawn_law, random_space, spaces
 
 import dp_middleware as dp
 from dp_middleware.lab import attacks
-from dp_middleware.lab.attacks._inversion import _places
+from dp_middleware.lab.attacks._guesses import _places
 from dp_middleware.mechanisms.drawing import drawer
 from dp_middleware.sampling import sampler
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -147,8 +147,8 @@ def default_components() -> Components:
     """
     key = (DEFAULT_ENCODER, default_space().fingerprint, _RECIPE)
     path = _files.cache_path("components", *key, suffix=".npz")
-    encoder = EmbeddingService(DEFAULT_ENCODER)
-    kept = arrays.kept(path, lambda: vars(Components.of(encoder.encode(_random_texts()))))
+    encoder = partial(EmbeddingService, DEFAULT_ENCODER)
+    kept = arrays.kept(path, lambda: vars(Components.of(encoder().encode(_random_texts()))))
     return Components(**kept)
 
 

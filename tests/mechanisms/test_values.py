@@ -7,6 +7,7 @@ import pickle
 import numpy as np
 import pytest
 from support.cases import over
+from support.spaces import CASES
 
 import dp_middleware as dp
 
@@ -51,6 +52,7 @@ MECHANISMS = {  # one, the same in other words, and others
         [{"classes": tuple("aba")}, {"mechanisms": dict.fromkeys("ab", dp.SanText(epsilon=3))}],
     ),
     "within-classes": (within(3, "aab"), within(3.0, "aab"), [{"classes": (0, 1, 1)}]),
+    **{n: (make(3), make(np.float32(3)), [{"epsilon": 3.1}]) for n, make in CASES.items()},
 }
 
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from dp_middleware import _validate
 from dp_middleware._files import DEFAULT_ENCODER
 from dp_middleware._waits import told
+from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.embedding.backends import SentenceModel
 from dp_middleware.embedding.plain import PlainEncoder, searcher
 from dp_middleware.errors import ParameterError
@@ -33,8 +34,12 @@ _UNIT = 12.5  # nats
 _MARGIN = 2.0  # nats beyond the logarithm of the number of sequences of units
 _FEWEST = 8
 _NEAR = 160  # units that are encoded for a text
+_LIMIT = 45.5  # nats for which prices are stated
+
 FALL = 0.02
 """Cosine with the text that a further word of it may cost in a search: other readers gain."""
+
+Encode = Callable[[list[str]], NDArray[np.float32]]
 
 
 def default_rounds(epsilon: float) -> int:
@@ -45,6 +50,22 @@ def default_rounds(epsilon: float) -> int:
 def nats_of(mass: Fraction) -> float:
     """Returns what a mass costs: -ln of it, also where it is too small for a float."""
     return math.log(mass.denominator) - math.log(mass.numerator)
+
+
+def price_of_a_nat(stated: float, limit: float) -> float:
+    """Returns in cosine what a nat is worth where a release may have so many of them."""
+    return stated * (_LIMIT / limit) ** 2 if limit else 0.0
+
+
+def finite_rows(encode: Encode, texts: list[str]) -> NDArray[np.float32]:
+    """Encodes texts, with 0 for what is no number."""
+    return np.nan_to_num(encode(texts), posinf=0.0, neginf=0.0)
+
+
+def promising(sums: NDArray[Any], target: NDArray[Any], prices: Floats, count: int) -> Ids:
+    """Lists the sums of vectors that come nearest to the target for their price, the best first."""
+    cosines = sums @ target / np.maximum(np.linalg.norm(sums, axis=1), 1e-6)
+    return np.argsort(prices - cosines, kind="stable")[:count]
 
 
 class PublicCode(ABC):

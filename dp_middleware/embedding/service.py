@@ -109,10 +109,6 @@ class EmbeddingService:
             return type(self), (named.model, named.device)
         return type(self).of, (named,)
 
-    def warm_up(self) -> None:
-        """Loads the model and computes a public sentence, so that no call has to wait for that."""
-        self.encode([])
-
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Returns vectors of whole texts, float32 (n, d), of unit length; blocks the thread."""
         return self._shared.encode(check_texts(texts))

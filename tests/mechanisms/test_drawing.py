@@ -82,10 +82,8 @@ def test_the_exact_loss_beside_public_tokens_is_within_the_certificate():
 
 @pytest.mark.parametrize("kind", [dp.Cape, dp.CapeStrict])
 def test_a_raw_context_reads_public_tokens_and_only_private_ones_are_drawn(kind):
-    space, context = (
-        space_of(np.ones((5, 1))),
-        Says(raw=lambda ids: 100.0 * np.eye(5)[np.roll(ids, 1)]),
-    )
+    space = space_of(np.ones((5, 1)))
+    context = Says(raw=lambda ids: 100.0 * np.eye(5)[np.roll(ids, 1)])
     mechanism = kind(epsilon=900.0, logit_bound=100.0, buckets=5, context="raw")
     # the text is 3 2 -1 0 1; drawn at 2, at the unknown one, and at 1
     drawn = draw(mechanism, space, [2, -1, 1], [3, FRESH, FRESH, 0, FRESH], context)

@@ -2,7 +2,6 @@
 
 import itertools
 import math
-import pickle
 
 import numpy as np
 import pytest
@@ -255,13 +254,8 @@ def test_what_is_of_another_space_is_refused():
         dp.ContextualResponse(epsilon=1.0, context="raw")
 
 
-def test_a_mechanism_is_a_value():
+def test_it_claims_its_epsilon_and_is_calibrated():
     mechanism = dp.ContextualResponse(epsilon=3, unigram=np.array([1, 2, 3]), allowed=[1, 0])
-    again = dp.ContextualResponse(epsilon=3.0, unigram=(1.0, 2.0, 3.0), allowed=(0, 1))
-    assert mechanism == again
-    assert mechanism.fingerprint == again.fingerprint != mechanism.at(4.0).fingerprint
-    assert pickle.loads(pickle.dumps(mechanism)) == mechanism
-    assert dp.ContextualResponse(**mechanism.parameters) == mechanism
     assert (mechanism.context, mechanism.claimed_epsilon) == ("released", 3.0)
     assert mechanism.position_loss(1) == 0.0
     calibrated = dp.calibrate(mechanism, random_space(tokens=3), epsilon=2.0)

@@ -190,8 +190,9 @@ def certify_noise(
         *((_price(floats, epsilon),) if floats > 0 and math.isfinite(epsilon) else ()),
     )
     metric = guarantee if isinstance(guarantee, MetricDP) else None
-    more = {"epsilon": epsilon, "metric": metric}
-    return wording.stated(mechanism, space, adjacency, guarantee, notes, **more)
+    return wording.stated(
+        mechanism, space, adjacency, guarantee, notes, epsilon=epsilon, metric=metric
+    )
 
 
 def _guarantee(

@@ -4,19 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from string import Formatter
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import BaseMessage, SystemMessage
+from langchain_core.messages import BaseMessage
 from langchain_core.outputs import LLMResult
-from langchain_core.prompts import (
-    ChatPromptTemplate,
-    MessagesPlaceholder,
-    PromptTemplate,
-    SystemMessagePromptTemplate,
-)
 from langchain_core.runnables import Runnable, RunnableBinding, RunnableConfig, ensure_config
 from langchain_core.runnables.config import merge_configs
 from langchain_core.runnables.utils import ConfigurableFieldSpec
@@ -25,14 +18,8 @@ from pydantic import Field, field_validator
 
 from dp_middleware.conversation.events import checked_tools
 from dp_middleware.conversation.exchange import Exchange, Tools
-from dp_middleware.conversation.templates import Template
 from dp_middleware.errors import ParameterError
-from langchain_dp_middleware._boundary import (
-    EPSILON_SPEC,
-    MODEL_CONFIG,
-    cross,
-    fields_of,
-)
+from langchain_dp_middleware._boundary import EPSILON_SPEC, MODEL_CONFIG, cross, fields_of
 from langchain_dp_middleware._calls import Entered, ReleasedCalls, restored
 from langchain_dp_middleware._messages import read_transcript
 from langchain_dp_middleware._model_head import BoundModel, ModelHead
@@ -54,8 +41,6 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
         max_epsilon: As of :class:`PrivateHead`, as the next two and ``tools``.
         system: ``"pass"`` or ``"release"``.
         ai: ``"noted"`` or ``"pass"``.
-        public_templates: Public prompts, as f-strings or LangChain's templates of f-strings: of a
-            text that one of them made, only the values are released; that it did is public.
         tools: Names of the tools that are called with originals, or ``"all"``.
 
     Raises:
@@ -69,18 +54,12 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
     max_epsilon: float | None = None
     system: Literal["pass", "release"] = "pass"
     ai: Literal["noted", "pass"] = "noted"
-    public_templates: tuple[Template, ...] = ()
     tools: Any = ()
 
     def __init__(self, session: Any, inner: Any, **options: Any) -> None:
         if not isinstance(inner, BaseChatModel):
             raise ParameterError(f"expected inner= a chat model, got {type(inner).__name__}")
         super().__init__(**fields_of(type(self), session, options, inner=inner))
-
-    @field_validator("public_templates", mode="before")
-    @classmethod
-    def _templates(cls, value: Any) -> tuple[Template, ...]:
-        return _templates_of(value)
 
     @field_validator("tools")
     @classmethod
@@ -214,48 +193,3 @@ def _answered(answers: LLMResult, exchanges: Sequence[Exchange]) -> LLMResult:
         note_all(exchange, row)
         rows.append(restored(exchange, row))
     return answers.model_copy(update={"generations": rows})
-
-
-# public prompts -----------------------------------------------------------------------------------
-
-
-def _templates_of(prompts: Iterable[Any]) -> tuple[Template, ...]:
-    """Returns the fixed parts of f-strings, prompt templates and chat prompt templates.
-
-    What a chat prompt says without values in the name of others than the system stays private, as
-    does a message that is a value and nothing else.
-    """
-    if isinstance(prompts, str):
-        raise ParameterError("expected public_templates=['...'], a collection of templates")
-    return tuple(template for prompt in prompts for template in _templates(prompt, None))
-
-
-def _templates(x: Any, role: str | None) -> Iterator[Template]:
-    if isinstance(x, Template):
-        yield x
-    elif isinstance(x, str) or (isinstance(x, PromptTemplate) and x.template_format == "f-string"):
-        fixed = _fixed(x if isinstance(x, str) else x.template)
-        if role is None or (any(fixed) and (len(fixed) > 1 or role == "system")):
-            yield Template(fixed=fixed, role=role)
-    elif isinstance(x, ChatPromptTemplate):
-        for message in x.messages:
-            yield from _of_message(message)
-    else:
-        raise ParameterError(f"expected a prompt template of f-strings, got {type(x).__name__}")
-
-
-def _of_message(message: Any) -> Iterator[Template]:
-    is_system = isinstance(message, SystemMessage | SystemMessagePromptTemplate)
-    said = getattr(message, "prompt", None) or getattr(message, "content", [])
-    if not isinstance(message, MessagesPlaceholder):
-        for part in said if isinstance(said, list) else [said]:
-            yield from _templates(part, "system" if is_system else "user")
-
-
-def _fixed(template: str) -> tuple[str, ...]:
-    parts = [""]
-    for text, name, _, _ in Formatter().parse(template):
-        parts[-1] += text
-        if name is not None:
-            parts.append("")
-    return tuple(parts)

@@ -132,13 +132,7 @@ class Events:
     def _admit(
         self, events: Sequence[Event], place: Place, unknown: Unknown
     ) -> tuple[Notebook, Self, list[Admitted]]:
-        """Admits a transcript to its conversation, which belongs to a session.
-
-        A conversation without a name has the answers that were noted by hand without one.
-
-        Raises:
-            EventRefused: One of the messages cannot be released.
-        """
+        """Admits a transcript to its conversation, which belongs to a session, or raises."""
         (name, after, whose), session = place, self
         whose = f"{self.sanitizer.subject or ''}\x1f{whose}"
         named, used = name is not None, frozenset[str]()

@@ -86,17 +86,7 @@ def read_transcript(value: object, rules: MessageRules) -> Input:
 
 
 def read_input(keys: Collection[str] | None, value: object, rules: MessageRules) -> Input:
-    """Reads what is private in an input, which is never changed; lists of messages go first.
-
-    Args:
-        keys: Keys of a dict whose values are private, the others being public; None: every value
-            is private and must be text.
-        value: Text, a prompt value, a list of messages, or a dict. Private.
-        rules: For messages.
-
-    Raises:
-        ParameterError: Something in ``value`` cannot be released. Names its place, never itself.
-    """
+    """Reads what is private in an input, messages first; of a dict, with ``keys``, their values."""
     if not isinstance(value, dict):
         if keys is None:
             return _read_value(value, rules, "the input")

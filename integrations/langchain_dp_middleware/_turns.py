@@ -38,10 +38,7 @@ def messages_of(value: object) -> list[BaseMessage]:
 def turn_of(
     messages: Sequence[BaseMessage], instruction: str
 ) -> tuple[inferdpt.Messages, str, str]:
-    """Splits a transcript: what came before its last message, that one's text, the instruction.
-
-    The system messages are the instruction, if there are any.
-    """
+    """Splits a transcript: its history, its last text, and its system messages or instruction."""
     rules = [message.text for message in messages if isinstance(message, SystemMessage)]
     *before, last = [message for message in messages if not isinstance(message, SystemMessage)]
     history = [
@@ -53,14 +50,7 @@ def turn_of(
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """A turn for which the remote model wrote a draft.
-
-    Attributes:
-        exchange: Of the turn.
-        question: For the extractor. Private.
-        draft: Public.
-        name: Id of the answer to come.
-    """
+    """A turn for which the remote model wrote a draft, under the name of the answer to come."""
 
     exchange: Exchange
     question: inferdpt.Messages = field(repr=False)

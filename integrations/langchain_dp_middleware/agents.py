@@ -162,10 +162,7 @@ class DPAgentMiddleware(AgentMiddleware[Any, Any, Any]):
         raise_alone(failure)
 
     def _swapped(self, request: ModelRequest[Any]) -> tuple[ModelCall, ModelRequest[Any]]:
-        """Releases a request of a run, which must not be recorded.
-
-        The schemas of an answer, which are called like tools, get originals.
-        """
+        """Releases a request of a run that nothing records; schemas of answers get originals."""
         if self._traced == "refuse":
             refuse_recorders(type(self).__name__)
         specs, tools = getattr(request.response_format, "schema_specs", ()), self._tools

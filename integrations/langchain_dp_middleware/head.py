@@ -14,19 +14,17 @@ from langchain_core.runnables.utils import ConfigurableFieldSpec
 
 from dp_middleware.conversation.events import checked_tools
 from dp_middleware.conversation.exchange import Tools
-from dp_middleware.conversation.session import session_of
 from dp_middleware.errors import ParameterError
+from langchain_dp_middleware._answers import with_notes
 from langchain_dp_middleware._boundary import (
     EPSILON_SPEC,
     USAGE,
+    check_fields,
     cross,
-    names_of,
     refuse_outer_run,
-    require_epsilon,
 )
 from langchain_dp_middleware._calls import Entered, ReleasedCalls
-from langchain_dp_middleware._messages import MessageRules, one_of, read_input
-from langchain_dp_middleware._notes import with_notes
+from langchain_dp_middleware._messages import one_of, read_input
 from langchain_dp_middleware._wrappers import by_way
 
 if TYPE_CHECKING:
@@ -193,12 +191,9 @@ class PrivateHead(Head):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "session", session_of(self.session))
-        require_epsilon(max_epsilon=self.max_epsilon)
+        check_fields(self)
         one_of(("ignore", "note"), "answers", self.answers)
-        MessageRules.of(self)  # refuses what is none
         object.__setattr__(self, "tools", checked_tools(self.tools))
-        object.__setattr__(self, "keys", names_of(self.keys))
 
     def __repr__(self) -> str:
         rest = "" if self.then is None else f"\n| {self.then!r}"

@@ -9,10 +9,9 @@ from typing import Any, Literal
 
 from langchain_core.runnables import Runnable, RunnableConfig
 
-from dp_middleware.conversation.session import session_of
-from langchain_dp_middleware._boundary import cross, names_of, refuse_outer_run, require_epsilon
+from langchain_dp_middleware._boundary import check_fields, cross, refuse_outer_run
 from langchain_dp_middleware._calls import Entered, ReleasedCalls
-from langchain_dp_middleware._messages import MessageRules, one_of, read_input
+from langchain_dp_middleware._messages import one_of, read_input
 
 REMEDY = (
     "put a PrivateHead first instead, or, if all that records this chain may see raw text, set "
@@ -44,11 +43,8 @@ class DPSanitizer(ReleasedCalls, Runnable[Any, Any]):
     ai: Literal["noted", "pass"] = "noted"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "session", session_of(self.session))
-        object.__setattr__(self, "keys", names_of(self.keys))
-        require_epsilon(max_epsilon=self.max_epsilon)
+        check_fields(self)
         one_of(("refuse", "allow"), "traced", self.traced)
-        MessageRules.of(self)  # refuses what is none
 
     def __repr__(self) -> str:
         return f"DPSanitizer({self.session!r}, keys={self.keys!r}, traced={self.traced!r})"

@@ -11,7 +11,7 @@ from llama_index.core.llms.llm import LLM
 from pydantic import BaseModel
 
 from dp_middleware._quiet import aclosing, closing
-from dp_middleware.conversation.exchange import RESTORATION, Exchange, WayBack
+from dp_middleware.conversation.exchange import RESTORATION, Exchange, Growing
 from dp_middleware.conversation.messages import Message
 from dp_middleware.errors import ParameterError, guarded
 from llama_index_dp_middleware._messages import answer_of
@@ -27,16 +27,12 @@ _THOUGHTS = "thinking_delta"
 
 
 class AnswerCall(Generic[T]):
-    """What a model is sent, and its answer; what could still become a pseudonym is held back.
-
-    Args:
-        structured: Whether the answer is an object: JSON in its text, ``raw`` made of it.
-    """
+    """What a model is sent, and its answer; ``structured``: an object, as JSON and in ``raw``."""
 
     def __init__(self, exchange: Exchange, structured: bool, model: LLM, sent: T) -> None:
         self.model, self.sent = model, sent
         self._exchange, self._structured = exchange, structured
-        self._growing: dict[Hashable, tuple[WayBack, str, str]] = {}  # with what was said, shown
+        self._growing: dict[Hashable, Growing] = {}
         self._words, self._thoughts = self._restorer(), self._restorer()  # of deltas
         self._last: tuple[Any, Any] | None = None  # piece, and what was shown of it
 
@@ -49,10 +45,7 @@ class AnswerCall(Generic[T]):
     def note_pieces(
         self, pieces: Generator[Response, None, None]
     ) -> Generator[Response, None, None]:
-        """Does as :meth:`note`, for an answer in pieces, the last of which has all of it.
-
-        One that is left is noted as far as it went, and its connection closed.
-        """
+        """Does as :meth:`note`, of an answer in pieces, as far as it went when it is left."""
         with closing(pieces), self._noting():
             for piece in pieces:
                 yield self._feed(piece)
@@ -116,16 +109,14 @@ class AnswerCall(Generic[T]):
         if self._last is None:
             return
         remote, shown = self._last
-        words, thought = (
-            guarded(restorer.close, what=RESTORATION) for restorer in (self._words, self._thoughts)
-        )
+        words, thought = self._words.close(), self._thoughts.close()
         whole = self._whole(remote)
         said, before = (getattr(x, "message", None) or x.text for x in (whole, shown))
         if words or thought or said != before:
             self._last = remote, _with(whole, words, thought)
             yield self._signed(self._last[1])
 
-    def _restorer(self, *, is_call: bool = False) -> WayBack:
+    def _restorer(self, *, is_call: bool = False) -> Growing:
         return self._exchange.restorer(json=is_call or self._structured, shown=not is_call)
 
     def _complete(self, place: Hashable, text: str, is_call: bool) -> str:
@@ -135,12 +126,11 @@ class AnswerCall(Generic[T]):
     def _grown(self, place: Hashable, text: str, is_call: bool) -> str:
         """Shows a text that has grown since the last piece, or is another one."""
         key = place, is_call  # a place may hold a text first, and then a call
-        restorer, said, shown = self._growing.get(key) or (None, "", "")
-        if restorer is None or not text.startswith(said):
-            restorer, said, shown = self._restorer(is_call=is_call), "", ""
-        shown += restorer.feed(text[len(said) :])
-        self._growing[key] = restorer, text, shown
-        return shown
+        growing = self._growing.get(key)
+        if growing is None or not text.startswith(growing.said):
+            growing = self._growing[key] = self._restorer(is_call=is_call)
+        growing.feed(text[len(growing.said) :])
+        return growing.shown
 
     def _copy(self, response: Any, show: Show) -> Any:
         """Copies a response: ``delta`` and what is public are as before."""

@@ -26,12 +26,7 @@ System = Literal["pass", "release"]
 
 @dataclass(frozen=True, kw_only=True)
 class Transcript:
-    """One conversation of a session, with the settings of a :class:`DPLLM`.
-
-    Attributes:
-        templates: Prompts that are public but for their values; also those of the system.
-        structured: As of :class:`AnswerCall`.
-    """
+    """One conversation of a session, with the settings of a :class:`DPLLM`."""
 
     session: dp.Session
     system: System
@@ -64,11 +59,7 @@ class Transcript:
     def _messages(
         self, session: dp.Session, messages: Sequence[llms.ChatMessage]
     ) -> tuple[Exchange, list[llms.ChatMessage]]:
-        """Releases messages; what stands before the history changes no name in it.
-
-        A memory rewrites its text again and again, so this is an event of its own, known by its
-        place and by the message with which the conversation begins.
-        """
+        """Releases messages; those before the history, which memories rewrite, stand aside."""
         slots = [
             slots_of(m, f"message {k}", self.templates, printed=session.restores)
             for k, m in enumerate(messages)

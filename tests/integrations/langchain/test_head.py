@@ -28,8 +28,9 @@ from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
 from langchain_core.runnables import RunnableLambda, RunnableParallel, RunnablePassthrough
 from langchain_dp_middleware import PrivateHead, note_answer
 from support.cases import over
-from support.contract import Probe, TraceSafeContract, fallback_calls, runnable_calls
+from support.contract import TraceSafeContract, fallback_calls, runnable_calls
 from support.extras import said_without
+from support.langchain import HEARD
 from support.texts import CANARY
 
 import dp_middleware as dp
@@ -42,7 +43,6 @@ SPACE = dp.EmbeddingSpace(dp.Vocabulary(WORDS), np.random.default_rng(0).normal(
 SANITIZER = dp.Sanitizer(dp.TokenExponential(epsilon=4.0), SPACE)
 AI_CALL = AIMessage("", tool_calls=[{"name": "look_up", "args": {}, "id": "call-1"}], id="ai-1")
 IMAGE = {"type": "image_url", "image_url": {"url": f"https://{CANARY}.example"}}
-HEARD = frozenset({"LangChain callbacks", "LangChain async callbacks", "LangSmith"})
 PROMPT = ChatPromptTemplate.from_messages(
     [("system", "public rules"), MessagesPlaceholder("history"), ("human", "{question}")]
 )
@@ -85,13 +85,6 @@ class RecordingModel(GenericFakeChatModel):
 
 def model():
     return RecordingModel(messages=itertools.repeat("the answer"), received=[])
-
-
-@pytest.fixture
-def probe(tmp_path, capsys):
-    """Records everything that LangChain and LangSmith may show or send, and the console."""
-    with Probe(tmp_path, captured=capsys.readouterr) as found:
-        yield found
 
 
 CALLS = {

@@ -6,7 +6,8 @@ import json
 import pytest
 from langchain_core.messages import HumanMessage
 from langchain_core.tools import tool
-from langchain_dp_middleware import DPChatModel, InferDPTChatModel, PrivateHead
+from langchain_dp_middleware import DPChatModel, PrivateHead
+from support.langchain import infer
 
 
 @tool
@@ -15,15 +16,11 @@ def look_up(q: str) -> str:
     return q
 
 
-def extracting(probe):
-    return InferDPTChatModel(probe.session(), remote=probe.chat_openai(), extractor=probe.extractor)
-
-
 MODELS = {
     "chat model": lambda p: DPChatModel(p.session(), p.chat_openai()),
     "bound": lambda p: DPChatModel(p.session(), p.chat_openai()).bind_tools([look_up]),
     "head": lambda p: PrivateHead(p.session(), answers="note") | p.chat_openai(),
-    "extraction": extracting,
+    "extraction": infer,
 }
 
 

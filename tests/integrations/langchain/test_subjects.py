@@ -9,9 +9,9 @@ from langchain_dp_middleware import (
     DPChatModel,
     DPDocumentTransformer,
     DPEmbeddings,
-    InferDPTChatModel,
     PrivateHead,
 )
+from support.langchain import infer
 
 import dp_middleware as dp
 from dp_middleware.errors import EventRefused, ParameterError
@@ -21,15 +21,10 @@ def config(subject, **more):
     return {"configurable": {"dp_subject": subject, **more}}
 
 
-def extracting(session, probe, **options):
-    models = {"remote": probe.chat_openai(), "extractor": probe.extractor}
-    return InferDPTChatModel(session, **models, **options)
-
-
 ADAPTERS = {
     "chat model": lambda s, p: DPChatModel(s, p.chat_openai()),
     "head": lambda s, p: PrivateHead(s, answers="note") | p.chat_openai(),
-    "extraction": extracting,
+    "extraction": lambda s, p: infer(p, s),
 }
 
 

@@ -54,3 +54,13 @@ class Desk:
 def desk(tmp_path):
     with OpenAIServer() as remote:
         yield Desk(tmp_path, remote)
+
+
+@pytest.fixture
+def remote(desk):
+    """The desk's, which repeats what it is sent and must see nothing of the entities."""
+    from support.entities import private
+
+    desk.remote.mode = "echo"
+    yield desk.remote
+    assert private(desk.remote) == []

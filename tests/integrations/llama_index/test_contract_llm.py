@@ -12,13 +12,8 @@ from llama_index.core.prompts import PromptTemplate
 from llama_index.core.tools import FunctionTool
 from llama_index_dp_middleware import DPLLM
 from pydantic import BaseModel
-from support.contract import ToolCall, TraceSafeContract
-
-LLAMA = frozenset({"LlamaIndex spans", "LlamaIndex events", "LlamaIndex callbacks"})
-
-
-class Contract(TraceSafeContract):
-    requires = LLAMA
+from support.contract import ToolCall
+from support.llama_index import LLAMA, Contract
 
 
 class Found(BaseModel):

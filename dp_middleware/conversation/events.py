@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Self
@@ -253,3 +253,18 @@ def checked_tools(tools: Any) -> Tools:
     if isinstance(tools, str) or not all(isinstance(name, str) for name in tools):
         raise ParameterError('expected tools=["name", ...], or "all", which gives all of them raw')
     return frozenset(tools)
+
+
+def public_texts(texts: Collection[str], name: str) -> tuple[str, ...]:
+    """Returns texts that go out as they are, such as keys of documents' metadata.
+
+    Args:
+        texts: The value of a parameter.
+        name: Of the parameter.
+
+    Raises:
+        ParameterError: One string, or not strings.
+    """
+    if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
+        raise ParameterError(f"expected {name}=['...'], a collection of texts")
+    return tuple(texts)

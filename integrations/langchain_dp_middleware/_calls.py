@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
 from langchain_core.messages.tool import tool_call_chunk
-from langchain_core.outputs import ChatGeneration, ChatResult, LLMResult
+from langchain_core.outputs import ChatGeneration
 from langchain_core.runnables import Runnable, RunnableConfig, RunnablePassthrough
 from pydantic import BaseModel
 
@@ -137,8 +137,6 @@ def restored(exchange: Exchange | None, value: Any) -> Any:
         return value.model_copy(update=exchange.restore_fields(fields))
     if isinstance(value, ChatGeneration):
         return ChatGeneration(message=again(value.message), generation_info=value.generation_info)
-    if isinstance(value, ChatResult | LLMResult):
-        return value.model_copy(update={"generations": again(value.generations)})
     if isinstance(value, BaseModel):
         fields = {name: getattr(value, name) for name in type(value).model_fields}
         return value.model_copy(update=again(fields))

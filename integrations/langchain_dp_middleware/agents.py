@@ -10,9 +10,8 @@ from typing import Any, Literal
 from langchain_core.messages import AIMessage, BaseMessage
 
 import dp_middleware as dp
-from dp_middleware.conversation.events import checked_tools
+from dp_middleware.conversation.events import checked_tools, public_texts
 from dp_middleware.conversation.exchange import Tools
-from dp_middleware.conversation.public import public_texts
 from dp_middleware.conversation.session import session_of
 from dp_middleware.errors import needs, raise_alone, without_text
 from dp_middleware.frameworks import inferdpt

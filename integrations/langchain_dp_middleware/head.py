@@ -1,4 +1,4 @@
-"""The head of a chain: releases the input before LangChain, and any tracer, sees it."""
+"""The head of a chain, before LangChain and any tracer; and a step for chains that none traces."""
 
 from __future__ import annotations
 
@@ -30,6 +30,11 @@ from langchain_dp_middleware._wrappers import by_way
 if TYPE_CHECKING:
     from langchain_core.runnables.graph import Graph
     from langchain_core.utils.pydantic import TypeBaseModel
+
+_REMEDY = (
+    "put a PrivateHead first instead, or, if all that records this chain may see raw text, set "
+    'traced="allow"'
+)
 
 
 # A plain Runnable, not a RunnableSerializable: pydantic would copy the session into configured
@@ -216,3 +221,45 @@ class PrivateHead(Head):
         return Entered(
             rest=rest, input=released, config=merged, exchange=exchange, receipt=exchange.receipt
         )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class DPSanitizer(ReleasedCalls, Runnable[Any, Any]):
+    """Releases what passes through: text, prompt values, messages, or chosen keys of a dict.
+
+    In the middle of a chain callbacks and tracers of the sequence have recorded the raw text. So it
+    refuses to run inside another run unless ``traced="allow"`` declares that these may see it.
+    Without such a reason use :class:`PrivateHead`, whose fields these are but for ``traced``.
+
+    Attributes:
+        traced: ``"refuse"`` or ``"allow"`` to run inside another run.
+
+    Raises:
+        ParameterError: From a call, before anything is charged: inside another run, or an input
+            that cannot be released.
+    """
+
+    session: Any
+    keys: Collection[str] | None = None
+    max_epsilon: float | None = None
+    traced: Literal["refuse", "allow"] = "refuse"
+    system: Literal["pass", "release"] = "pass"
+    ai: Literal["noted", "pass"] = "noted"
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        one_of(("refuse", "allow"), "traced", self.traced)
+
+    def __repr__(self) -> str:
+        return f"DPSanitizer({self.session!r}, keys={self.keys!r}, traced={self.traced!r})"
+
+    @property
+    def _allowed(self) -> Collection[str]:
+        return ("record",) if self.traced == "allow" else ()
+
+    def _enter(self, value: Any, config: RunnableConfig | None) -> Entered:
+        config = config or RunnableConfig()
+        if self.traced == "refuse":
+            refuse_outer_run(config, "DPSanitizer", _REMEDY)
+        [(released, _)] = cross(self, [value], partial(read_input, self.keys), config)
+        return Entered(input=released, config=config)

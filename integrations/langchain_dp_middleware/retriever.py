@@ -16,7 +16,7 @@ from langchain_core.runnables.utils import ConfigurableFieldSpec
 from pydantic import Field, field_validator
 
 import dp_middleware as dp
-from dp_middleware.conversation.public import public_texts
+from dp_middleware.conversation.events import public_texts
 from dp_middleware.errors import ParameterError, guarded
 from dp_middleware.models.trust import require_local
 from langchain_dp_middleware._boundary import (

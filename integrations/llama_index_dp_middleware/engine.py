@@ -14,8 +14,8 @@ from llama_index.core.schema import NodeWithScore, QueryBundle, QueryType
 
 import dp_middleware as dp
 from dp_middleware._quiet import aclosing, closing, in_thread, pieces_in_thread
+from dp_middleware.conversation.events import public_texts
 from dp_middleware.conversation.exchange import RESTORATION, Exchange
-from dp_middleware.conversation.public import public_texts
 from dp_middleware.errors import ParameterError, guarded
 from dp_middleware.frameworks import inferdpt
 from dp_middleware.models.chat import local_model

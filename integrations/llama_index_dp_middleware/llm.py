@@ -14,15 +14,14 @@ from llama_index.core.llms.llm import LLM
 from llama_index.core.llms.structured_llm import StructuredLLM
 
 import dp_middleware as dp
-from dp_middleware.conversation.events import checked_tools
+from dp_middleware.conversation.events import checked_tools, public_texts
 from dp_middleware.conversation.exchange import Tools
-from dp_middleware.conversation.public import public_texts
 from dp_middleware.conversation.session import session_of
 from dp_middleware.conversation.templates import Template
 from dp_middleware.errors import ParameterError
+from llama_index_dp_middleware._answers import System, Transcript
 from llama_index_dp_middleware._blocks import silent_pieces, unrecorded, unspanned
 from llama_index_dp_middleware._messages import templates_of
-from llama_index_dp_middleware._transcript import System, Transcript
 
 _SETTINGS = (
     *("completion_to_prompt", "messages_to_prompt", "output_parser"),

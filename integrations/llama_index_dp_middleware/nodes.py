@@ -14,7 +14,7 @@ from llama_index.core.bridge.pydantic import BaseModel, PrivateAttr
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 
 import dp_middleware as dp
-from dp_middleware.conversation.public import public_texts
+from dp_middleware.conversation.events import public_texts
 from dp_middleware.conversation.session import session_of
 from dp_middleware.errors import ParameterError, guarded
 from llama_index_dp_middleware._blocks import in_block, unspanned

@@ -11,12 +11,11 @@ from agents.run_config import CallModelData, CallModelInputFilter, ModelInputDat
 from pydantic import BaseModel
 
 from dp_middleware._quiet import aclosing
-from dp_middleware.conversation.events import checked_tools
+from dp_middleware.conversation.events import checked_tools, public_texts
 from dp_middleware.conversation.exchange import Exchange, Growing, Tools
 from dp_middleware.conversation.literals import as_json
 from dp_middleware.conversation.messages import Message, Role
 from dp_middleware.conversation.notebook import Unknown
-from dp_middleware.conversation.public import public_texts
 from dp_middleware.conversation.response_items import answer_of, item_of
 from dp_middleware.conversation.session import Session, session_of
 from dp_middleware.errors import ParameterError

@@ -12,9 +12,8 @@ from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse
 from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.usage import RequestUsage
 
-from dp_middleware.conversation.events import checked_tools
+from dp_middleware.conversation.events import checked_tools, public_texts
 from dp_middleware.conversation.exchange import Exchange, Growing, Tools
-from dp_middleware.conversation.public import public_texts
 from dp_middleware.conversation.session import session_of
 from dp_middleware.errors import ParameterError
 from pydantic_ai_dp_middleware._messages import ModelReading, answer_of

@@ -1,6 +1,8 @@
 """PrivateHead: on every call path, nothing that LangChain can record holds the raw text."""
 
 import asyncio
+import doctest
+import importlib
 import itertools
 import json
 import re
@@ -414,3 +416,8 @@ def test_each_input_of_a_batch_has_its_own_release_and_run(bound):
 
 def test_without_langchain_the_import_names_the_extra():
     assert "pip install '.[langchain]'" in said_without("langchain_core", "langchain_dp_middleware")
+
+
+def test_the_example_of_the_docstring_runs():
+    ran = doctest.testmod(importlib.import_module(PrivateHead.__module__))
+    assert (ran.attempted > 1, ran.failed) == (True, 0)

@@ -55,16 +55,22 @@ class Growing:
 
     def feed(self, piece: str) -> str:
         """Returns what is certain after a further piece."""
-        shown = piece if self._way is None else guarded(self._way.feed, piece, what=RESTORATION)
         self.said += piece
-        self.shown += shown
-        return shown
+        return self._add(piece if self._way is None else partial(self._way.feed, piece))
 
     def close(self) -> str:
         """Returns the rest."""
-        rest = "" if self._way is None else guarded(self._way.close, what=RESTORATION)
-        self.shown += rest
-        return rest
+        return self._add("" if self._way is None else self._way.close)
+
+    def _add(self, piece: str | Callable[[], str]) -> str:
+        try:
+            shown = piece if isinstance(piece, str) else piece()
+        except Exception as error:
+            failure = without_text(error, RESTORATION)
+        else:
+            self.shown += shown
+            return shown
+        raise failure.with_traceback(None)
 
 
 @dataclass(frozen=True, kw_only=True)

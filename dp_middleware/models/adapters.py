@@ -66,20 +66,6 @@ class Unrecorded(Adapter):
         yield from pieces_unrecorded(context, pieces)
 
 
-def _text_of(content: Any) -> str:
-    """Returns the text of an answer: a string, nothing, or blocks whose text is joined."""
-    if isinstance(content, list):
-        return "".join(map(_block_text, content))
-    return "" if content is None else _text(content)
-
-
-def _block_text(block: Any) -> str:
-    if isinstance(block, str):
-        return block
-    is_text = isinstance(block, dict) and block.get("type") == "text"
-    return _text_of(block.get("text")) if is_text else ""
-
-
 class FunctionAdapter(Adapter):
     """Calls a function that returns the answer, or an awaitable of it."""
 
@@ -116,14 +102,14 @@ class LangChainAdapter(Adapter):
         self._model = model
 
     def ask(self, messages: Messages) -> str:
-        return _text_of(self._model.invoke(_langchain(messages)).content)
+        return str(self._model.invoke(_langchain(messages)).text)
 
     async def aask(self, messages: Messages) -> str:
-        return _text_of((await self._model.ainvoke(_langchain(messages))).content)
+        return str((await self._model.ainvoke(_langchain(messages))).text)
 
     def chunks(self, messages: Messages) -> Generator[str, None, None]:
         for chunk in self._model.stream(_langchain(messages)):
-            yield _text_of(chunk.content)
+            yield str(chunk.text)
 
     def private(self) -> Adapter:
         return PrivateLangChainAdapter(self._model)
@@ -144,11 +130,11 @@ class PrivateLangChainAdapter(Adapter):
 
     def ask(self, messages: Messages) -> str:
         result = self._model._generate_with_cache(_langchain(messages), **self._kwargs)
-        return _text_of(result.generations[0].message.content)
+        return str(result.generations[0].message.text)
 
     async def aask(self, messages: Messages) -> str:
         result = await self._model._agenerate_with_cache(_langchain(messages), **self._kwargs)
-        return _text_of(result.generations[0].message.content)
+        return str(result.generations[0].message.text)
 
     def chunks(self, messages: Messages) -> Generator[str, None, None]:
         from langchain_core.language_models import BaseChatModel
@@ -160,7 +146,7 @@ class PrivateLangChainAdapter(Adapter):
         if self._model.rate_limiter is not None:
             self._model.rate_limiter.acquire(blocking=True)
         for chunk in self._model._stream(_langchain(messages), **self._kwargs):
-            yield _text_of(chunk.message.content)
+            yield str(chunk.message.text)
 
 
 def _unbound(model: Any) -> tuple[Any, dict[str, Any]]:
@@ -185,20 +171,20 @@ class LlamaIndexAdapter(Adapter):
 
     def ask(self, messages: Messages) -> str:
         self._look()
-        return _text_of(self._llm.chat(_llama_index(messages)).message.content)
+        return _text(self._llm.chat(_llama_index(messages)).message.content or "")
 
     async def aask(self, messages: Messages) -> str:
         if _achat_blocks(self._llm):
             return await in_thread(self.ask, messages)
         self._look()
-        return _text_of((await self._llm.achat(_llama_index(messages))).message.content)
+        return _text((await self._llm.achat(_llama_index(messages))).message.content or "")
 
     def chunks(self, messages: Messages) -> Generator[str, None, None]:
         self._look()
         responses = self._llm.stream_chat(_llama_index(messages))
         with closing(responses):
             for response in responses:
-                yield _text_of(response.delta)
+                yield _text(response.delta or "")
 
     def private(self) -> Adapter:
         """Returns a copy without callback handlers, whose recorders leave out unrecorded calls."""
@@ -247,7 +233,7 @@ class OpenAIAdapter(_OpenAI):
 
     def ask(self, messages: Messages) -> str:
         completion = self._completions.create(model=self._model, messages=messages)
-        return _text_of(completion.choices[0].message.content)
+        return _text(completion.choices[0].message.content or "")
 
     def chunks(self, messages: Messages) -> Generator[str, None, None]:
         with self._completions.create(model=self._model, messages=messages, stream=True) as events:
@@ -263,7 +249,7 @@ class AsyncOpenAIAdapter(_OpenAI):
 
     async def aask(self, messages: Messages) -> str:
         completion = await self._completions.create(model=self._model, messages=messages)
-        return _text_of(completion.choices[0].message.content)
+        return _text(completion.choices[0].message.content or "")
 
     def chunks(self, messages: Messages) -> Generator[str, None, None]:
         return bridge.iterate(self._chunks(messages))
@@ -276,4 +262,4 @@ class AsyncOpenAIAdapter(_OpenAI):
 
 
 def _delta(event: Any) -> str:
-    return _text_of(event.choices[0].delta.content) if event.choices else ""
+    return _text(event.choices[0].delta.content or "") if event.choices else ""

@@ -27,6 +27,10 @@ EPSILON_SPEC = ConfigurableFieldSpec(
     description="Nats per token occurrence of this call's releases; at most max_epsilon.",
     default=None,
 )
+SPECS: Any = property(
+    lambda adapter: [EPSILON_SPEC, *getattr(getattr(adapter, "_rest", None), "config_specs", ())],
+    doc="The epsilon of a call, and what can be configured in the rest.",
+)
 MODEL_CONFIG = ConfigDict(arbitrary_types_allowed=True, extra="forbid", hide_input_in_errors=True)
 """Of the adapters that are pydantic models."""
 

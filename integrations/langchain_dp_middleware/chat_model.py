@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage
@@ -20,15 +20,14 @@ from langchain_core.runnables import (
 )
 from langchain_core.runnables.base import coerce_to_runnable
 from langchain_core.runnables.config import merge_configs
-from langchain_core.runnables.utils import ConfigurableFieldSpec
 from langchain_core.utils.function_calling import convert_to_openai_tool
-from pydantic import Field, field_validator
+from pydantic import AfterValidator, Field
 
 from dp_middleware.conversation.events import checked_tools
-from dp_middleware.conversation.exchange import Exchange, Tools
+from dp_middleware.conversation.exchange import Exchange
 from dp_middleware.errors import ParameterError
 from langchain_dp_middleware._answers import note_all, with_notes
-from langchain_dp_middleware._boundary import EPSILON_SPEC, MODEL_CONFIG, cross, fields_of
+from langchain_dp_middleware._boundary import MODEL_CONFIG, SPECS, cross, fields_of
 from langchain_dp_middleware._calls import Entered, ReleasedCalls, restored
 from langchain_dp_middleware._messages import read_transcript
 from langchain_dp_middleware._wrappers import PrivateBinding, RefusedWrappers
@@ -63,17 +62,12 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
     max_epsilon: float | None = None
     system: Literal["pass", "release"] = "pass"
     ai: Literal["noted", "pass"] = "noted"
-    tools: Any = ()
+    tools: Annotated[Any, AfterValidator(checked_tools)] = ()
 
     def __init__(self, session: Any, inner: Any, **options: Any) -> None:
         if not isinstance(inner, BaseChatModel):
             raise ParameterError(f"expected inner= a chat model, got {type(inner).__name__}")
         super().__init__(**fields_of(type(self), session, options, inner=inner))
-
-    @field_validator("tools")
-    @classmethod
-    def _tools(cls, value: Any) -> Tools:
-        return checked_tools(value)
 
     # composition -----------------------------------------------------------------------------
 
@@ -121,10 +115,7 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
     def _head(self, rest: Runnable[Any, Any] | None = None) -> ModelHead:
         return ModelHead(model=self, then=rest or self.inner)
 
-    @property
-    def config_specs(self) -> list[ConfigurableFieldSpec]:
-        """The epsilon of a call."""
-        return [EPSILON_SPEC]
+    config_specs = SPECS
 
     # calls of chat models --------------------------------------------------------------------
 
@@ -225,10 +216,7 @@ class ModelHead(Head):
     def __ror__(self, other: Any) -> Any:
         return RunnableSequence(coerce_to_runnable(other), self)
 
-    @property
-    def config_specs(self) -> list[ConfigurableFieldSpec]:
-        """The epsilon of a call, and what can be configured in the rest."""
-        return [EPSILON_SPEC, *self._rest.config_specs]
+    config_specs = SPECS
 
     def _with_rest(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
         """A fallback that is a DPChatModel is called behind this boundary."""

@@ -17,7 +17,7 @@ from dp_middleware.conversation.exchange import Tools
 from dp_middleware.errors import ParameterError
 from langchain_dp_middleware._answers import with_notes
 from langchain_dp_middleware._boundary import (
-    EPSILON_SPEC,
+    SPECS,
     USAGE,
     check_fields,
     cross,
@@ -204,10 +204,7 @@ class PrivateHead(Head):
         rest = "" if self.then is None else f"\n| {self.then!r}"
         return f"PrivateHead({self.session!r}, keys={self.keys!r}){rest}"
 
-    @property
-    def config_specs(self) -> list[ConfigurableFieldSpec]:
-        """The epsilon of a call, and what can be configured in the rest."""
-        return [EPSILON_SPEC, *self._rest.config_specs]
+    config_specs = SPECS
 
     def _enter(self, value: Any, config: RunnableConfig | None) -> Entered:
         """Lets the release itself be the output of a head without a rest: nothing is restored."""
@@ -252,6 +249,8 @@ class DPSanitizer(ReleasedCalls, Runnable[Any, Any]):
 
     def __repr__(self) -> str:
         return f"DPSanitizer({self.session!r}, keys={self.keys!r}, traced={self.traced!r})"
+
+    config_specs = SPECS
 
     @property
     def _allowed(self) -> Collection[str]:

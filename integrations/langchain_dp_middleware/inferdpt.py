@@ -19,7 +19,6 @@ from langchain_core.messages import (
 from langchain_core.outputs import ChatGeneration, ChatResult, LLMResult
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import set_config_context
-from langchain_core.runnables.utils import ConfigurableFieldSpec
 from pydantic import Field
 
 from dp_middleware._quiet import in_thread, pieces_in_thread
@@ -29,8 +28,8 @@ from dp_middleware.errors import ParameterError, RemoteError, guarded
 from dp_middleware.frameworks import chat_model, inferdpt
 from dp_middleware.models.chat import local_model
 from langchain_dp_middleware._boundary import (
-    EPSILON_SPEC,
     MODEL_CONFIG,
+    SPECS,
     cross,
     fields_of,
     refuse_outer_run,
@@ -225,10 +224,7 @@ class InferDPTChatModel(RefusedWrappers, BaseChatModel):
 
     # description -----------------------------------------------------------------------------
 
-    @property
-    def config_specs(self) -> list[ConfigurableFieldSpec]:
-        """The epsilon of a call."""
-        return [EPSILON_SPEC]
+    config_specs = SPECS
 
     @property
     def _llm_type(self) -> str:

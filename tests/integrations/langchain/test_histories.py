@@ -1,8 +1,7 @@
 """Histories as chat clients keep them: plain dicts, without ids, sent whole at every turn."""
 
 import pytest
-from langchain_dp_middleware import DPChatModel, PrivateHead
-from support.langchain import infer
+from support.langchain import MODELS, infer
 
 import dp_middleware as dp
 
@@ -22,12 +21,7 @@ def yes_sayer(probe):
     return infer(probe, extractor=dp.chat_model(lambda messages: "yes", local=True))
 
 
-ADAPTERS = {
-    "chat model": lambda p: DPChatModel(p.session(), p.chat_openai()),
-    "head": lambda p: PrivateHead(p.session(), answers="note") | p.chat_openai(),
-    "extraction": infer,
-    "equal extracted answers": yes_sayer,
-}
+ADAPTERS = {**MODELS, "equal extracted answers": yes_sayer}
 
 
 def stream(model, history):

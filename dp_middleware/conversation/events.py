@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -268,3 +269,12 @@ def public_texts(texts: Collection[str], name: str) -> tuple[str, ...]:
     if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
         raise ParameterError(f"expected {name}=['...'], a collection of texts")
     return tuple(texts)
+
+
+def checked_epsilon(value: object, name: str = "epsilon") -> float:
+    """Returns an epsilon in nats, or raises ParameterError; an int may be too large for a float."""
+    is_flag = isinstance(value, bool)
+    if not is_flag and isinstance(value, int | float) and 0 < value <= sys.float_info.max:
+        return float(value)
+    shown = value if isinstance(value, float | bool) else type(value).__name__
+    raise ParameterError(f"expected {name} > 0 and finite, got {shown}")

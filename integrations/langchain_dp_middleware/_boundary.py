@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -13,6 +12,7 @@ from langsmith.run_helpers import get_current_run_tree
 from pydantic import BaseModel, ConfigDict
 
 import dp_middleware as dp
+from dp_middleware.conversation.events import checked_epsilon
 from dp_middleware.conversation.exchange import Exchange, Tools
 from dp_middleware.conversation.session import session_of
 from dp_middleware.errors import ParameterError, UnknownAnswer, without_text
@@ -101,12 +101,8 @@ def session_for(
     session: dp.Session, config: RunnableConfig | None, ceiling: float | None
 ) -> dp.Session:
     """Returns the session at the epsilon, under a ceiling, and for the subject of a call."""
-    asked = _configurable(config).get(EPSILON)
-    if asked is not None and not _is_epsilon(asked):
-        shown = asked if isinstance(asked, float | bool) else type(asked).__name__
-        raise ParameterError(f"expected {EPSILON} > 0 and finite in the config, got {shown}")
-    own = session.sanitizer.certificate.epsilon
-    wanted = own if asked is None else float(asked)
+    asked, own = _configurable(config).get(EPSILON), session.sanitizer.certificate.epsilon
+    wanted = own if asked is None else checked_epsilon(asked, EPSILON)
     allowed = min(wanted, own if ceiling is None else float(ceiling))
     return for_subject(session if allowed == own else session.prepared_at(allowed), config)
 
@@ -179,12 +175,5 @@ def at_most(session: dp.Session, epsilon: float | None) -> dp.Session:
 def require_epsilon(**parameters: object) -> None:
     """Refuses a parameter that is no epsilon; ``None`` is the sanitizer's own."""
     for name, value in parameters.items():
-        if value is not None and not _is_epsilon(value):
-            raise ParameterError(f"expected {name} > 0 and finite, got {value!r}")
-
-
-def _is_epsilon(x: object) -> bool:
-    """An int may be too large for a float."""
-    if not isinstance(x, int | float) or isinstance(x, bool):
-        return False
-    return 0 < x <= sys.float_info.max
+        if value is not None:
+            checked_epsilon(value, name)

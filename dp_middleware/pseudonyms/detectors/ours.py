@@ -19,6 +19,7 @@ from dp_middleware.pseudonyms.detectors.model import Rampart, windows
 from dp_middleware.pseudonyms.detectors.names import NameLists
 from dp_middleware.pseudonyms.detectors.spoken import spoken
 from dp_middleware.pseudonyms.detectors.tokens import Token
+from dp_middleware.pseudonyms.detectors.unlisted import unlisted
 from dp_middleware.pseudonyms.detectors.words import (
     LANGUAGES,
     WORD,
@@ -124,6 +125,8 @@ class Detector:
         if self.kinds & {"person", "organisation", "place", "username", "address", "zip"}:
             claims += names.entities()
             claims += [*_by_position(text, language), *patterns.by_script(text)]
+            if level:
+                claims += unlisted(text, names, claims)
             claims += self._by_model(text, names, claims)
         claims = [each for each in claims if _is_plausible(text, each, language)]
         claims += mentions(text, claims, language, level)

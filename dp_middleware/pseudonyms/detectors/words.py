@@ -199,6 +199,16 @@ def _frequent_words() -> frozenset[str]:
     return frozenset(frequencies.words()[:_FREQUENT])
 
 
+def is_public_word(word: str) -> bool:
+    """Tells whether a word in lower case names a people, a tool or the like, or greets."""
+    return word in _public()
+
+
+def is_spelled(word: str, language: str) -> bool:
+    """Tells whether a word in lower case is in a list as it is, not by its ending."""
+    return word in common(language) or word in common("en")
+
+
 def language_of(text: str) -> str:
     """The language of a text, by its most frequent words; English where nothing tells.
 

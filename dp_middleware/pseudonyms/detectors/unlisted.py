@@ -17,7 +17,7 @@ from dp_middleware.pseudonyms.detection import Entity
 from dp_middleware.pseudonyms.detectors.codes import COUNTED, MEASURE, is_public
 from dp_middleware.pseudonyms.detectors.cues import MONTHS, is_title
 from dp_middleware.pseudonyms.detectors.names import NameLists
-from dp_middleware.pseudonyms.detectors.tokens import Token
+from dp_middleware.pseudonyms.detectors.tokens import Token, is_stop_word
 from dp_middleware.pseudonyms.detectors.words import (
     LANGUAGES,
     Class,
@@ -138,6 +138,8 @@ def _is_unlisted(token: Token, names: NameLists) -> bool:
     if names.level == 2:
         if kind >= Class.UNKNOWN:
             return not token.text.isupper() or len(word) > 3
+        if is_stop_word(word.partition("'")[0]) or names.is_frequent(word):
+            return False
         return within and names.language != "de" and not token.code and word not in MONTHS
     if token.code or names.level == 0:
         return False

@@ -194,8 +194,6 @@ def _may_name(word: str, names: NameLists) -> bool:
 
 def _is_open(start: int, window: str, names: NameLists, claims: list[Entity]) -> bool:
     """Whether patterns and lists leave open what may be a name, or a part of an address."""
-    if names.level == 2:
-        return True
     end = start + len(window)
     claimed, places = bytearray(len(window)), list[int]()
     for each in claims:

@@ -22,23 +22,30 @@ from dp_middleware.pseudonyms.detectors.words import (
     LANGUAGES,
     Class,
     class_of,
+    is_given,
     is_public_word,
+    is_rarely_a_word,
     is_spelled,
-    may_be_name,
     told,
 )
 
-_CHUNK = re.compile(r"[^\s\"`“”„«»‹›<>()\[\]{}|,;=…]+")
+_CHUNK = re.compile(r"[^\s\"`“”„«»<>()\[\]{}|,;=…]+")
 _PIECE = re.compile(r"[^\\/:.]+")
-_ENDS = ".:!?*'’_-–—"
+_ENDS = ".:!?*'’_-\N{EN DASH}\N{EM DASH}"
 _SMALL = re.compile(r"[#~≈]?\d{1,2}(?:[.,:/x-]\d{1,2})?(?:st|nd|rd|th|[.%°ºª]|er?|ème)?")
 _SIGNED = re.compile(r"\w[@#$%^&*!?+~]\w|[^\W\d_A-Z][-_.]?[A-Z].*[-_.]")
 _CAMEL = re.compile(r"[^\W\d_A-Z]{2,}|[A-Z][^\W\d_A-Z]+|[A-Z]+(?![^\W\d_A-Z])")
 _HANDED = re.compile(r"[^\W\d_]{3,}")
 _BRIDGE = re.compile(r"[\s,]*(?:\d{1,4}[.ºª°]?\s?[^\W\d_]{0,3}|[^\W\d_]{1,3})[.,]?[\s,]*")
-_HEAD = re.compile(r"(?<![\w-])[A-ZÄÖÜ]{1,4}[ -]?\Z")
+_ZIP = re.compile(rf"(?:{_BRIDGE.pattern})?[\s,]+(?:[A-Z]{{1,2}}-)?\d{{4,6}}(?=\s+[A-ZÀ-Ž])")
+_HEAD = re.compile(r"(?<![\w-])(?:[A-ZÄÖÜ]{1,4}[ -]?|[^\W\d_]{1,3}\.[º°]? ?)\Z")
 _TAIL = re.compile(r" [A-Z]{1,4}(?![\w'’-])")
-_BRIDGED = frozenset({"address", "zip", "place", "id"})
+_ELIDED = re.compile(r"(?<!\w)[A-ZÀ-Ž]['’]\Z")
+_CODED = re.compile(
+    r"(?<![\w-])(?:([A-Z]{2,4})[ -]?\d{3,6}|\d{3,6} ([A-Z]{2,4}))(?![\w'’-]|[.,]\d)"
+)
+_BRIDGED = frozenset({"address", "phone"})
+_NAMED = frozenset({"person", "organisation", "date", "amount", "age"})
 
 
 def unlisted(text: str, names: NameLists, claims: Collection[Entity]) -> Iterator[Entity]:
@@ -51,6 +58,9 @@ def unlisted(text: str, names: NameLists, claims: Collection[Entity]) -> Iterato
     for each in claims:
         taken[each.start : each.end] = bytes([1]) * (each.end - each.start)
     found = [*_chunks(text, names, taken), *_words(names, taken)]
+    for match in _CODED.finditer(text):
+        if not is_public(match.group()) and _is_letters(match[1] or match[2], names):
+            found.append(Entity(*match.span(), "id"))
     yield from found
     yield from _joined(text, [*claims, *found], names)
 
@@ -63,12 +73,12 @@ def _chunks(text: str, names: NameLists, taken: bytearray) -> Iterator[Entity]:
         has_digits = any(map(str.isdigit, chunk))
         if not (has_digits or _SIGNED.search(chunk)) or all(taken[start:end]):
             continue
-        for a, b in _parts(chunk, names) if names.level == 2 else _odd(chunk, names):
+        for a, b in _parts(chunk) if names.level == 2 else _odd(chunk, names):
             if not (_counts(text, start + a, start + b) or all(taken[start + a : start + b])):
                 yield Entity(start + a, start + b, "id" if has_digits else "username")
 
 
-def _parts(chunk: str, names: NameLists) -> Iterator[tuple[int, int]]:
+def _parts(chunk: str) -> Iterator[tuple[int, int]]:
     """Offsets of what is no word, small number, measure or public form in a word with digits."""
     if _is_plain(chunk):
         return
@@ -107,6 +117,8 @@ def _is_plain(chunk: str) -> bool:
 
 def _counts(text: str, start: int, end: int) -> bool:
     """Whether a number has something behind it that it counts or measures."""
+    if text[end + 1 : end + 2].isupper():
+        return False
     return text[start:end].replace(".", "").isdecimal() and bool(
         COUNTED.match(text, end) or text[end : end + 2].strip()[:1] in ("%", "€", "$", "£", "°")
     )
@@ -140,6 +152,8 @@ def _is_unlisted(token: Token, names: NameLists) -> bool:
             return not token.text.isupper() or len(word) > 3
         if is_stop_word(word.partition("'")[0]) or names.is_frequent(word):
             return False
+        if names.is_casual and not token.capital:
+            return kind is Class.BOTH and is_given(word) and is_rarely_a_word(word)
         return within and names.language != "de" and not token.code and word not in MONTHS
     if token.code or names.level == 0:
         return False
@@ -152,7 +166,7 @@ def _is_unlisted(token: Token, names: NameLists) -> bool:
         )
     if token.capital:
         return len(word) > 2 and not token.text.isupper() and (within or names.language != "de")
-    return names.is_casual and len(word) > 3
+    return len(word) > 3 and (names.is_casual or (kind is Class.NAME and is_given(word)))
 
 
 def _is_joined(text: str, language: str) -> bool:
@@ -164,23 +178,45 @@ def _is_joined(text: str, language: str) -> bool:
 
 
 def _joined(text: str, claims: list[Entity], names: NameLists) -> Iterator[Entity]:
-    """Yields what little stands between parts of an address, and letters beside a number."""
+    """Yields what is a part of what stands beside it: of an address, of a number, of a name."""
     claims.sort()
     last = None
     for each in claims:
-        if last and last.kind in _BRIDGED and each.kind in _BRIDGED and last.end < each.start:
-            if "address" in (last.kind, each.kind) and _BRIDGE.fullmatch(
-                text, last.end, each.start
-            ):
-                yield Entity(last.end, each.start, "address")
-        if last is None or each.end > last.end:
+        start, end, kind = each
+        is_near = last is not None and last.end < start and kind not in _NAMED
+        if last and is_near and {last.kind, kind} & _BRIDGED:
+            if _BRIDGE.fullmatch(text, last.end, start):
+                yield Entity(last.end, start, last.kind)
+        if last is None or end > last.end:
             last = each
-        if each.kind == "id" and text[each.start : each.end].isdecimal():
-            head = _HEAD.search(text, max(0, each.start - 6), each.start)
-            tail = _TAIL.match(text, each.end)
-            for side in (head, tail):
-                if side and _is_letters(side.group().strip(" -"), names):
+        if kind == "address" and (code := _ZIP.match(text, end)):
+            yield Entity(end, code.end(), "address")
+        elif kind == "person":
+            if elision := _ELIDED.search(text, max(0, start - 3), start):
+                yield Entity(*elision.span(), "person")
+        elif kind == "id" and text[start:end].isdecimal():
+            head = _HEAD.search(text, max(0, start - 6), start)
+            for side in (head, _TAIL.match(text, end)):
+                if side and _is_letters(side.group().strip(" -."), names):
                     yield Entity(*side.span(), "id")
+    ends = {each.end for each in claims if each.kind == "person"}
+    for token in names.tokens:
+        is_behind = text[token.start - 1 : token.start] == " " and token.start - 1 in ends
+        if is_behind and _may_follow(token, names):
+            ends.add(token.end)
+            yield Entity(token.start, token.end, "person")
+
+
+def _may_follow(token: Token, names: NameLists) -> bool:
+    """Whether a word directly behind a name belongs to it."""
+    word = token.lower
+    if is_stop_word(word) or names.is_frequent(word) or token.code or word in MONTHS:
+        return False
+    if token.capital and (names.level == 2 or token.kind >= Class.BOTH):
+        return True
+    if token.capital:  # "Judith Amsel, "
+        return names.language == "de" and names.text[token.end : token.end + 1] in ",.\n)"
+    return names.is_casual and token.kind is Class.BOTH and is_rarely_a_word(word)
 
 
 def _is_letters(word: str, names: NameLists) -> bool:

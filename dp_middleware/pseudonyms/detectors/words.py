@@ -208,6 +208,11 @@ def is_spelled(word: str, language: str) -> bool:
     return word in common(language) or word in common("en")
 
 
+def is_rarely_a_word(word: str) -> bool:
+    """Tells whether a word in lower case has four letters and is rare in English, or none."""
+    return len(word) > 3 and word not in _frequent_words()
+
+
 def language_of(text: str) -> str:
     """The language of a text, by its most frequent words; English where nothing tells.
 

@@ -12,8 +12,9 @@ from dp_middleware.pseudonyms.detectors.streets import KINDS
 _LEAST = 4  # digits in a row that count nothing
 _NUMBER = rf"(?:{alternatives('digits')}|{alternatives('tens')}|\d)"
 _LETTER = r"[a-z] as in \w+"
+_LETTERS = rf"(?:(?:plus|{_LETTER}|[a-z]) )*"
 _NUMBERS = re.compile(
-    rf"\b(?:(?:plus|{_LETTER}|[a-z]) )*(?:{_NUMBER}(?:[ -]|, | dash | slash )(?:(?:{_LETTER}|[a-z]) )*)"
+    rf"\b{_LETTERS}(?:{_NUMBER}(?:[ -]|, | dash | slash ){_LETTERS})"
     rf"{{{_LEAST - 1},}}{_NUMBER}\b",
     re.IGNORECASE,
 )

@@ -41,6 +41,10 @@ _ZIP = re.compile(rf"(?:{_BRIDGE.pattern})?[\s,]+(?:[A-Z]{{1,2}}-)?\d{{4,6}}(?=\
 _HEAD = re.compile(r"(?<![\w-])(?:[A-ZÄÖÜ]{1,4}[ -]?|[^\W\d_]{1,3}\.[º°]? ?)\Z")
 _TAIL = re.compile(r" [A-Z]{1,4}(?![\w'’-])")
 _ELIDED = re.compile(r"(?<!\w)[A-ZÀ-Ž]['’]\Z")
+_NUMBER = re.compile(r"(?<![\w.,/-])\d{2,6},? \Z")
+_HOUSE = re.compile(r",? \d{1,5}[a-z]?(?![\w%]|[.,:/]\d)")
+_LATIN = re.compile(r"[a-z\u00df-\u024f'.-]+")
+_INNER = re.compile(r" ['’]?([^\W\d_]{1,3}\b)?\.? ?")
 _CODED = re.compile(
     r"(?<![\w-])(?:([A-Z]{2,4})[ -]?\d{3,6}|\d{3,6} ([A-Z]{2,4}))(?![\w'’-]|[.,]\d)"
 )
@@ -117,7 +121,7 @@ def _is_plain(chunk: str) -> bool:
 
 def _counts(text: str, start: int, end: int) -> bool:
     """Whether a number has something behind it that it counts or measures."""
-    if text[end + 1 : end + 2].isupper():
+    if text[end + 1 : end + 2].isupper():  # "8000 Aarhus"
         return False
     return text[start:end].replace(".", "").isdecimal() and bool(
         COUNTED.match(text, end) or text[end : end + 2].strip()[:1] in ("%", "€", "$", "£", "°")
@@ -155,7 +159,7 @@ def _is_unlisted(token: Token, names: NameLists) -> bool:
         if names.is_casual and not token.capital:
             return kind is Class.BOTH and is_given(word) and is_rarely_a_word(word)
         return within and names.language != "de" and not token.code and word not in MONTHS
-    if token.code or names.level == 0:
+    if token.code or names.level == 0 or not _LATIN.fullmatch(word):
         return False
     if kind < Class.UNKNOWN:
         return (
@@ -180,31 +184,39 @@ def _is_joined(text: str, language: str) -> bool:
 def _joined(text: str, claims: list[Entity], names: NameLists) -> Iterator[Entity]:
     """Yields what is a part of what stands beside it: of an address, of a number, of a name."""
     claims.sort()
-    last = None
+    last = Entity(-1, -1, "")
     for each in claims:
         start, end, kind = each
-        is_near = last is not None and last.end < start and kind not in _NAMED
-        if last and is_near and {last.kind, kind} & _BRIDGED:
-            if _BRIDGE.fullmatch(text, last.end, start):
-                yield Entity(last.end, start, last.kind)
-        if last is None or end > last.end:
+        if last.end < start and _is_bridge(text, last, each, names):
+            yield Entity(last.end, start, last.kind)
+        if end > last.end:
             last = each
-        if kind == "address" and (code := _ZIP.match(text, end)):
-            yield Entity(end, code.end(), "address")
-        elif kind == "person":
-            if elision := _ELIDED.search(text, max(0, start - 3), start):
-                yield Entity(*elision.span(), "person")
-        elif kind == "id" and text[start:end].isdecimal():
-            head = _HEAD.search(text, max(0, start - 6), start)
-            for side in (head, _TAIL.match(text, end)):
-                if side and _is_letters(side.group().strip(" -."), names):
-                    yield Entity(*side.span(), "id")
+        sides: list[re.Match[str] | None] = []
+        if kind in ("person", "place", "address"):
+            sides = [_ELIDED.search(text, max(0, start - 3), start)]
+            sides += [_NUMBER.search(text, max(0, start - 8), start), _ZIP.match(text, end)]
+            sides += [_HOUSE.match(text, end)] if names.level == 2 or kind != "person" else []
+        elif kind == "id" and text[start].isdecimal():
+            sides = [_HEAD.search(text, max(0, start - 6), start), _TAIL.match(text, end)]
+            sides = [m for m in sides if m and _is_letters(m.group().strip(" -.º°"), names)]
+        yield from (Entity(*side.span(), kind) for side in sides if side)
     ends = {each.end for each in claims if each.kind == "person"}
     for token in names.tokens:
         is_behind = text[token.start - 1 : token.start] == " " and token.start - 1 in ends
         if is_behind and _may_follow(token, names):
             ends.add(token.end)
             yield Entity(token.start, token.end, "person")
+
+
+def _is_bridge(text: str, one: Entity, other: Entity, names: NameLists) -> bool:
+    """Whether what stands between two entities is a part of both."""
+    if {one.kind, other.kind} == {"person"}:
+        between = _INNER.fullmatch(text, one.end, other.start)
+        return between is not None and not (
+            between[1] and (is_stop_word(between[1]) or names.is_frequent(between[1]))
+        )
+    is_bridged = {one.kind, other.kind} & _BRIDGED and other.kind not in _NAMED
+    return bool(is_bridged and _BRIDGE.fullmatch(text, one.end, other.start))
 
 
 def _may_follow(token: Token, names: NameLists) -> bool:
@@ -216,7 +228,9 @@ def _may_follow(token: Token, names: NameLists) -> bool:
         return True
     if token.capital:  # "Judith Amsel, "
         return names.language == "de" and names.text[token.end : token.end + 1] in ",.\n)"
-    return names.is_casual and token.kind is Class.BOTH and is_rarely_a_word(word)
+    if not names.is_casual or len(word) == 1:
+        return names.is_casual and word not in "aeiouyàéèêó"
+    return token.kind is Class.BOTH and (is_rarely_a_word(word) or names.level == 2)
 
 
 def _is_letters(word: str, names: NameLists) -> bool:

@@ -11,6 +11,7 @@ from typing import Literal, get_args
 from dp_middleware import _validate
 from dp_middleware.errors import MissingExtra, ParameterError
 from dp_middleware.pseudonyms.detection import Entity
+from dp_middleware.pseudonyms.detectors.adjoining import adjoining
 from dp_middleware.pseudonyms.detectors.codes import codes, is_public, numbers
 from dp_middleware.pseudonyms.detectors.cues import GIVEN_WORDS, GREETINGS, alternatives, words
 from dp_middleware.pseudonyms.detectors.fields import fields, folders, nicknames, speakers
@@ -127,6 +128,7 @@ class Detector:
             claims += [*_by_position(text, language), *patterns.by_script(text)]
             if level:
                 claims += unlisted(text, names, claims)
+                claims += adjoining(text, [*claims], names)
             claims += self._by_model(text, names, claims)
         claims = [each for each in claims if _is_plausible(text, each, language)]
         claims += mentions(text, claims, language, level)

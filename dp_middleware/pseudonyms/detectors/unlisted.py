@@ -36,20 +36,13 @@ _SMALL = re.compile(r"[#~≈]?\d{1,2}(?:[.,:/x-]\d{1,2})?(?:st|nd|rd|th|[.%°º�
 _SIGNED = re.compile(r"\w[@#$%^&*!?+~]\w|[^\W\d_A-Z][-_.]?[A-Z].*[-_.]")
 _CAMEL = re.compile(r"[^\W\d_A-Z]{2,}|[A-Z][^\W\d_A-Z]+|[A-Z]+(?![^\W\d_A-Z])")
 _HANDED = re.compile(r"[^\W\d_]{3,}")
-_BRIDGE = re.compile(r"[\s,]*(?:\d{1,4}[.ºª°]?\s?[^\W\d_]{0,3}|[^\W\d_]{1,3})[.,]?[\s,]*")
-_ZIP = re.compile(rf"(?:{_BRIDGE.pattern})?[\s,]+(?:[A-Z]{{1,2}}-)?\d{{4,6}}(?=\s+[A-ZÀ-Ž])")
-_HEAD = re.compile(r"(?<![\w-])(?:[A-ZÄÖÜ]{1,4}[ -]?|[^\W\d_]{1,3}\.[º°]? ?)\Z")
-_TAIL = re.compile(r" [A-Z]{1,4}(?![\w'’-])")
-_ELIDED = re.compile(r"(?<!\w)[A-ZÀ-Ž]['’]\Z")
-_NUMBER = re.compile(r"(?<![\w.,/-])\d{2,6},? \Z")
-_HOUSE = re.compile(r",? \d{1,5}[a-z]?(?![\w%]|[.,:/]\d)")
 _LATIN = re.compile(r"[a-z\u00df-\u024f'.-]+")
-_INNER = re.compile(r" ['’]?([^\W\d_]{1,3}\b)?\.? ?")
+_FILED = re.compile(r"\d{5,}-\d{1,2}|(?!(?:1[5-9]|20)\d\d/)\d{3,}/(?:19|20)?\d\d")
+_CHOSEN = re.compile(r"(?=.*\d)(?=.*[A-Z])[\w-]{3,}[!#$%^*?~@][\w!#$%^&*?~@-]+")
+_CAPITALS = re.compile(r"(?=(?:.*[A-Z]){2})[A-Z0-9]+(?:-[A-Z0-9]+)+|(?=.*\d)[A-Z]*\d+[A-Z]{3,}\d*")
 _CODED = re.compile(
     r"(?<![\w-])(?:([A-Z]{2,4})[ -]?\d{3,6}|\d{3,6} ([A-Z]{2,4}))(?![\w'’-]|[.,]\d)"
 )
-_BRIDGED = frozenset({"address", "phone"})
-_NAMED = frozenset({"person", "organisation", "date", "amount", "age"})
 
 
 def unlisted(text: str, names: NameLists, claims: Collection[Entity]) -> Iterator[Entity]:
@@ -66,7 +59,6 @@ def unlisted(text: str, names: NameLists, claims: Collection[Entity]) -> Iterato
         if not is_public(match.group()) and _is_letters(match[1] or match[2], names):
             found.append(Entity(*match.span(), "id"))
     yield from found
-    yield from _joined(text, [*claims, *found], names)
 
 
 def _chunks(text: str, names: NameLists, taken: bytearray) -> Iterator[Entity]:
@@ -98,7 +90,12 @@ def _parts(chunk: str) -> Iterator[tuple[int, int]]:
 
 def _odd(chunk: str, names: NameLists) -> Iterator[tuple[int, int]]:
     """Offsets of a word with digits whose letters are no words."""
+    if _FILED.fullmatch(chunk) and not is_public(chunk):
+        yield 0, len(chunk)
     if len(chunk) < 5 or is_public(chunk) or MEASURE.fullmatch(chunk):
+        return
+    if _CHOSEN.fullmatch(chunk) or (len(chunk) > 5 and _CAPITALS.fullmatch(chunk)):
+        yield 0, len(chunk)
         return
     for piece in _PIECE.finditer(chunk):
         word = piece.group()
@@ -116,7 +113,7 @@ def _odd(chunk: str, names: NameLists) -> Iterator[tuple[int, int]]:
 def _is_plain(chunk: str) -> bool:
     if len(chunk) < 3 or _SMALL.fullmatch(chunk) or is_public(chunk):
         return True
-    return chunk[-1].isalpha() and MEASURE.fullmatch(chunk) is not None
+    return re.fullmatch(r"[\d.,x-]+\D+", chunk) is not None and MEASURE.fullmatch(chunk) is not None
 
 
 def _counts(text: str, start: int, end: int) -> bool:
@@ -181,59 +178,8 @@ def _is_joined(text: str, language: str) -> bool:
     )
 
 
-def _joined(text: str, claims: list[Entity], names: NameLists) -> Iterator[Entity]:
-    """Yields what is a part of what stands beside it: of an address, of a number, of a name."""
-    claims.sort()
-    last = Entity(-1, -1, "")
-    for each in claims:
-        start, end, kind = each
-        if last.end < start and _is_bridge(text, last, each, names):
-            yield Entity(last.end, start, last.kind)
-        if end > last.end:
-            last = each
-        sides: list[re.Match[str] | None] = []
-        if kind in ("person", "place", "address"):
-            sides = [_ELIDED.search(text, max(0, start - 3), start)]
-            sides += [_NUMBER.search(text, max(0, start - 8), start), _ZIP.match(text, end)]
-            sides += [_HOUSE.match(text, end)] if names.level == 2 or kind != "person" else []
-        elif kind == "id" and text[start].isdecimal():
-            sides = [_HEAD.search(text, max(0, start - 6), start), _TAIL.match(text, end)]
-            sides = [m for m in sides if m and _is_letters(m.group().strip(" -.º°"), names)]
-        yield from (Entity(*side.span(), kind) for side in sides if side)
-    ends = {each.end for each in claims if each.kind == "person"}
-    for token in names.tokens:
-        is_behind = text[token.start - 1 : token.start] == " " and token.start - 1 in ends
-        if is_behind and _may_follow(token, names):
-            ends.add(token.end)
-            yield Entity(token.start, token.end, "person")
-
-
-def _is_bridge(text: str, one: Entity, other: Entity, names: NameLists) -> bool:
-    """Whether what stands between two entities is a part of both."""
-    if {one.kind, other.kind} == {"person"}:
-        between = _INNER.fullmatch(text, one.end, other.start)
-        return between is not None and not (
-            between[1] and (is_stop_word(between[1]) or names.is_frequent(between[1]))
-        )
-    is_bridged = {one.kind, other.kind} & _BRIDGED and other.kind not in _NAMED
-    return bool(is_bridged and _BRIDGE.fullmatch(text, one.end, other.start))
-
-
-def _may_follow(token: Token, names: NameLists) -> bool:
-    """Whether a word directly behind a name belongs to it."""
-    word = token.lower
-    if is_stop_word(word) or names.is_frequent(word) or token.code or word in MONTHS:
-        return False
-    if token.capital and (names.level == 2 or token.kind >= Class.BOTH):
-        return True
-    if token.capital:  # "Judith Amsel, "
-        return names.language == "de" and names.text[token.end : token.end + 1] in ",.\n)"
-    if not names.is_casual or len(word) == 1:
-        return names.is_casual and word not in "aeiouyàéèêó"
-    return token.kind is Class.BOTH and (is_rarely_a_word(word) or names.level == 2)
-
-
 def _is_letters(word: str, names: NameLists) -> bool:
+    """Whether letters beside a number are rather a part of it than a word."""
     return names.level == 2 or class_of(word.lower(), names.language) >= Class.UNKNOWN
 
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from cape_study import Method, RememberedLogits, advantage
@@ -33,7 +34,7 @@ from protocol import (
     read,
     word_list_space,
 )
-from writer import open_writer
+from writer import Writer, open_writer
 
 import dp_middleware as dp
 from dp_middleware.contexts import Context
@@ -44,7 +45,7 @@ PRINTED = printed(__file__)
 EPSILONS = (1.0, 2.0, 3.0, 6.0, 10.0, 14.0, 20.0)
 FEW = (1.0, 6.0, 20.0)  # of Table 6, and of the ablations
 PUBLIC = 10  # texts that the bound of the logits is from
-QUICK, FULL = (32, 400, 16, 4), (400, 1500, 100, 50)  # texts, to learn from, prefixes, continued
+QUICK, FULL = (24, 400, 12, 3), (400, 1500, 100, 50)  # texts, to learn from, prefixes, continued
 NEAREST = 30_000  # words of GloVe among which CUSTEXT's lists are
 HEADS = [f"{epsilon:g}" for epsilon in EPSILONS]
 WEIGHTS, BUCKETS = (0.0, 0.2, 0.5, 1.0, 1.2, 1.5), (20, 50, 100, 150, 200)
@@ -130,9 +131,8 @@ def told(claim: str, points: float, count: int) -> Shape:
     )
 
 
-def written(lines: Sequence[Method], prefixes: list[str], model: str) -> tuple[str, list[Shape]]:
+def written(lines: Sequence[Method], prefixes: list[str], write: Writer) -> tuple[str, list[Shape]]:
     """Table 6: coherence and alignment after extraction, by the same model."""
-    write = open_writer(model, TEMPERATURE)
     prompts = templates(CHAT if write.chats else BASE, ())
 
     def continued(texts: Sequence[str]) -> list[str]:
@@ -238,15 +238,17 @@ def main() -> None:
     encoder, records = judge(bundled=True), read(options.data, "wikitext2")[:long]
     prefixes = [" ".join(record["text"].split()[:PREFIX]) for record in records]
     names = ("sst2", "qnli") if options.full else ("sst2",)
-    sets = [Labelled.of(n, read(options.data, n), count, learnt, encoder) for n in names]
+    whole = {name: read(options.data, name) for name in names}
+    sets = [Labelled.of(name, some, count, learnt, encoder) for name, some in whole.items()]
     raw = sets[0].texts
     contexts: dict[str, Context] = {}
     if options.masked:
         contexts["Cape, BERT"] = dp.MaskedContext(options.masked, shift="none")
-    if options.model:
-        contexts["Cape, GPT-2"] = dp.CausalContext(options.model, shift="none")
-    public = [record["text"] for record in read(options.data, "sst2")[-PUBLIC:]]
-    lines = methods(contexts, [text for one in sets for text in one.texts], public, options.glove)
+    writer: Any = open_writer(options.model, TEMPERATURE) if options.model else None
+    if hasattr(writer, "loaded"):
+        contexts["Cape, GPT-2"] = dp.CausalContext(writer.loaded, shift="none")
+    texts = [record["text"] for some in whole.values() for record in some]
+    lines = methods(contexts, texts, texts[-PUBLIC:], options.glove)
     plain = [line for line in lines if "+" not in line.name]
     report.add(f"{count} texts of sst2, {long} prefixes of {PREFIX} words of wikitext2.")
     found: list[Shape] = []
@@ -275,8 +277,8 @@ def main() -> None:
     heads = ("vectors", "words", "diameter", "a prompt", "setup")
     report.add(beside(heads, PRINTED["4, 7"], ours))
     found += laws(lines, raw, prefixes)
-    if options.model:
-        table, more = written(lines, prefixes[:few], options.model)
+    if writer:
+        table, more = written(lines, prefixes[:few], writer)
         report.add(f"Table 6, {few} prefixes of wikitext2:\n\n{table}")
         found += more
     if contexts:

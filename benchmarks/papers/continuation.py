@@ -59,9 +59,11 @@ class Study:
 
     def alone(self, local: str | None = None) -> list[str]:
         """What the remote model, or a local one, writes of the raw prefixes."""
-        writer, prompts = self.locals[local] if local else self.remote
+        chosen = self.locals[local] if local else self.remote
+        writer, prompts = chosen
         asked = [prompts["remote"].substitute(text=prefix) for prefix in self.prefixes]
-        return self._once(("alone", local or ""), lambda: writer(asked, GENERATED))
+        name = "remote" if chosen is self.remote else f"{local}"
+        return self._once(("alone", name), lambda: writer(asked, GENERATED))
 
     def perturbed(self, name: str, epsilon: float) -> list[str]:
         """The remote model's continuations of what a method sends."""

@@ -43,6 +43,7 @@ PRINTED = common.printed(__file__)
 GENERATION, SIZES, ATTACKED = (1.0, 2.0, 3.0), (2.0, 6.0, 10.0), (0.01, 6.0, 18.0)
 """Epsilons: of Tables III and V, of Tables IV and VI, of the attacks."""
 
+MOST = 40  # prefixes that are attacked with --quick
 REMOTE, LOCAL = "remote model alone", "local model alone"
 NAMES = ("SANTEXT+", "CUSTEXT+", "RANTEXT")
 FITTED = "RANTEXT, lists as App. B"
@@ -62,7 +63,9 @@ def methods(space: dp.EmbeddingSpace) -> dict[str, Any]:
     }
 
 
-def attacked(study: Study, reader: Any, count: int) -> tuple[str, Privacy, dict[str, float]]:
+def attacked(
+    study: Study, reader: Any, count: int
+) -> tuple[str, Privacy, dict[tuple[str, float], float]]:
     """Section 7's table, and what it is of: inversion and, by a model, input inference.
 
     ``reader`` is the attacker's model, which attacks the first ``count`` texts; ``None``: none.
@@ -76,7 +79,7 @@ def attacked(study: Study, reader: Any, count: int) -> tuple[str, Privacy, dict[
             privacy[name, epsilon] = rantext_lists.inversion_privacy(raw, sent, study.space)
             if reader:
                 share = guessed(raw[:count], sent[:count], study.space, reader)
-                inferred[f"{name}, {epsilon:g}"] = share
+                inferred[name, epsilon] = share
                 cells.append(f"{share:.1%}")
         inversion = [share for epsilon in ATTACKED[:2] for share in privacy[name, epsilon]]
         ours[name] = [*(f"{share:.1%}" for share in inversion), *cells]
@@ -85,8 +88,10 @@ def attacked(study: Study, reader: Any, count: int) -> tuple[str, Privacy, dict[
     return common.beside(heads, PRINTED["7"], ours), privacy, inferred
 
 
-def verdicts(privacy: Privacy, inferred: Mapping[str, float]) -> Iterator[Shape]:
-    """What Sections 1 and 7 say of attacks."""
+def verdicts(
+    privacy: Privacy, inferred: Mapping[tuple[str, float], float], masked: bool = False
+) -> Iterator[Shape]:
+    """What Sections 1 and 7 say of attacks; a causal model's inference can only refute."""
     ten = {name: 100 * privacy[name, 6.0][1] for name in NAMES}
     santext, custext, rantext = ten.values()
     yield Shape(
@@ -111,13 +116,18 @@ def verdicts(privacy: Privacy, inferred: Mapping[str, float]) -> Iterator[Shape]
         holds=min(least.values()) > 40,
         because=", ".join(f"{name} {share:.1f} %" for name, share in least.items()),
     )
-    found = [100 * share for name, share in inferred.items() if name.startswith("RANTEXT, 1")]
-    found += [100 * share for name, share in inferred.items() if name == "RANTEXT, 6"]
-    if found:
+    if inferred:
+        lowest = 100 * min(inferred["RANTEXT", epsilon] for epsilon in ATTACKED)
         yield Shape(
             claim="Section 7.3: over 80 % privacy of RANTEXT against input inference, .01 to 18",
-            holds=min(found) > 80,
-            because=f"at least {min(found):.0f} %",
+            holds=(True if masked else None) if lowest > 80 else False,
+            because=f"at least {lowest:.0f} %",
+        )
+        last, first, second = (inferred[name, 18.0] for name in reversed(NAMES))
+        yield Shape(
+            claim="Section 7.3: at 18 that is 1.41 times CUSTEXT+ and 1.11 times SANTEXT+",
+            holds=(last >= 1.41 * first and last >= 1.11 * second) if masked else None,
+            because=f"{last / first:.2f} and {last / second:.2f} times",
         )
 
 
@@ -187,7 +197,7 @@ def run(data: str, study: Study, options: argparse.Namespace, report: common.Rep
     table, privacy, inferred = attacked(study, reader, options.read)
     report.add("Section 7, privacy, of tokens:")
     report.add(table)
-    shapes = list(verdicts(privacy, inferred))
+    shapes = list(verdicts(privacy, inferred, bool(options.masked)))
     if options.guessed:
         make, policy = study.methods["RANTEXT"]
         texts = study.prefixes[: options.guessed]
@@ -212,11 +222,11 @@ def main() -> None:
     made.add_argument("--extractor", nargs="+", help="local models; default: --model")
     made.add_argument("--masked", help="a masked model for input inference; default: --model")
     made.add_argument("--texts", type=int, help="that are continued; default 8, --full 100")
-    made.add_argument("--read", type=int, help="texts of input inference; default 12, --full 100")
+    made.add_argument("--read", type=int, help="texts of input inference; default 6, --full 100")
     made.add_argument("--guessed", type=int, default=0, help="texts of GPT inference")
     options = made.parse_args()
     options.texts = options.texts or (100 if options.full else 8)
-    options.read = options.read or (100 if options.full else 12)
+    options.read = options.read or (100 if options.full else 6)
     vocabulary = dp.Vocabulary.from_tiktoken("cl100k_base", size=11_000, unknown="drop")
     space = dp.EmbeddingService().space(vocabulary, "input")
     opened: dict[str, Any] = {}
@@ -229,7 +239,9 @@ def main() -> None:
     for name in ("cnndm", "wikitext2", "pubmedqa") if options.full else ("cnndm",):
         study = Study(
             space=space,
-            pairs=split(texts_of(options.data / name), dp.Vocabulary.from_tiktoken("cl100k_base")),
+            pairs=split(texts_of(options.data / name), dp.Vocabulary.from_tiktoken("cl100k_base"))[
+                : None if options.full else MOST
+            ],
             continued=options.texts,
             methods=methods(space),
             remote=opened.get(options.model, (None, {})),

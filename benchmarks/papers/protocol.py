@@ -42,6 +42,7 @@ class Released:
         texts: What was sent.
         raw: Tokens of each text that were drawn for, int64 (n,); -1 for an unknown one.
         drawn: What was drawn for them, int64 (n,).
+        whole: All tokens of each text and what was sent for them, kept ones too, int64 (2, m).
         kept: Share of all tokens that a public list keeps as they are.
         unknown: Share of all tokens that are neither kept nor in the vocabulary.
     """
@@ -49,6 +50,7 @@ class Released:
     texts: list[str]
     raw: list[Ids]
     drawn: list[Ids]
+    whole: list[Ids]
     kept: float
     unknown: float
 
@@ -76,6 +78,10 @@ def release(
         texts=[each.write(space.vocabulary) for each in drafts],
         raw=raw,
         drawn=[each.outputs[each.perturbed] for each in drafts],
+        whole=[
+            np.stack([each.ids, np.where(each.perturbed, each.outputs, each.ids)])
+            for each in drafts
+        ],
         kept=1 - sum(map(len, raw)) / total,
         unknown=sum(int((ids == -1).sum()) for ids in raw) / total,
     )

@@ -28,16 +28,32 @@ def test_the_size_of_rantexts_lists_with_its_own_constants():
 def test_inferdpts_claims_are_judged_at_the_top_ten():
     import inferdpt
 
-    one = {"RANTEXT": 97.0, "SANTEXT+": 60.0, "CUSTEXT+": 30.0}
-    ten = {"RANTEXT": 92.0, "SANTEXT+": 58.0, "CUSTEXT+": 21.0}
-    above, ratios, unchanged = inferdpt.verdicts(ten, one)
-    assert (above.holds, ratios.holds, unchanged.holds) == (True, True, False)
+    privacy = {
+        ("SANTEXT+", 6.0): (0.60, 0.58),
+        ("CUSTEXT+", 6.0): (0.30, 0.21),
+        ("RANTEXT", 6.0): (0.97, 0.92),
+        (inferdpt.FITTED, 6.0): (0.99, 0.95),
+        ("SANTEXT+", 0.01): (0.74, 0.73),
+        ("CUSTEXT+", 0.01): (0.60, 0.39),
+    }
+    above, ratios, unchanged, least = inferdpt.verdicts(privacy, {})
+    assert [each.holds for each in (above, ratios, unchanged, least)] == [True, True, False, False]
     assert ratios.because == "1.59 and 4.38 times"
     assert unchanged.because == "SANTEXT+ -2.0 points, CUSTEXT+ -9.0 points"
-    assert inferdpt.printed("SANTEXT+", 3.0, "MAUVE", "cnndm") == "0.376"
-    assert inferdpt.printed("SANTEXT+", 3.0, "MAUVE", "pubmedqa") == "not at hand"
-    assert inferdpt.printed("RANTEXT", 6.0, "inversion, k = 10", "pubmedqa") == "> 90 %"
-    assert not inferdpt.verdicts(ten | {"RANTEXT": 89.0}, one)[0].holds
+    lower = privacy | {("RANTEXT", 6.0): (0.97, 0.89)}
+    assert not next(inferdpt.verdicts(lower, {})).holds
+
+
+def test_printed_lines_stand_above_ours():
+    import common
+
+    table = common.beside(("a", "b"), {"x": "1; 2", "y": "3"}, {"y": ["4", "5"], "z": ["6"]})
+    assert table.splitlines()[2:] == [
+        "| x | paper | 1 | 2 |",
+        "| y | paper | 3 | - |",
+        "| y | here | 4 | 5 |",
+        "| z | here | 6 | - |",
+    ]
 
 
 class Vectors:

@@ -78,23 +78,24 @@ def test_cape_measures_texts_and_laws():
     texts = ["the good film", "the bad film", "the old film", "the new film"] * 2
     records = [{"text": text, "label": k % 2} for k, text in enumerate(texts)]
     encoder = protocol.Remembered(lambda some: np.array([[t.count("o"), len(t)] for t in some]))
-    study = cape_study.Study(
+    data = protocol.Labelled.of("sst2", records, 4, 4, encoder)
+    sharp = cape_study.Method(
+        name="sharp",
         space=space,
+        make=lambda epsilon: dp.SanText(epsilon=1000 * epsilon),
         policy=dp.KeepPolicy.words(["the"], label="one"),
-        sets=[protocol.Labelled.of("sst2", records, 4, 4, encoder)],
-        prefixes={"cnndm": ["the old film", "the new good film"]},
-        encoder=encoder,
     )
-    santext, custext, *_ = cape.methods({}, [], space)
-    sharp = study.measured(santext, dp.SanText(epsilon=1000.0))
-    assert sharp[cape_study.ROUGE] == sharp["cnndm, Rouge-L"] == sharp["N_t"] == 100
-    assert sharp["sst2, re-identified, k = 1"] == 100
-    assert sharp["cnndm, cosine"] == pytest.approx(100)
-    assert sharp["S_t"] == pytest.approx(1)
-    flat = study.measured(custext, dp.CusTextAggressive(epsilon=1e-9, candidates=6))
-    assert flat["N_t"] == pytest.approx(100 / 6)
-    assert flat["S_t"] == pytest.approx(6)
-    assert study.bare(santext, dp.SanText(epsilon=1000.0)) == {cape_study.BARE: 100}
+    rouge, _, privacy = cape.measured([sharp], data)
+    assert rouge["sharp"] == [100] * len(cape.EPSILONS)
+    assert privacy["sharp"] == [0] * len(cape.EPSILONS)
+    assert sharp.deniability(1.0, texts) == pytest.approx((100, 1))
+    flat = cape_study.Method(
+        name="flat",
+        space=space,
+        make=lambda epsilon: dp.CusTextAggressive(epsilon=1e-9, candidates=6),
+        policy=sharp.policy,
+    )
+    assert flat.deniability(1.0, texts) == pytest.approx((100 / 6, 6))
 
 
 def test_cape_is_the_papers_with_one_part_changed():
@@ -103,13 +104,21 @@ def test_cape_is_the_papers_with_one_part_changed():
     published = cape.cape(20.0, 14.0)
     assert (published.sensitivity, published.context) == ("printed", "raw")
     assert (published.buckets, published.logit_weight, published.distance_weight) == (50, 0.5, 1.0)
-    varied = cape.ablations(published)
-    assert varied.pop("as published") == published
     changed = [
         [name for name, value in one.parameters.items() if value != published.parameters[name]]
-        for one in varied.values()
+        for one in cape.ablations(published).values()
     ]
-    assert changed == [["sensitivity"], ["logit_weight"], ["distance_weight"], *[["buckets"]] * 2]
+    assert changed.count([]) == 2  # the published one, of either row
+    assert changed.count(["logit_weight"]) == 5
+    assert changed.count(["buckets"]) == 4
+
+
+def test_cape_is_compared_at_equal_privacy():
+    from cape_study import advantage
+
+    line = [(100.0, 50.0), (0.0, 90.0)]
+    assert advantage([(50.0, 75.0)], line) == pytest.approx(5)
+    assert advantage([(25.0, 75.0), (75.0, 55.0)], line) == pytest.approx(-5)
 
 
 def outcome(recovered, accuracy):

@@ -6,7 +6,7 @@ import importlib.util
 import json
 import math
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -160,7 +160,12 @@ class Labelled:
 
     def accuracy(self, texts: Sequence[str], questions: Sequence[str] = ()) -> float:
         """Share of labels that a linear probe reads right; it learns from raw texts."""
-        return float(self._probe.score(_features(texts, questions, self.encoder), self.labels))
+        return float(self.right(texts, questions).mean())
+
+    def right(self, texts: Sequence[str], questions: Sequence[str] = ()) -> NDArray[np.bool_]:
+        """Which labels the probe reads right, bool (n,)."""
+        read = self._probe.predict(_features(texts, questions, self.encoder))
+        return np.asarray(read == np.asarray(self.labels))
 
     @cached_property
     def _probe(self) -> LogisticRegression:
@@ -240,6 +245,27 @@ def everywhere(claim: str, cases: Mapping[str, bool]) -> Shape:
     if fails and len(fails) < len(cases):
         because += f"; not {', '.join(fails)}"
     return Shape(claim=claim, holds=not fails, because=because)
+
+
+def gap(first: Floats, second: Floats) -> tuple[bool | None, str]:
+    """Whether values are above others of the same texts, by a 95 % interval of the differences."""
+    gaps = (first - second)[~np.isnan(first - second)]
+    half = 1.96 * gaps.std(ddof=1) / np.sqrt(len(gaps))
+    holds = None if abs(gaps.mean()) <= half else bool(gaps.mean() > 0)
+    return holds, f"{gaps.mean():+.4f} ± {half:.4f}"
+
+
+def in_all(claim: str, cases: Mapping[str, tuple[bool | None, str]]) -> Shape:
+    """A shape that holds if all comparisons do, and does not if one is the other way round."""
+    found = [holds for holds, _ in cases.values()]
+    holds = False if False in found else None if None in found else True
+    because = "; ".join(f"{case}: {told}" for case, (_, told) in cases.items())
+    return Shape(claim=claim, holds=holds, because=because)
+
+
+def listed(values: Iterable[float], form: str = "g") -> str:
+    """Numbers in a cell."""
+    return " / ".join(f"{value:{form}}" for value in values)
 
 
 def shown(number: float) -> str:

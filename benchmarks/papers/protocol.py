@@ -247,20 +247,24 @@ def everywhere(claim: str, cases: Mapping[str, bool]) -> Shape:
     return Shape(claim=claim, holds=not fails, because=because)
 
 
-def gap(first: Floats, second: Floats) -> tuple[bool | None, str]:
-    """Whether values are above others of the same texts, by a 95 % interval of the differences."""
+def gap(first: Floats, second: Floats) -> tuple[float, float]:
+    """Mean of the differences, text by text and NaN left out, and half of its 95 % interval."""
     gaps = (first - second)[~np.isnan(first - second)]
-    half = 1.96 * gaps.std(ddof=1) / np.sqrt(len(gaps))
-    holds = None if abs(gaps.mean()) <= half else bool(gaps.mean() > 0)
-    return holds, f"{gaps.mean():+.4f} ± {half:.4f}"
+    return float(gaps.mean()), float(1.96 * gaps.std(ddof=1) / np.sqrt(len(gaps)))
 
 
-def in_all(claim: str, cases: Mapping[str, tuple[bool | None, str]]) -> Shape:
-    """A shape that holds if all comparisons do, and does not if one is the other way round."""
-    found = [holds for holds, _ in cases.values()]
-    holds = False if False in found else None if None in found else True
-    because = "; ".join(f"{case}: {told}" for case, (_, told) in cases.items())
-    return Shape(claim=claim, holds=holds, because=because)
+def in_all(
+    claim: str, cases: Mapping[str, tuple[float, float]], *, equal: bool = False, more: str = ""
+) -> Shape:
+    """A shape that holds if each mean is above 0 by half its interval, or within it if ``equal``.
+
+    It does not hold if one is below by three quarters of an interval: one of many is by chance.
+    """
+    means, halves = np.array(list(cases.values())).T
+    holds = bool((means > halves).all()) or (False if (means < -1.5 * halves).any() else None)
+    told = [f"{case} {mean:+.2g} ± {half:.2g}" for case, (mean, half) in cases.items()]
+    holds = bool((np.abs(means) <= halves).all()) if equal else holds
+    return Shape(claim=claim, holds=holds, because="; ".join(told) + more)
 
 
 def listed(values: Iterable[float], form: str = "g") -> str:

@@ -133,10 +133,10 @@ def test_stencil_is_compared_where_as_much_is_named():
     assert stencil_study.advantage(curve((0.5, 0.85)), alone) == pytest.approx(0.1)
     assert stencil_study.advantage(alone, curve((0.5, 0.85))) == pytest.approx(-0.1)
     assert np.isnan(stencil_study.advantage(curve((0.9, 0.85)), alone))
-    # of two labels of 20 that differ the standard error is about 7 points
+    # labels of 20 texts: an error of about 7 points
     near, far = (stencil_study.better("A", {"b": (curve((0.5, a)), alone)}) for a in (0.85, 0.35))
     assert (near.holds, far.holds) == (None, False)
-    assert near.because.startswith("b: +10.0 ±")
+    assert near.because.startswith("b +10 ± ")
     apart = stencil_study.better("A", {"b": (curve((0.9, 0.85)), alone)})
     assert apart.holds is None
 

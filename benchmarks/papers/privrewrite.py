@@ -27,7 +27,7 @@ import dp_middleware as dp
 from dp_middleware import _files
 from dp_middleware.frameworks import _candidates
 from dp_middleware.frameworks._selection import Selection, Sensitivity, token_similarities
-from dp_middleware.lab.metrics import similarity
+from dp_middleware.lab.metrics import generation
 
 QUICK, FULL = (200, 40, 30, 4), (500, 500, 500, 100)
 """Texts of each set; of them with BERTScore; for the study of k; for a real model."""
@@ -82,7 +82,7 @@ class Bench:
         vectors = self.service.encode([text, *others]).astype(np.float64)
         found = np.full(len(others), np.nan)
         if bert:
-            scorer = similarity._bert_scorer(_files.encoder_source(_files.DEFAULT_ENCODER), None)
+            scorer = generation._bert_scorer(_files.encoder_source(_files.DEFAULT_ENCODER), None)
             found = scorer.score(list(others), [text] * len(others))[2].numpy()
         return np.stack([vectors[1:] @ vectors[0], found], axis=1)
 

@@ -43,7 +43,6 @@ class DocumentResponse(TextMechanism):
 
     name: ClassVar[str] = "document-response"
     version: ClassVar[int] = 2  # units without shameful words
-    truth: ClassVar[str] = "epsilon-DP for the whole text, exactly"
     references: ClassVar[tuple[str, ...]] = ("kairouz2014",)
 
     epsilon: float

@@ -132,6 +132,7 @@ class TextMechanism(Mechanism):
     """
 
     claim: ClassVar[str] = "epsilon-DP for any text and any other"
+    truth: ClassVar[str] = "epsilon-DP for the whole text, exactly"
     largest: ClassVar[float] = 1e3
 
     epsilon: float

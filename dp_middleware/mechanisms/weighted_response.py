@@ -50,7 +50,6 @@ class WeightedResponse(TextMechanism):
     """
 
     name: ClassVar[str] = "weighted-response"
-    truth: ClassVar[str] = "epsilon-DP for the whole text, exactly"
     references: ClassVar[tuple[str, ...]] = ("kairouz2014",)
 
     epsilon: float

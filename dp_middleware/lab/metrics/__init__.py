@@ -18,6 +18,7 @@ from dp_middleware.lab.metrics.deniability import (
     retention,
     retention_bound,
     retention_on,
+    token_cosine,
 )
 from dp_middleware.lab.metrics.generation import (
     alignment,
@@ -49,4 +50,5 @@ __all__ = [
     "retention_on",
     "rouge_l",
     "sbert_cosine",
+    "token_cosine",
 ]

@@ -1,5 +1,7 @@
 """Contexts without a model: what they say of a position is a function of what they see."""
 
+from functools import partial
+
 import numpy as np
 
 from dp_middleware.contexts import Context
@@ -50,5 +52,9 @@ def by_left(rows, **more):
 
 
 def repeats(size, weight=10.0, **more):
-    """Says that the next token is the last released one."""
-    return Says(lambda left: weight * np.eye(size)[left[-1]] if left else np.zeros(size), **more)
+    """Says that the next token is the last released one; can be pickled."""
+    return Says(partial(_last, size, weight), **more)
+
+
+def _last(size, weight, left):
+    return weight * np.eye(size)[left[-1]] if left else np.zeros(size)

@@ -11,7 +11,6 @@ import time
 import traceback
 
 import langsmith
-import numpy as np
 import pytest
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.language_models import GenericFakeChatModel
@@ -32,17 +31,14 @@ from langchain_dp_middleware import PrivateHead, note_answer
 from support.cases import over
 from support.contract import TraceSafeContract, fallback_calls, runnable_calls
 from support.extras import said_without
-from support.langchain import HEARD
+from support.langchain import HEARD, SANITIZER
 from support.texts import CANARY
 
 import dp_middleware as dp
 from dp_middleware.errors import EventRefused, ParameterError
 
 PRIVATE = f"{CANARY} one two {CANARY} three four"  # no word of it is in the vocabulary
-WORDS = [f"w{i}x" for i in range(50)]
 RELEASED = re.compile(r"(?:w\d+x ?)+")
-SPACE = dp.EmbeddingSpace(dp.Vocabulary(WORDS), np.random.default_rng(0).normal(size=(50, 6)))
-SANITIZER = dp.Sanitizer(dp.TokenExponential(epsilon=4.0), SPACE)
 AI_CALL = AIMessage("", tool_calls=[{"name": "look_up", "args": {}, "id": "call-1"}], id="ai-1")
 IMAGE = {"type": "image_url", "image_url": {"url": f"https://{CANARY}.example"}}
 PROMPT = ChatPromptTemplate.from_messages(

@@ -125,7 +125,6 @@ def test_raw_text_goes_to_no_remote_model_for_a_vector():
 def test_options_that_do_not_belong_together_are_refused():
     inner = DeterministicFakeEmbedding(size=6)
     for first, options in (
-        (RESPONSE, {"epsilon": 1.0}),
         (RESPONSE, {"subject": "ana"}),
         (SANITIZER, {"subject": "ana"}),
         (SANITIZER, {"trusted_hosts": ["example.org"]}),

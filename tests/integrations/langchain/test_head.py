@@ -71,20 +71,6 @@ class Counting(dp.Session):
         return released
 
 
-class RecordingModel(GenericFakeChatModel):
-    """A remote model that answers always and remembers what it was sent."""
-
-    received: list = []  # pydantic copies it
-
-    def _generate(self, messages, stop=None, run_manager=None, **kwargs):
-        self.received.append(messages)
-        return super()._generate(messages, stop, run_manager, **kwargs)
-
-
-def model():
-    return RecordingModel(messages=itertools.repeat("the answer"), received=[])
-
-
 CALLS = {
     "invoke": lambda c, v: c.invoke(v),
     "ainvoke": lambda c, v: asyncio.run(c.ainvoke(v)),
@@ -228,15 +214,15 @@ def everything_in(error):
 @pytest.mark.parametrize("value", REFUSED.values(), ids=REFUSED)
 @pytest.mark.asyncio
 async def test_what_cannot_be_released_is_refused_before_any_charge(value, probe):
-    session, remote = Counting(), model()
-    chain = PrivateHead(session) | remote
+    chain = PrivateHead(probe.session()) | probe.chat_openai()
     with pytest.raises(ParameterError, match=r"expected|only text") as sync:
         chain.invoke(value, probe.config)
     with pytest.raises(ParameterError) as asynchronous:
         await chain.ainvoke(value, probe.config)
     for caught in (sync, asynchronous):
         assert CANARY not in everything_in(caught.value)
-    assert (session.raw, remote.received) == ([], [])
+    assert not probe.charges
+    assert not probe.remote.raw
     assert probe.records()["LangChain callbacks"] == ""
     assert CANARY not in "".join(probe.records().values())
 
@@ -287,12 +273,12 @@ def _enclosed(head):
 
 @over("call", CALLS)
 @over("outer", _enclosed(PrivateHead(SANITIZER)))
-def test_a_head_refuses_to_run_inside_another_run(outer, call):
-    session, remote = Counting(), model()
-    chain = _enclosed(PrivateHead(session) | remote)[outer]
+def test_a_head_refuses_to_run_inside_another_run(outer, call, probe):
+    chain = _enclosed(PrivateHead(probe.session()) | probe.chat_openai())[outer]
     with pytest.raises(ParameterError, match=r"inside another run.*the head goes first"):
         CALLS[call](chain, PRIVATE)
-    assert (session.raw, remote.received) == ([], [])
+    assert not probe.charges
+    assert not probe.remote.raw
 
 
 def test_a_head_refuses_to_run_in_a_traced_function(probe):
@@ -325,7 +311,8 @@ async def test_wrapped_heads_stay_heads(probe):
         starts.append(repr(run.inputs))
 
     head = PrivateHead(SANITIZER) | (lambda text: f"<{text}>")
-    bound = (PrivateHead(SANITIZER) | model().bind(tag="t")).bind(stop=["x"])
+    answers = GenericFakeChatModel(messages=itertools.repeat("the answer"))
+    bound = (PrivateHead(SANITIZER) | answers.bind(tag="t")).bind(stop=["x"])
     for chain in (
         head.with_listeners(**listeners),
         head.with_alisteners(on_start=alisten),

@@ -24,7 +24,7 @@ EPSILON_SPEC = ConfigurableFieldSpec(
     id=EPSILON,
     annotation=float,
     name="Epsilon",
-    description="Nats per token occurrence of this call's releases; at most max_epsilon.",
+    description="Nats per token occurrence of this call's releases; at most the session's own.",
     default=None,
 )
 SPECS: Any = property(
@@ -54,7 +54,7 @@ def cross(
     rules = MessageRules.of(adapter)
     options: Any = {"unknown": rules.passes, "tools": tools}
     try:
-        session = session_for(adapter.session, config, adapter.max_epsilon)
+        session = session_for(adapter.session, config)
         inputs = [read(value, rules) for value in values]
         transcripts = [private.transcript for private in inputs]
         name = conversation_of(config)
@@ -97,13 +97,10 @@ def conversation_of(config: RunnableConfig | None) -> str | None:
     return str(name) if name else None
 
 
-def session_for(
-    session: dp.Session, config: RunnableConfig | None, ceiling: float | None
-) -> dp.Session:
-    """Returns the session at the epsilon, under a ceiling, and for the subject of a call."""
+def session_for(session: dp.Session, config: RunnableConfig | None) -> dp.Session:
+    """Returns the session at the epsilon, at most its own, and for the subject of a call."""
     asked, own = _configurable(config).get(EPSILON), session.sanitizer.certificate.epsilon
-    wanted = own if asked is None else checked_epsilon(asked, EPSILON)
-    allowed = min(wanted, own if ceiling is None else float(ceiling))
+    allowed = own if asked is None else min(checked_epsilon(asked, EPSILON), own)
     return for_subject(session if allowed == own else session.prepared_at(allowed), config)
 
 
@@ -149,7 +146,6 @@ def fields_of(
             f"{kind.__name__} has no {', '.join(unknown)}; expected some of "
             f"{', '.join(sorted(kind.model_fields))}"
         )
-    require_epsilon(max_epsilon=options.get("max_epsilon"))
     return {"session": session_of(session), **options, **parts}
 
 
@@ -160,20 +156,4 @@ def check_fields(adapter: Any) -> None:
         raise ParameterError(f"expected keys=['question', ...], got keys={keys!r}")
     object.__setattr__(adapter, "session", session_of(adapter.session))
     object.__setattr__(adapter, "keys", None if keys is None else tuple(keys))
-    require_epsilon(max_epsilon=adapter.max_epsilon)
     MessageRules.of(adapter)  # refuses what is none
-
-
-def at_most(session: dp.Session, epsilon: float | None) -> dp.Session:
-    """Returns the session calibrated to an epsilon, nats per token occurrence, at most its own."""
-    require_epsilon(epsilon=epsilon)
-    if epsilon is None or epsilon >= session.sanitizer.certificate.epsilon:
-        return session
-    return session.at(epsilon)
-
-
-def require_epsilon(**parameters: object) -> None:
-    """Refuses a parameter that is no epsilon; ``None`` is the sanitizer's own."""
-    for name, value in parameters.items():
-        if value is not None:
-            checked_epsilon(value, name)

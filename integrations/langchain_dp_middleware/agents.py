@@ -22,7 +22,7 @@ from langchain_dp_middleware._agent_calls import (
     PublicResults,
     turn_of,
 )
-from langchain_dp_middleware._boundary import conversation_of, require_epsilon, session_for
+from langchain_dp_middleware._boundary import conversation_of, session_for
 from langchain_dp_middleware._calls import restored
 from langchain_dp_middleware._messages import MessageRules, one_of
 from langchain_dp_middleware.tracing import refuse_recorders
@@ -66,8 +66,6 @@ class DPAgentMiddleware(AgentMiddleware[Any, Any, Any]):
         system: ``"release"`` for system messages that hold private text, else ``"pass"``.
         ai: ``"pass"`` declares AI messages public that the remote model did not write.
         traced: ``"allow"`` runs with tracers and callbacks, **which record private text**.
-        max_epsilon: Ceiling of ``config["configurable"]["dp_epsilon"]``; default the
-            session's own epsilon.
         tools: Names of the tools that are called with the originals of pseudonyms, or ``"all"``;
             others are called with the pseudonyms.
 
@@ -92,17 +90,15 @@ class DPAgentMiddleware(AgentMiddleware[Any, Any, Any]):
         system: Literal["pass", "release"] = "pass",
         ai: Literal["noted", "pass"] = "noted",
         traced: Literal["refuse", "allow"] = "refuse",
-        max_epsilon: float | None = None,
         tools: Tools = (),
     ) -> None:
         super().__init__()
         one_of(("refuse", "allow"), "traced", traced)
-        require_epsilon(max_epsilon=max_epsilon)
         self._session = session_of(session)
         self._rules = MessageRules(system=system, ai=ai)
         self._tools = checked_tools(tools)
         self._public = PublicResults(self._session, public_texts(public_tools, "public_tools"))
-        self._traced, self._max_epsilon = traced, max_epsilon
+        self._traced = traced
         self._instruction = instruction
         self._extractor: Any = None if extractor is None else local_model(extractor, trusted_hosts)
 
@@ -166,7 +162,7 @@ class DPAgentMiddleware(AgentMiddleware[Any, Any, Any]):
             refuse_recorders(type(self).__name__)
         specs, tools = getattr(request.response_format, "schema_specs", ()), self._tools
         releaser = CallReleaser(
-            session=session_for(self._session, None, self._max_epsilon),
+            session=session_for(self._session, None),
             conversation=conversation_of(None),
             rules=self._rules,
             public=self._public,

@@ -46,8 +46,7 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
     Attributes:
         session: A ``dp.Session``, or a ``dp.Sanitizer`` for which one is made.
         inner: The remote chat model.
-        max_epsilon: As of :class:`PrivateHead`, as the next two and ``tools``.
-        system: ``"pass"`` or ``"release"``.
+        system: ``"pass"`` or ``"release"``; as of :class:`PrivateHead`, as the next two.
         ai: ``"noted"`` or ``"pass"``.
         tools: Names of the tools that are called with originals, or ``"all"``.
 
@@ -59,7 +58,6 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
 
     session: Any = Field(exclude=True, repr=False)
     inner: BaseChatModel = Field(exclude=True)
-    max_epsilon: float | None = None
     system: Literal["pass", "release"] = "pass"
     ai: Literal["noted", "pass"] = "noted"
     tools: Annotated[Any, AfterValidator(checked_tools)] = ()

@@ -11,7 +11,7 @@ import dp_middleware as dp
 from dp_middleware.conversation.events import public_texts
 from dp_middleware.conversation.session import ONCE, session_of
 from dp_middleware.errors import guarded
-from langchain_dp_middleware._boundary import at_most, for_subject
+from langchain_dp_middleware._boundary import for_subject
 
 _CONVERSATION = "\x1fdocuments"  # so that ids of documents are not taken for those of messages
 
@@ -26,17 +26,14 @@ class DPDocumentTransformer(BaseDocumentTransformer):
     Args:
         session: A ``dp.Session``, or a ``dp.Sanitizer`` that is wrapped in one.
         metadata: Keys of the metadata that are public and kept as they are; all others are cut.
-        epsilon: Nats per token occurrence, at most the sanitizer's own, which is the default.
 
     Raises:
         ParameterError: A parameter is wrong; from a call: equal ids.
         DPMiddlewareError: From a call: a release failed. Holds no text.
     """
 
-    def __init__(
-        self, session: Any, *, metadata: Collection[str] = (), epsilon: float | None = None
-    ) -> None:
-        self._session = at_most(session_of(session), epsilon)
+    def __init__(self, session: Any, *, metadata: Collection[str] = ()) -> None:
+        self._session = session_of(session)
         self._metadata = public_texts(metadata, "metadata")
 
     def __repr__(self) -> str:

@@ -14,7 +14,7 @@ from dp_middleware.models.embedders import embedding_service
 from dp_middleware.models.trust import Location, locate
 from dp_middleware.privacy.releases import Ledger
 from dp_middleware.sanitizers.vectors import VectorSanitizer
-from langchain_dp_middleware._boundary import at_most, for_subject, require_epsilon
+from langchain_dp_middleware._boundary import for_subject
 
 
 class DPEmbeddings(Embeddings):
@@ -30,8 +30,6 @@ class DPEmbeddings(Embeddings):
     Args:
         session: A ``dp.Session``, a ``dp.Sanitizer`` or a ``dp.VectorResponse``.
         inner: Embeds. It may be remote, but for a ``dp.VectorResponse``.
-        epsilon: Nats per token occurrence, at most the sanitizer's own, which is the default; not
-            for a ``dp.VectorResponse``.
         ledger: For a ``dp.VectorResponse``: charged once per text, before the draw.
         subject: For a ``dp.VectorResponse``: whose budget is charged; needed with a ledger.
         trusted_hosts: For a ``dp.VectorResponse``: hosts that may see raw text.
@@ -47,7 +45,6 @@ class DPEmbeddings(Embeddings):
         session: Any,
         inner: Any,
         *,
-        epsilon: float | None = None,
         ledger: Ledger | None = None,
         subject: str | None = None,
         trusted_hosts: Iterable[str] = (),
@@ -56,12 +53,9 @@ class DPEmbeddings(Embeddings):
             raise ParameterError(
                 f"expected a LangChain embedding model, got {type(inner).__name__}"
             )
-        require_epsilon(epsilon=epsilon)
         self._inner = inner
         self._vectors: VectorSanitizer | None = None
         if isinstance(session, dp.VectorResponse):
-            if epsilon is not None:
-                raise ParameterError("expected no epsilon= with dp.VectorResponse(epsilon=...)")
             service = embedding_service(inner, trusted_hosts=trusted_hosts)
             self._vectors = VectorSanitizer(session, service, ledger=ledger, subject=subject)
             return
@@ -70,7 +64,7 @@ class DPEmbeddings(Embeddings):
                 "expected ledger=, subject= and trusted_hosts= with a dp.VectorResponse only: a "
                 "session has a ledger, and its inner model sees released text"
             )
-        self._session = at_most(session_of(session), epsilon)
+        self._session = session_of(session)
 
     def __repr__(self) -> str:
         releases = self._vectors or self._session

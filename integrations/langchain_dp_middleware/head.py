@@ -161,8 +161,6 @@ class PrivateHead(Head):
             others public; None: on a dict, every value is private and must be text.
         then: The rest of the chain, set by ``|``; None: the released input is the output.
         config: Merged into the config of every call; set by :meth:`with_config`.
-        max_epsilon: Nats per token occurrence, the most that a call's config gets; None: the
-            sanitizer's own epsilon.
         system: See :class:`MessageRules`, as for the next.
         ai: ``"noted"`` or ``"pass"``.
         answers: ``"note"``: what the chat model at the beginning of the rest answers, behind
@@ -188,7 +186,6 @@ class PrivateHead(Head):
 
     session: Any
     keys: Collection[str] | None = None
-    max_epsilon: float | None = field(default=None, kw_only=True)
     system: Literal["pass", "release"] = field(default="pass", kw_only=True)
     ai: Literal["noted", "pass"] = field(default="noted", kw_only=True)
     answers: Literal["ignore", "note"] = field(default="ignore", kw_only=True)
@@ -238,7 +235,6 @@ class DPSanitizer(ReleasedCalls, Runnable[Any, Any]):
 
     session: Any
     keys: Collection[str] | None = None
-    max_epsilon: float | None = None
     traced: Literal["refuse", "allow"] = "refuse"
     system: Literal["pass", "release"] = "pass"
     ai: Literal["noted", "pass"] = "noted"

@@ -64,7 +64,6 @@ class InferDPTChatModel(RefusedWrappers, BaseChatModel):
     Attributes:
         session: A ``dp.Session``, or a ``dp.Sanitizer`` for which one is made.
         instruction: Public: what is asked where the messages hold no system message.
-        max_epsilon: As of :class:`PrivateHead`.
         traced: ``"refuse"`` or ``"allow"`` to run inside another run.
         remote: What :func:`dp.chat_model` takes.
         extractor: What :func:`dp.chat_model` takes; in process, on loopback or on a trusted host. A
@@ -82,7 +81,6 @@ class InferDPTChatModel(RefusedWrappers, BaseChatModel):
 
     session: Any = Field(exclude=True, repr=False)
     instruction: str = "Answer the message below."
-    max_epsilon: float | None = None
     traced: Literal["refuse", "allow"] = "refuse"
 
     remote: Any = Field(exclude=True, repr=False)

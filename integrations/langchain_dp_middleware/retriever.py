@@ -55,8 +55,6 @@ class DPRetriever(ReleasedCalls, BaseRetriever):
             model asks a tool.
         trusted_hosts: Names of further hosts that may see the raw query.
         identify: From a document to its public event id; default its id.
-        max_epsilon: Nats per token occurrence, the most that a call's config gets; None: the
-            sanitizer's own epsilon.
 
     Raises:
         UntrustedHost: A part of the retriever may send the raw query elsewhere.
@@ -73,7 +71,6 @@ class DPRetriever(ReleasedCalls, BaseRetriever):
     query: Literal["private", "public"] = "private"
     trusted_hosts: frozenset[str] = frozenset()
     identify: Callable[[Document], str] | None = Field(default=None, exclude=True, repr=False)
-    max_epsilon: float | None = None
 
     def __init__(self, session: Any, retriever: Any, **options: Any) -> None:
         if not isinstance(retriever, BaseRetriever):
@@ -98,7 +95,7 @@ class DPRetriever(ReleasedCalls, BaseRetriever):
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun
     ) -> list[Document]:
-        return self._release(session_for(self.session, None, self.max_epsilon), query)
+        return self._release(session_for(self.session, None), query)
 
     config_specs = SPECS
 
@@ -109,7 +106,7 @@ class DPRetriever(ReleasedCalls, BaseRetriever):
     def _enter(self, value: Any, config: RunnableConfig | None, **kwargs: Any) -> Entered:
         if self.query == "private":
             refuse_outer_run(config, "DPRetriever", _REMEDY)
-        at = guarded(lambda: session_for(self.session, config, self.max_epsilon))
+        at = guarded(lambda: session_for(self.session, config))
         found = self._release(at, value, **kwargs)
         return Entered(input=found, config=config or RunnableConfig())
 

@@ -2,11 +2,14 @@
 
 import json
 import logging
+import traceback
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, strategies as st
 from support.entities import detector
 from support.ledgers import Charges
+from support.texts import CANARY
 
 import dp_middleware as dp
 from dp_middleware.conversation.exchange import Reply
@@ -102,6 +105,27 @@ def test_a_reply_in_pieces_is_the_whole_answer(talk):
     reply.end()
     later = talk.exchange([user("Mirela Tamburi"), whole, user("w")])
     assert later.sent[1].calls[0].arguments == given
+
+
+class Failing:
+    """A restorer that quotes what it was given."""
+
+    def feed(self, piece):
+        raise ValueError(piece)
+
+    def close(self):
+        raise ValueError(CANARY)
+
+
+def test_a_restoration_that_fails_quotes_nothing(talk):
+    exchange = talk.exchange([user("Mirela Tamburi")])
+    exchange = replace(exchange, _restorers=lambda *_: Failing())
+    for work in (exchange.restore, exchange.restorer().feed, Reply(exchange).text):
+        with pytest.raises(dp.DPMiddlewareError, match="restoration failed with Value") as caught:
+            work(CANARY)
+        assert CANARY not in "".join(traceback.format_exception(caught.value))
+    with pytest.raises(dp.DPMiddlewareError, match="restoration failed with ValueError"):
+        exchange.restorer().close()
 
 
 def test_a_later_exchange_goes_on_from_one_that_it_names(talk):

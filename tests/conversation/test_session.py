@@ -23,7 +23,7 @@ from support.talks import KEY, MECHANISM, SPACE, session, words
 from support.texts import CANARY, TORTURE
 
 import dp_middleware as dp
-from dp_middleware.conversation.session import ONCE, Session
+from dp_middleware.conversation.session import ONCE, Session, session_of
 from dp_middleware.errors import EventRefused, ParameterError
 from dp_middleware.sampling import sampler
 
@@ -589,3 +589,11 @@ def test_a_twin_for_a_subject_shares_no_release(options, tmp_path):
     with pytest.raises(EventRefused):
         bob.release("a", "assistant", "an answer")
     assert len({twin.digest("x") for twin in (talk, ann, bob)}) == 3
+
+
+def test_a_session_is_used_and_a_sanitizer_gets_one():
+    talk = session()
+    assert session_of(talk) is talk
+    assert session_of(talk.sanitizer).sanitizer is talk.sanitizer
+    with pytest.raises(dp.ParameterError, match=r"a dp.Session or a dp.Sanitizer, got str"):
+        session_of("text")

@@ -108,24 +108,20 @@ def llama_messages(history):
     return [ChatMessage(text, role=role) for role, text in history]
 
 
-def llama_complete(remote, seen):
-    model = llama_model(remote)
-    return lambda history: model.complete(history[-1][1]).text
+def of_llama(ask):
+    """A model is asked with a history by ``ask``."""
+
+    def setup(remote, seen):
+        model = llama_model(remote)
+        return lambda history: ask(model, history)
+
+    return setup
 
 
-def llama_stream_complete(remote, seen):
-    model = llama_model(remote)
-    return lambda history: [*model.stream_complete(history[-1][1])][-1].text
-
-
-def llama_chat(remote, seen):
-    model = llama_model(remote)
-    return lambda history: model.chat(llama_messages(history)).message.content
-
-
-def llama_stream_chat(remote, seen):
-    model = llama_model(remote)
-    return lambda history: [*model.stream_chat(llama_messages(history))][-1].message.content
+llama_complete = of_llama(lambda m, h: m.complete(h[-1][1]).text)
+llama_stream_complete = of_llama(lambda m, h: [*m.stream_complete(h[-1][1])][-1].text)
+llama_chat = of_llama(lambda m, h: m.chat(llama_messages(h)).message.content)
+llama_stream_chat = of_llama(lambda m, h: [*m.stream_chat(llama_messages(h))][-1].message.content)
 
 
 def llama_agent(remote, seen):

@@ -2,9 +2,15 @@
 
 from typing import Any
 
+import numpy as np
 from langchain_dp_middleware import DPChatModel, InferDPTChatModel, PrivateHead
 from support.contract import Probe
 
+import dp_middleware as dp
+
+WORDS = [f"w{i}x" for i in range(50)]
+SPACE = dp.EmbeddingSpace(dp.Vocabulary(WORDS), np.random.default_rng(0).normal(size=(50, 6)))
+SANITIZER = dp.Sanitizer(dp.TokenExponential(epsilon=4.0), SPACE)
 HEARD = frozenset({"LangChain callbacks", "LangChain async callbacks", "LangSmith"})
 IMAGE = {"type": "image_url", "image_url": {"url": "https://private.example"}}
 

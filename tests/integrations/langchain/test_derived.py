@@ -180,7 +180,7 @@ def test_an_inferdpt_model_has_neither_tools_nor_structured_output(method, probe
         lambda x: x.bind(),
         lambda x: x | (lambda text: text),
         lambda x: x.pipe(lambda text: text).with_config(tags=["t"]),
-        lambda x: x.configurable_fields(max_epsilon=ConfigurableField(id="c")),
+        lambda x: x.configurable_fields(instruction=ConfigurableField(id="c")),
         lambda x: x.with_config(tags=["t"]) | (lambda text: text),
     ],
 )
@@ -200,7 +200,7 @@ def test_a_sequence_that_would_record_raw_text_is_refused_when_it_is_built(probe
         infer(probe).bind().pipe(lambda text: text)
     assert infer(probe, traced="allow") | (lambda text: text)
     configured = DPChatModel(probe.session(), probe.chat_openai()).configurable_fields(
-        max_epsilon=ConfigurableField(id="c")
+        system=ConfigurableField(id="c")
     )
     with pytest.raises(ParameterError, match="PrivateHead first"):
         configured | (lambda message: message)

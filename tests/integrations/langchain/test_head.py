@@ -11,7 +11,6 @@ import time
 import traceback
 
 import langsmith
-import numpy as np
 import pytest
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.language_models import GenericFakeChatModel
@@ -32,17 +31,14 @@ from langchain_dp_middleware import PrivateHead, note_answer
 from support.cases import over
 from support.contract import TraceSafeContract, fallback_calls, runnable_calls
 from support.extras import said_without
-from support.langchain import HEARD
+from support.langchain import HEARD, SANITIZER
 from support.texts import CANARY
 
 import dp_middleware as dp
 from dp_middleware.errors import EventRefused, ParameterError
 
 PRIVATE = f"{CANARY} one two {CANARY} three four"  # no word of it is in the vocabulary
-WORDS = [f"w{i}x" for i in range(50)]
 RELEASED = re.compile(r"(?:w\d+x ?)+")
-SPACE = dp.EmbeddingSpace(dp.Vocabulary(WORDS), np.random.default_rng(0).normal(size=(50, 6)))
-SANITIZER = dp.Sanitizer(dp.TokenExponential(epsilon=4.0), SPACE)
 AI_CALL = AIMessage("", tool_calls=[{"name": "look_up", "args": {}, "id": "call-1"}], id="ai-1")
 IMAGE = {"type": "image_url", "image_url": {"url": f"https://{CANARY}.example"}}
 PROMPT = ChatPromptTemplate.from_messages(
@@ -73,20 +69,6 @@ class Counting(dp.Session):
         released = super()._release(message, *within)
         self.out.append(released.release.text)
         return released
-
-
-class RecordingModel(GenericFakeChatModel):
-    """A remote model that answers always and remembers what it was sent."""
-
-    received: list = []  # pydantic copies it
-
-    def _generate(self, messages, stop=None, run_manager=None, **kwargs):
-        self.received.append(messages)
-        return super()._generate(messages, stop, run_manager, **kwargs)
-
-
-def model():
-    return RecordingModel(messages=itertools.repeat("the answer"), received=[])
 
 
 CALLS = {
@@ -232,15 +214,15 @@ def everything_in(error):
 @pytest.mark.parametrize("value", REFUSED.values(), ids=REFUSED)
 @pytest.mark.asyncio
 async def test_what_cannot_be_released_is_refused_before_any_charge(value, probe):
-    session, remote = Counting(), model()
-    chain = PrivateHead(session) | remote
+    chain = PrivateHead(probe.session()) | probe.chat_openai()
     with pytest.raises(ParameterError, match=r"expected|only text") as sync:
         chain.invoke(value, probe.config)
     with pytest.raises(ParameterError) as asynchronous:
         await chain.ainvoke(value, probe.config)
     for caught in (sync, asynchronous):
         assert CANARY not in everything_in(caught.value)
-    assert (session.raw, remote.received) == ([], [])
+    assert not probe.charges
+    assert not probe.remote.raw
     assert probe.records()["LangChain callbacks"] == ""
     assert CANARY not in "".join(probe.records().values())
 
@@ -291,12 +273,12 @@ def _enclosed(head):
 
 @over("call", CALLS)
 @over("outer", _enclosed(PrivateHead(SANITIZER)))
-def test_a_head_refuses_to_run_inside_another_run(outer, call):
-    session, remote = Counting(), model()
-    chain = _enclosed(PrivateHead(session) | remote)[outer]
+def test_a_head_refuses_to_run_inside_another_run(outer, call, probe):
+    chain = _enclosed(PrivateHead(probe.session()) | probe.chat_openai())[outer]
     with pytest.raises(ParameterError, match=r"inside another run.*the head goes first"):
         CALLS[call](chain, PRIVATE)
-    assert (session.raw, remote.received) == ([], [])
+    assert not probe.charges
+    assert not probe.remote.raw
 
 
 def test_a_head_refuses_to_run_in_a_traced_function(probe):
@@ -329,7 +311,8 @@ async def test_wrapped_heads_stay_heads(probe):
         starts.append(repr(run.inputs))
 
     head = PrivateHead(SANITIZER) | (lambda text: f"<{text}>")
-    bound = (PrivateHead(SANITIZER) | model().bind(tag="t")).bind(stop=["x"])
+    answers = GenericFakeChatModel(messages=itertools.repeat("the answer"))
+    bound = (PrivateHead(SANITIZER) | answers.bind(tag="t")).bind(stop=["x"])
     for chain in (
         head.with_listeners(**listeners),
         head.with_alisteners(on_start=alisten),

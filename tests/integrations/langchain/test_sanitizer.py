@@ -1,24 +1,15 @@
 """DPSanitizer: trace-safe alone, refused in the middle of a traced chain, one session in copies."""
 
-import numpy as np
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.runnables import RunnableLambda
 from langchain_dp_middleware import DPSanitizer
 from support.contract import Probe, TraceSafeContract, fallback_calls, runnable_calls
-from support.langchain import IMAGE
+from support.langchain import IMAGE, SANITIZER, SPACE, WORDS
 from support.ledgers import Charges
 
 import dp_middleware as dp
 from dp_middleware.errors import ParameterError
-
-WORDS = [f"w{i}x" for i in range(20)]
-SPACE = dp.EmbeddingSpace(dp.Vocabulary(WORDS), np.random.default_rng(0).normal(size=(20, 4)))
-
-
-def sanitizer(epsilon=4.0, ledger=None):
-    mechanism = dp.TokenExponential(epsilon=epsilon)
-    return dp.Sanitizer(mechanism, SPACE, ledger=ledger, subject="me" if ledger else None)
 
 
 class TestTexts(TraceSafeContract):
@@ -56,13 +47,15 @@ class TestMessages(TraceSafeContract):
 
 def test_it_refuses_to_run_in_a_chain():
     charges = Charges()
-    chain = RunnableLambda(str) | DPSanitizer(sanitizer(ledger=charges))
+    chain = RunnableLambda(str) | DPSanitizer(
+        dp.Sanitizer(SANITIZER.mechanism, SPACE, ledger=charges, subject="me")
+    )
     with pytest.raises(ParameterError, match=r"DPSanitizer runs inside.*PrivateHead first"):
         chain.invoke("secret")
     assert charges.epsilons == []
 
 
 def test_a_chain_that_nothing_records_may_be_allowed():
-    step = DPSanitizer(sanitizer(), traced="allow", keys=["q"])
+    step = DPSanitizer(SANITIZER, traced="allow", keys=["q"])
     found = (step | RunnableLambda(lambda d: d["q"])).invoke({"q": "private", "lang": "en"})
     assert found in WORDS

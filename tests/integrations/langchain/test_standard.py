@@ -3,21 +3,16 @@
 import inspect
 import json
 
-import numpy as np
 import pytest
 from support.contract import OpenAIServer, ToolCall
-
-import dp_middleware as dp
 
 pytest.importorskip("langchain_tests")
 from langchain_dp_middleware import DPChatModel
 from langchain_openai import ChatOpenAI
 from langchain_tests.integration_tests import ChatModelIntegrationTests
 from langchain_tests.unit_tests import ChatModelUnitTests
+from support.langchain import SANITIZER
 
-WORDS = [f"w{i}x" for i in range(20)]
-SPACE = dp.EmbeddingSpace(dp.Vocabulary(WORDS), np.random.default_rng(0).normal(size=(20, 4)))
-SANITIZER = dp.Sanitizer(dp.TokenExponential(epsilon=4.0), SPACE)
 UNICODE = "你好啊集团 こんにちは株式会社"
 VALUES = {"integer": 3, "string": UNICODE, "number": 3.0, "boolean": True}
 SERVER = OpenAIServer(lambda request: answer(request))

@@ -6,9 +6,9 @@ DATA has imdb, newsgroups20 and pubmedqa. As in the paper: the 11,000 words of c
 tokens of a text are perturbed, a model continues what was sent at temperature .5, and that is
 scored, without extraction, by MAUVE against the human continuation and by its coherence with the
 raw tokens; epsilons 1, 2 and 3, of which .5 for the density; lists of K = 20. Input inference: a
-masked model (--masked) fills in each token of what was sent, or, without one, the causal model
-names it from what is on its left. Without --model there is Fig. 2 alone. The figures that are
-printed stand in dyntext.json: those of generation are MAUVE and coherence for each of SETS.
+masked model (--masked) fills in each token of what was sent, or the causal one reads its left.
+Without --model there is Fig. 2 alone. Printed figures: dyntext.json, of generation MAUVE and
+coherence for each of SETS.
 """
 
 from __future__ import annotations
@@ -45,10 +45,9 @@ SIZES = {  # by --full: texts continued, attacked, tokens written, epsilons of T
     False: (20, 6, 32, {"imdb": (EPSILONS, ()), "newsgroups20": (EPSILONS[:1], EPSILONS[:1])}),
     True: (200, 100, 100, dict.fromkeys(SETS, (EPSILONS, EPSILONS))),
 }
-PRINTED: dict[str, dict[str, list[str]]] = json.loads(
-    Path(__file__).with_suffix(".json").read_text("utf-8")
-)
+PRINTED = json.loads(Path(__file__).with_suffix(".json").read_text("utf-8"))
 
+Makes = Mapping[tuple[str, float], Make]  # by method and epsilon
 Key = tuple[str, str, float]  # data set, method, epsilon (0: raw text)
 Scores = dict[Key, tuple[MetricResult, Floats]]  # MAUVE, and coherence text by text
 Rates = dict[Key, Ids]  # of each text how many words were guessed of how many, (n, 2)
@@ -70,14 +69,7 @@ def sent(make: Make, epsilon: float, space: dp.EmbeddingSpace, texts: Sequence[s
     return protocol.release(make(epsilon, space), space, texts, 0, policy=policy)
 
 
-def written(
-    data: str,
-    pairs: Sequence[tuple[str, str]],
-    cases: Mapping[tuple[str, float], Make],
-    space: dp.EmbeddingSpace,
-    writer: Writer,
-    tokens: int,
-) -> Scores:
+def written(data: str, pairs, cases: Makes, space, writer: Writer, tokens: int) -> Scores:
     """What the model writes after the raw texts and after all releases, in one batch."""
     raw, human = (list(texts) for texts in zip(*pairs, strict=True))
     asked = {(RAW, 0.0): raw}
@@ -94,9 +86,7 @@ def written(
     return scores
 
 
-def inferred(
-    released: Released, space: dp.EmbeddingSpace, context: Context, public: np.ndarray
-) -> Ids:
+def inferred(released: Released, space, context: Context, public) -> Ids:
     """A trial is a known word that is not ``public``, bool (V,): no stop word, no sign."""
     words, counts = word_numbers(space.vocabulary), []
     for raw, out in released.whole:
@@ -107,9 +97,7 @@ def inferred(
     return np.array(counts)
 
 
-def cosine(
-    make: Make, epsilon: float, space: dp.EmbeddingSpace, ids: Ids, vectors: Floats
-) -> float:
+def cosine(make: Make, epsilon: float, space, ids: Ids, vectors: Floats) -> float:
     """Of a token and what is sent for it: exact, but of noise over 20 draws for each token."""
     mechanism = make(epsilon, space)
     if isinstance(mechanism, ChannelMechanism):
@@ -170,10 +158,10 @@ def differences(found: Scores, others: Sequence[str]) -> dict[tuple[str, float],
 def significance(found: Scores) -> str:
     """Markdown: Table 4."""
     cases = {key: chance(values) for key, values in differences(found, OTHERS).items()}
-    lines = [
-        (SETS[data], *cells, at_each({e: p for (d, e), p in cases.items() if d == data}, ".0e"))
-        for data, cells in PRINTED["significance"].items()
-    ]
+    lines = []
+    for data, cells in PRINTED["significance"].items():
+        own = {e: p for (d, e), p in cases.items() if d == data}
+        lines.append((SETS[data], *cells, at_each(own, ".0e")))
     return markdown(("Table 4, p", "MAUVE, printed", "coherence, printed", "ours"), lines)
 
 
@@ -185,42 +173,32 @@ def shapes(found: Scores, rates: Rates, masked: bool) -> Iterator[Shape]:
     for claim, others in claims.items():
         cases = differences(found, others)
         yield paired(claim, {f"{SETS[d]} at {e:g}": values for (d, e), values in cases.items()})
-    pairs = [
-        (scores[0], max((found[d, o, e][0] for o in OTHERS), key=lambda mauve: mauve.value))
-        for (d, name, e), scores in found.items()
-        if name == OURS
-    ]
-    first = sum(own.value > best.value for own, best in pairs)
-    clear = all(own.low > best.high or best.low > own.high for own, best in pairs)
-    yield Shape(
-        claim="Table 1: DYNTEXT has the highest MAUVE",
-        holds=first == len(pairs) if clear else None,
-        because=f"in {first} of {len(pairs)}" + "; 95 % intervals overlap" * (not clear),
+    ours = [(d, e, scores[0]) for (d, name, e), scores in found.items() if name == OURS]
+    best = [max((found[d, o, e][0] for o in OTHERS), key=lambda m: m.value) for d, e, _ in ours]
+    first = sum(own.value > b.value for (_, _, own), b in zip(ours, best, strict=True))
+    clear = all(
+        own.low > b.high or b.low > own.high for (*_, own), b in zip(ours, best, strict=True)
     )
+    told = f"in {first} of {len(ours)}" + "; 95 % intervals overlap" * (not clear)
+    highest = first == len(ours) if clear else None
+    yield Shape(claim="Table 1: DYNTEXT has the highest MAUVE", holds=highest, because=told)
     share = {key: counts[:, 0] / np.maximum(counts[:, 1], 1) for key, counts in rates.items()}
     for name in [name for name in PRINTED["inference"] if name != OURS]:
-        pooled = {
-            label: np.concatenate([share[d, name, e] - share[d, OURS, e] for e in EPSILONS])
-            for d, label in SETS.items()
-        }
+        gaps = {d: [share[d, name, e] - share[d, OURS, e] for e in EPSILONS] for d in SETS}
+        pooled = {SETS[d]: np.concatenate(some) for d, some in gaps.items()}
         shape = paired(f"Table 3: less is inferred of DYNTEXT than of {name}", pooled)
         yield shape if masked else replace(shape, holds=None)
     hits, trials = sum(counts.sum(axis=0) for (_, name, _), counts in rates.items() if name == OURS)
-    yield Shape(
-        claim="Table 3: of DYNTEXT at most one word in 10,000 is inferred",
-        holds=False if exact_interval(int(hits), int(trials))[0] > 1e-4 else None,
-        because=f"{hits} of {trials}",
-    )
+    few = False if exact_interval(int(hits), int(trials))[0] > 1e-4 else None
+    claim = "Table 3: of DYNTEXT at most one word in 10,000 is inferred"
+    yield Shape(claim=claim, holds=few, because=f"{hits} of {trials}")
 
 
 def nearness(space: dp.EmbeddingSpace, ids: Ids) -> tuple[str, list[Shape]]:
     """Markdown of Fig. 2, and what is said of it; tokens as often as they are attacked."""
     vectors = glove_of(space)
-    near = {
-        name: np.array([cosine(make, e, space, ids, vectors) for e in EPSILONS])
-        for name, make in METHODS.items()
-    }
-    fbdd, santext, custext, rantext, ours = near.values()
+    near = {n: [cosine(m, e, space, ids, vectors) for e in EPSILONS] for n, m in METHODS.items()}
+    fbdd, santext, custext, rantext, ours = map(np.array, near.values())
     far, nearer = np.maximum(fbdd, rantext), np.minimum(santext, custext)
     claims = {
         "replacements of DYNTEXT are nearest": all((ours > near[name]).all() for name in OTHERS),
@@ -228,10 +206,8 @@ def nearness(space: dp.EmbeddingSpace, ids: Ids) -> tuple[str, list[Shape]]:
         "all lose nearness with epsilon": all((np.diff(n) > -0.005).all() for n in near.values()),
     }
     lines = [(n, at_each(dict(zip(EPSILONS, row, strict=True)))) for n, row in near.items()]
-    shapes = [
-        Shape(claim=f"Fig. 2: {c}", holds=bool(h), because="see the table")
-        for c, h in claims.items()
-    ]
+    told = [(f"Fig. 2: {claim}", bool(holds)) for claim, holds in claims.items()]
+    shapes = [Shape(claim=claim, holds=holds, because="see the table") for claim, holds in told]
     return markdown(("Fig. 2", "ours, cosine in GloVe"), lines), shapes
 
 

@@ -68,9 +68,7 @@ METHODS: dict[str, Make] = {
     "DYNTEXT": dp.DynText.with_defaults,
 }
 ABLATIONS: dict[str, Make] = {
-    "w/o smooth": lambda total, _: OnLists(epsilon=total - DENSITY),
-    "w/o dynamic list": lambda total, _: dp.CusTextAggressive(
-        epsilon=total - DENSITY, candidates=K // 2
-    ),
-    "w/o replacement": lambda total, _: NoiseOnLists(eta=total - DENSITY),
+    "w/o smooth": lambda t, _: OnLists(epsilon=t - DENSITY),
+    "w/o dynamic list": lambda t, _: dp.CusTextAggressive(epsilon=t - DENSITY, candidates=K // 2),
+    "w/o replacement": lambda t, _: NoiseOnLists(eta=t - DENSITY),
 }

@@ -13,7 +13,6 @@ coherence for each of SETS.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice, product
@@ -22,7 +21,7 @@ from typing import Any
 
 import numpy as np
 import protocol
-from common import Report, Shape, markdown, parser, verdicts
+from common import Report, Shape, markdown, parser, printed, verdicts
 from dyntext_parts import ABLATIONS, METHODS, Make
 from protocol import Floats, Ids, Released, chance, paired
 from writer import Writer, open_writer
@@ -45,7 +44,7 @@ SIZES = {  # by --full: texts continued, attacked, tokens written, epsilons of T
     False: (20, 6, 32, {"imdb": (EPSILONS, ()), "newsgroups20": (EPSILONS[:1], EPSILONS[:1])}),
     True: (200, 100, 100, dict.fromkeys(SETS, (EPSILONS, EPSILONS))),
 }
-PRINTED = json.loads(Path(__file__).with_suffix(".json").read_text("utf-8"))
+PRINTED = printed(__file__)
 
 Makes = Mapping[tuple[str, float], Make]  # by method and epsilon
 Key = tuple[str, str, float]  # data set, method, epsilon (0: raw text)

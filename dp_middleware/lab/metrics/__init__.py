@@ -20,15 +20,16 @@ from dp_middleware.lab.metrics.deniability import (
     retention_on,
     token_cosine,
 )
-from dp_middleware.lab.metrics.generation import diversity, mauve
-from dp_middleware.lab.metrics.results import MetricResult
-from dp_middleware.lab.metrics.similarity import (
+from dp_middleware.lab.metrics.generation import (
     alignment,
     bert_score,
     coherence,
+    diversity,
+    mauve,
     rouge_l,
     sbert_cosine,
 )
+from dp_middleware.lab.metrics.results import MetricResult
 
 __all__ = [
     "QNLI",

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Protocol
 
-AT_ONCE = 16  # prompts in one pass, and questions to a server
+AT_ONCE, ASKED = 64, 16  # prompts in one pass, questions to a server at a time
 
 
 class Writer(Protocol):
@@ -136,7 +136,7 @@ class ServedWriter:
 
     def __call__(self, prompts: Sequence[str], tokens: int) -> list[str]:
         """What the model answers to each prompt, at most so many tokens."""
-        with ThreadPoolExecutor(AT_ONCE) as threads:
+        with ThreadPoolExecutor(ASKED) as threads:
             return list(threads.map(lambda prompt: self._answer(prompt, tokens), prompts))
 
     def _answer(self, prompt: str, tokens: int) -> str:

@@ -9,14 +9,39 @@ import dp_middleware as dp
 pytestmark = pytest.mark.usefixtures("scripts")
 
 
-def test_welchs_test_by_hand():
+def test_paired_differences_are_judged_by_hand():
     import protocol
 
-    # t = 1 / sqrt(1/3 + 1/3) = 1.2247 with 4 degrees of freedom
-    assert protocol.greater([1, 2, 3], [0, 1, 2]) == pytest.approx(0.1440, abs=1e-4)
-    assert protocol.greater([0, 1, 2], [1, 2, 3]) == pytest.approx(1 - 0.1440, abs=1e-4)
-    assert protocol.greater([2, 2], [1, 1]) == 0
-    assert protocol.greater([1, 1], [1, 1]) == 1
+    # t = 2 / (1 / sqrt(3)) = 3.464 with 2 degrees of freedom
+    more, less, both = np.array([1.0, 2, 3]), np.array([-1.0, -2, -3]), np.array([-1.0, 0, 1])
+    assert protocol.chance(more) == pytest.approx(0.0371, abs=1e-4)
+    assert protocol.chance(less) == pytest.approx(1 - 0.0371, abs=1e-4)
+    assert [protocol.chance(np.full(3, k)) for k in (2.0, 0.0, -2.0)] == [0.0, 0.5, 1.0]
+    assert protocol.paired("more", {"a": more}).holds is True
+    assert protocol.paired("more", {"a": more, "b": both}).holds is None
+    assert protocol.paired("more", {"a": more, "b": np.full(3, -1.0)}).holds is False
+
+
+def test_dyntexts_parts_are_its_own():
+    import dyntext_parts as parts
+    import protocol
+
+    space = random_space(tokens=60, dimensions=4)
+    ids = np.arange(60)
+    whole = dp.DynText(epsilon=2.0).log_probs(ids, space)
+    np.testing.assert_allclose(
+        parts.OnLists(epsilon=2.0, smooth=True).log_probs(ids, space), whole, atol=1e-9
+    )
+    public, lengths = parts.lists(space, smooth=False)
+    assert np.ptp(public.log_sigma) == 0
+    rows = parts.ABLATIONS["w/o smooth"](2.5, space).log_probs(ids, space)
+    assert ((rows > -np.inf).sum(axis=1) == lengths).all()
+    entropy = protocol.sampler.insecure_entropy(0)
+    drawn = parts.ABLATIONS["w/o replacement"](1e6, space).perturb(ids, space, entropy)
+    assert drawn.tolist() == ids.tolist()
+    drawn = parts.ABLATIONS["w/o replacement"](1.0, space).perturb(ids, space, entropy)
+    assert all(whole[x, y] > -np.inf for x, y in zip(ids, drawn, strict=True))
+    assert (drawn != ids).any()
 
 
 def test_kept_words_are_no_tokens_to_attack():

@@ -45,7 +45,7 @@ PRINTED = printed(__file__)
 EPSILONS = (1.0, 2.0, 3.0, 6.0, 10.0, 14.0, 20.0)
 FEW = (1.0, 6.0, 20.0)  # of Table 6, and of the ablations
 PUBLIC = 10  # texts that the bound of the logits is from
-QUICK, FULL = (24, 400, 12, 3), (400, 1500, 100, 50)  # texts, to learn from, prefixes, continued
+QUICK, FULL = (24, 400, 12, 8), (400, 1500, 100, 50)  # texts, to learn from, prefixes, continued
 WORDS, NEAREST = 400_000, 76_855  # of GloVe: all, and those among which CUSTEXT's lists are
 HEADS = [f"{epsilon:g}" for epsilon in EPSILONS]
 WEIGHTS, BUCKETS = (0.0, 0.2, 0.5, 1.0, 1.2, 1.5), (20, 50, 100, 150, 200)
@@ -233,9 +233,11 @@ def main() -> None:
     made = parser(__doc__)
     made.add_argument("--masked", help="a masked language model's folder or name")
     made.add_argument("--glove", type=Path, help="a file of GloVe's vectors")
+    made.add_argument("--continued", type=int, help="prefixes of Table 6; default 8, --full 50")
     options = made.parse_args()
     report = Report("cape", options)
     count, learnt, long, few = FULL if options.full else QUICK
+    few = options.continued or few
     encoder, records = judge(bundled=True), read(options.data, "wikitext2")[:long]
     prefixes = [" ".join(record["text"].split()[:PREFIX]) for record in records]
     names = ("sst2", "qnli") if options.full else ("sst2",)

@@ -19,7 +19,7 @@ _PIECE = re.compile(r"[^/:.]+")
 _WORD = re.compile(r"[^\W\dA-Z_]{3,}|[A-Z][^\W\dA-Z_]{3,}")
 _PUBLIC = re.compile(rf"#?(?:{alternatives('public_forms')})", re.IGNORECASE)
 _UNIT = rf"(?:{alternatives('units')})"
-_MEASURE = re.compile(
+MEASURE = re.compile(
     rf"(?:\d+(?:[.,/:x-]\d+)*-?{_UNIT}?(?:[/-]\d*(?:\.\d+)?-?{_UNIT})?"
     r"|\d{1,4}(?:[-.:/]\d+)?(?:st|nd|rd|th)?(?:[-_][^\W\d_]{2,})+)",
     re.IGNORECASE,
@@ -33,7 +33,7 @@ _NUMBER = re.compile(r"#\d{4,}|(?!1[0-4]\d\d\Z)\d{4,}")
 _BEFORE = re.compile(r"[A-Z][A-Za-z]+ \Z")
 _DATED = re.compile(r"(?:1[5-9]|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])")
 _ROUND = re.compile(r"\d+00|4096|8192|16384|32768|6553[56]|131072|262144|524288|1048576")
-_COUNTED = re.compile(rf"[ -](?:{alternatives('counted')}|{_UNIT})\b", re.IGNORECASE)
+COUNTED = re.compile(rf"[ -](?:{alternatives('counted')}|{_UNIT})\b", re.IGNORECASE)
 _COUNTING = re.compile(rf"(?:\b(?:{alternatives('counting')})\s|[~<>≈+*±^,]|\.)\Z", re.IGNORECASE)
 
 
@@ -83,16 +83,16 @@ def _identifies(text: str, start: int, end: int) -> bool:
     if digits < least or len(token) < 4 or is_public(token):
         return False
     if any(map(str.isalpha, token)):
-        return not (_MEASURE.fullmatch(token) or _WORDED.fullmatch(token))
+        return not (MEASURE.fullmatch(token) or _WORDED.fullmatch(token))
     if not _NUMBER.fullmatch(token):
-        is_long = digits > 6 and "/" in token and not _MEASURE.fullmatch(token)
+        is_long = digits > 6 and "/" in token and not MEASURE.fullmatch(token)
         return is_long or _OF_YEAR.fullmatch(token) is not None
     before = _BEFORE.search(text, max(0, start - 9), start)
     return token[0] == "#" or not (
         _ROUND.fullmatch(token)
         or _DATED.fullmatch(token)
         or (before is not None and is_public(before[0] + token))
-        or _COUNTED.match(text, end)
+        or COUNTED.match(text, end)
         or re.match(r"[.,]\d", text[end : end + 2])
         or _COUNTING.search(text, max(0, start - 20), start)
     )

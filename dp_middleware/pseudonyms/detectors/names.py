@@ -45,8 +45,9 @@ class NameLists:
     def __init__(self, text: str, language: str, level: int) -> None:
         self.text, self.language, self.level = text, language, level
         self.tokens = list(tokens_of(text, language))
-        capitals = sum(token.capital for token in self.tokens if token.first)
-        starts = sum(token.first and not token.code for token in self.tokens)
+        firsts = [token for token in self.tokens if token.first and len(token.text) > 1]
+        capitals = sum(token.capital for token in firsts)
+        starts = sum(not token.code for token in firsts)
         self.is_casual = capitals * 2 < starts or not any(t.capital for t in self.tokens)
 
     def entities(self) -> Iterator[Entity]:

@@ -11,6 +11,7 @@ from typing import Literal, get_args
 from dp_middleware import _validate
 from dp_middleware.errors import MissingExtra, ParameterError
 from dp_middleware.pseudonyms.detection import Entity
+from dp_middleware.pseudonyms.detectors.adjoining import adjoining
 from dp_middleware.pseudonyms.detectors.codes import codes, is_public, numbers
 from dp_middleware.pseudonyms.detectors.cues import GIVEN_WORDS, GREETINGS, alternatives, words
 from dp_middleware.pseudonyms.detectors.fields import fields, folders, nicknames, speakers
@@ -19,6 +20,7 @@ from dp_middleware.pseudonyms.detectors.model import Rampart, windows
 from dp_middleware.pseudonyms.detectors.names import NameLists
 from dp_middleware.pseudonyms.detectors.spoken import spoken
 from dp_middleware.pseudonyms.detectors.tokens import Token
+from dp_middleware.pseudonyms.detectors.unlisted import unlisted
 from dp_middleware.pseudonyms.detectors.words import (
     LANGUAGES,
     WORD,
@@ -124,6 +126,9 @@ class Detector:
         if self.kinds & {"person", "organisation", "place", "username", "address", "zip"}:
             claims += names.entities()
             claims += [*_by_position(text, language), *patterns.by_script(text)]
+            if level:
+                claims += unlisted(text, names, claims)
+                claims += adjoining(text, [*claims], names)
             claims += self._by_model(text, names, claims)
         claims = [each for each in claims if _is_plausible(text, each, language)]
         claims += mentions(text, claims, language, level)
@@ -191,8 +196,6 @@ def _may_name(word: str, names: NameLists) -> bool:
 
 def _is_open(start: int, window: str, names: NameLists, claims: list[Entity]) -> bool:
     """Whether patterns and lists leave open what may be a name, or a part of an address."""
-    if names.level == 2:
-        return True
     end = start + len(window)
     claimed, places = bytearray(len(window)), list[int]()
     for each in claims:

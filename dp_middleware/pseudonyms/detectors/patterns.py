@@ -52,7 +52,7 @@ PATTERNS: dict[str, tuple[str, ...]] = {
     "url": (
         r"\b(?:https?|ftp|ssh|file)://[^\s<>\"'`]+[^\s<>\"'`.,;:!?)\]}*_]",
         r"\bwww\.[^\s<>\"'`]+[^\s<>\"'`.,;:!?)\]}*_]",
-        r"(?<![\w@./-])(?:[a-z0-9-]+\.)+(?:com|org|net|io|co\.uk|de|fr|es|it|nl|pl|eu|info|biz|edu|gov)"
+        r"(?<![\w@./-])(?:[a-z0-9-]+\.)+(?:com|org|net|io|co\.uk|de|fr|es|it|nl|pl|eu|info|biz|edu|gov|local|lan|internal|intranet|intra|corp|home|example|test|invalid|localdomain)"
         r"(?:/[^\s<>\"'`]*[^\s<>\"'`.,;:!?)\]}])?(?![\w@.-]*@|\w|\.\w)",
     ),
     "ip": (

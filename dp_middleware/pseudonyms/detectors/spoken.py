@@ -10,11 +10,11 @@ from dp_middleware.pseudonyms.detectors.cues import alternatives
 from dp_middleware.pseudonyms.detectors.streets import KINDS
 
 _LEAST = 4  # digits in a row that count nothing
-_DIGIT = rf"(?:{alternatives('digits')})"
 _NUMBER = rf"(?:{alternatives('digits')}|{alternatives('tens')}|\d)"
 _LETTER = r"[a-z] as in \w+"
+_LETTERS = rf"(?:(?:plus|{_LETTER}|[a-z]) )*"
 _NUMBERS = re.compile(
-    rf"\b(?:(?:plus|{_LETTER}|[a-z]) )*(?:{_NUMBER}(?:[ -]|, | dash | slash )(?:{_LETTER} )?)"
+    rf"\b{_LETTERS}(?:{_NUMBER}(?:[ -]|, | dash | slash ){_LETTERS})"
     rf"{{{_LEAST - 1},}}{_NUMBER}\b",
     re.IGNORECASE,
 )
@@ -24,7 +24,6 @@ _STREET = re.compile(
     rf"(?:,? (?:flat|apartment|apt|unit|number) {_NUMBER}\b)?)",
     re.IGNORECASE,
 )
-_SAID = re.compile(rf"\b{_DIGIT}\b")
 _COUNTED = re.compile(rf"\b(?:{alternatives('digits')}|{alternatives('tens')})\b")
 _SEVERAL = re.compile(rf"(?:{_NUMBER}[ -]){{2}}", re.IGNORECASE)
 _ATS = rf"(?:{alternatives('ats')})"
@@ -47,7 +46,7 @@ def spoken(text: str) -> Iterator[Entity]:
             if match["cue"] or _SEVERAL.match(match["street"]):
                 yield Entity(*match.span("street"), "address")
         for match in _NUMBERS.finditer(text):
-            digits = _SAID.findall(match.group().lower())
+            digits = _COUNTED.findall(match.group().lower())
             counts = "|".join(digits) in alternatives("digits")  # "one, two, three, four"
             if len(digits) >= _LEAST and not counts:
                 yield Entity(*match.span(), "phone" if len(digits) > 6 else "id")

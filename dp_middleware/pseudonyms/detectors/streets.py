@@ -79,7 +79,7 @@ STREETS = (
     # or begins it
     rf"{_FIRST}(?i:{alternatives('rues')}){_AND}{_NAMED}){{1,4}}(?:\s{_HOUSE})?",
     rf"{_FIRST}(?i:{alternatives('streets_of')}){_AND}{_NAMED}){{1,4}}"
-    rf"(?:,?\s(?:n\.?[º°]\s?)?{_HOUSE})?(?:,\s\d{{1,2}}[.ºª]+\s?\w*)?{_ROOM}",
+    rf"(?:,?\s(?:(?:n\.?[º°]\s?)?{_HOUSE}|s/n))?(?:,\s\d{{1,2}}[.ºª]+\s?\w*)?{_ROOM}",
     rf"{_FIRST}(?:(?:ul|al|os|pl)\.\s{_NAMED}|[Aa]leja|[Oo]siedle|[Uu]lic[ay]|[Pp]lac|Rynek)\s"
     rf"(?:{_NAMED}\s){{0,3}}{_HOUSE}{_ROOM}",
     # or a word for living stands before

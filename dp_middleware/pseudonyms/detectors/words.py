@@ -21,18 +21,9 @@ WORD = re.compile(r"[^\W\d_]+(?:['’.-](?=[^\W\d_])[^\W\d_]+)*")
 """A word, with the hyphens and apostrophes in it."""
 
 _log = logging.getLogger("dp_middleware.pseudonyms")
-_LEARNED = re.compile(
-    r"\w{3}(?:itis|osis|iasis|oma|a?emia|pathy|algia|plasia|trophy|olog(?:y|ie|ia|ía)|graph(?:y|ie)|"
-    r"ectomy|otomy|scopy|genesis|isms?|ismus|tions?|ments?|ness|it(?:y|ies)|ances?|ences?|ship|hood|"
-    r"ware|phobia|mycin|cillin|azole|olol|statin|mab|ung(?:en)?|keit(?:en)?|heit(?:en)?|schaft(?:en)?|"
-    r"ción|ciones|ção|ções|zione|zioni|mente|dad|tät|tés?|dade|heid|ości|ość|anie|enie)\Z"
-)
-"""How words of a language end that are no names."""
-
 _CASE = re.compile(r"i?(?:a|ą|e|ę|u|em|owi|ami|ach|om|ego|emu|ej|im)|[iy]")  # of Polish
 _TELLING = 5  # words that surely tell a language
 _FREQUENT = 10_000  # words of English that are no names even beside one
-_SUFFIXES = ("'s", "’s", "s", "es", "ed", "d", "ing", "ly", "er", "ers", "able", "ness", "less")
 
 
 class Class(IntEnum):
@@ -57,13 +48,13 @@ class Class(IntEnum):
 @cache
 def given() -> frozenset[str]:
     """Given names in lower case, of many cultures."""
-    return _lists("names.txt")["given"] | _lists("names.txt")["both"] | words_of("nicknames")
+    return _list("names.txt", "given") | _list("names.txt", "both") | words_of("nicknames")
 
 
 @cache
 def family() -> frozenset[str]:
     """Family names in lower case, of many cultures."""
-    return _lists("names.txt")["family"] | _lists("names.txt")["both"]
+    return _list("names.txt", "family") | _list("names.txt", "both")
 
 
 def is_name(word: str) -> bool:
@@ -92,14 +83,14 @@ def ascii_of(word: str) -> str:
 @cache
 def towns() -> frozenset[str]:
     """Towns, countries and states in lower case, some of several words."""
-    return _lists("towns.txt")["towns"]
+    return _list("towns.txt", "towns")
 
 
 @cache
 def common(language: str) -> frozenset[str]:
     """Frequent words of a language in lower case; of English also its names."""
-    words = frequencies.words() if language == "en" else _lists("words.txt")[language]
-    return frozenset(words) | words_of("technical")
+    words = _list("words.txt", language) | words_of("technical")
+    return words | frequencies.word_set() if language == "en" else words
 
 
 @lru_cache(20_000)
@@ -119,15 +110,14 @@ def class_of(word: str, language: str) -> Class:
 
 
 def _class_of(word: str, language: str) -> Class:
-    lists = _lists("words.txt")
-    if word in _public() or (language == "de" and word in lists["de nouns"]):
+    if word in _public() or (language == "de" and word in _list("words.txt", "de nouns")):
         return Class.WORD
     if is_name(word):
-        if word in lists["en words"] or word in frequencies.stop_words():
+        if word in _list("words.txt", "en words") or word in frequencies.stop_words():
             return Class.COMMON
         if language == "de" and is_frequent(word, language) and word not in towns():
             return Class.COMMON  # "Mein" stands before nouns, which have capitals
-        is_word = word in lists[f"{language} names"] or word in lists["en names"]
+        is_word = any(word in _list("words.txt", f"{each} names") for each in (language, "en"))
         if word in words_of("nicknames"):
             is_word = word in words_of("word_nicknames") or (
                 language != "en" and word in common(language)
@@ -135,7 +125,7 @@ def _class_of(word: str, language: str) -> Class:
         if not word.isascii() and word not in given() and word not in family():
             is_word = word in common(language)
         return Class.BOTH if is_word else Class.NAME
-    if any(_is_word(word, each) for each in {language, "en"}) or _LEARNED.search(word):
+    if any(_is_word(word, each) for each in {language, "en"}):
         return Class.WORD
     return (
         Class.NAME if language == "pl" and is_case_of(word, is_given, language) else Class.UNKNOWN
@@ -146,12 +136,11 @@ def _is_word(word: str, language: str) -> bool:
     words = common(language)
     if word in words:
         return True
-    if language == "en":
-        stems = {word.removesuffix(each) for each in _SUFFIXES} - {word}
-        return any(len(stem) > 2 and {stem, stem + "e"} & words for stem in stems)
+    if language == "en" and word.endswith("'s"):
+        return word[:-2] in words
     if language in ("de", "nl"):  # what ends in a word is one: "Kundennummer"
         return any(word[k:] in words for k in range(3, len(word) - 4))
-    return len(word) > 5 and any(word[:-k] in words for k in (1, 2))
+    return False
 
 
 def is_case_of(word: str, names: Callable[[str], bool], language: str) -> bool:
@@ -190,13 +179,28 @@ def may_be_name(word: str, language: str) -> bool:
     """Whether a word is rare, or as frequent in other languages, as names of the news are."""
     if language != "en" and word in common(language):
         return False
-    is_shared = word in _lists("words.txt")["en shared"] or word not in _frequent_words()
+    is_shared = word in _list("words.txt", "en shared") or word not in _frequent_words()
     return is_shared and word not in _public()
 
 
 @cache
 def _frequent_words() -> frozenset[str]:
     return frozenset(frequencies.words()[:_FREQUENT])
+
+
+def is_public_word(word: str) -> bool:
+    """Tells whether a word in lower case names a people, a tool or the like, or greets."""
+    return word in _public()
+
+
+def is_spelled(word: str, language: str) -> bool:
+    """Tells whether a word in lower case is in a list as it is, not by its ending."""
+    return word in common(language) or word in common("en")
+
+
+def is_rarely_a_word(word: str) -> bool:
+    """Tells whether a word in lower case has four letters and is rare in English, or none."""
+    return len(word) > 3 and word not in _frequent_words()
 
 
 def language_of(text: str) -> str:
@@ -214,7 +218,7 @@ def language_of(text: str) -> str:
 
 
 def _known(language: str) -> Collection[str]:
-    return common("en") if language == "en" else _lists("words.txt")[language]
+    return common("en") if language == "en" else _list("words.txt", language)
 
 
 def told(text: str) -> dict[str, Counter[str]]:
@@ -239,16 +243,17 @@ def _public() -> frozenset[str]:
 @cache
 def _frequent() -> dict[str, frozenset[str]]:
     """Words that are frequent in one language, by language."""
-    return {name[:2]: words for name, words in _lists("words.txt").items() if "frequent" in name}
+    names = [name for name in _lines("words.txt") if "frequent" in name]
+    return {name[:2]: _list("words.txt", name) for name in names}
 
 
 @cache
 def _telling() -> dict[str, list[str]]:
     """Which languages a word tells: of ours, or other ones in Latin letters by their names."""
     languages: dict[str, list[str]] = {}
-    for name, words in _lists("words.txt").items():
+    for name in _lines("words.txt"):
         if name.endswith(" frequent") or name.startswith("other "):
-            for word in words:
+            for word in _list("words.txt", name):
                 languages.setdefault(word, []).append(
                     name.removeprefix("other ").removesuffix(" frequent")
                 )
@@ -256,15 +261,15 @@ def _telling() -> dict[str, list[str]]:
 
 
 @cache
-def _lists(file: str) -> dict[str, frozenset[str]]:
+def _list(file: str, name: str) -> frozenset[str]:
+    return frozenset(_lines(file)[name].split("|" if name == "towns" else None))
+
+
+@cache
+def _lines(file: str) -> dict[str, str]:
+    """Lists by name, each as one line, which is taken apart when it is asked for."""
     if file == "names.txt":  # with what is imported for the first text
         _log.info("loading names, 1 s")
-    lines = gzip.decompress((DATA / f"{file}.gz").read_bytes()).decode().splitlines()
-    lists: dict[str, frozenset[str]] = {}
-    name = ""
-    for line in lines:
-        if line.startswith("["):
-            name = line[1:-1]
-        elif not line.startswith("#"):
-            lists[name] = frozenset(line.split("|" if name == "towns" else None))
-    return lists
+    text = gzip.decompress((DATA / f"{file}.gz").read_bytes()).decode()
+    lines = [line for line in text.splitlines() if not line.startswith("#")]
+    return {name[1:-1]: line for name, line in zip(lines[::2], lines[1::2], strict=True)}

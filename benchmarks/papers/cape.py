@@ -45,7 +45,7 @@ PRINTED = printed(__file__)
 EPSILONS = (1.0, 2.0, 3.0, 6.0, 10.0, 14.0, 20.0)
 FEW = (1.0, 6.0, 20.0)  # of Table 6, and of the ablations
 PUBLIC = 10  # texts that the bound of the logits is from
-QUICK, FULL = (24, 400, 12, 3), (400, 1500, 100, 50)  # texts, to learn from, prefixes, continued
+QUICK, FULL = (24, 400, 12, 8), (400, 1500, 100, 50)  # texts, to learn from, prefixes, continued
 WORDS, NEAREST = 400_000, 76_855  # of GloVe: all, and those among which CUSTEXT's lists are
 HEADS = [f"{epsilon:g}" for epsilon in EPSILONS]
 WEIGHTS, BUCKETS = (0.0, 0.2, 0.5, 1.0, 1.2, 1.5), (20, 50, 100, 150, 200)
@@ -135,28 +135,25 @@ def told(claim: str, points: float, count: int) -> Shape:
 def written(lines: Sequence[Method], prefixes: list[str], write: Writer) -> tuple[str, list[Shape]]:
     """Table 6: coherence and alignment after extraction, by the same model."""
     prompts = templates(CHAT if write.chats else BASE, ())
-
-    def continued(texts: Sequence[str]) -> list[str]:
-        return write([prompts["remote"].substitute(text=text) for text in texts], GENERATED)
-
-    def extracted(notes: Sequence[str]) -> list[str]:
-        fill, pairs = prompts["extraction"].substitute, zip(prefixes, notes, strict=True)
-        return write([fill(text=raw, generation=note) for raw, note in pairs], GENERATED)
-
-    free, ours, fits = continued(prefixes), {}, {}
-    for line in lines:
-        if not line.name.startswith("SANTEXT"):
-            made = [extracted(continued(line.sent(e, prefixes).texts)) for e in FEW]
-            fits[line.name] = [cosines(prefixes, texts) for texts in made]
-            both = [*fits[line.name], *(cosines(texts, free) for texts in made)]
-            ours[line.name] = cells(100 * each.mean() for each in both)
-    best = extracted(free)
-    bounds = cells(100 * cosines(*pair).mean() for pair in ((prefixes, best), (best, free)))
+    remote, extraction = (prompts[name].substitute for name in ("remote", "extraction"))
+    kept = [line for line in lines if not line.name.startswith("SANTEXT")]
+    sent = [text for line in kept for e in FEW for text in line.sent(e, prefixes).texts]
+    notes = write([remote(text=text) for text in (*sent, *prefixes)], GENERATED)  # at once
+    pairs = zip(prefixes * (len(notes) // len(prefixes)), notes, strict=True)
+    final = write([extraction(text=raw, generation=note) for raw, note in pairs], GENERATED)
+    free, starts = notes[len(sent) :], range(0, len(notes), len(prefixes))
+    made = [final[start : start + len(prefixes)] for start in starts]
+    near = [[cosines(prefixes, texts), cosines(texts, free)] for texts in made]
+    ours, fits = {}, {}
+    for k, line in enumerate(kept):
+        some = near[len(FEW) * k : len(FEW) * (k + 1)]
+        ours[line.name] = cells(100 * each[i].mean() for i in (0, 1) for each in some)
+        fits[line.name] = some[-1][0] - some[0][0]
+    bounds = cells(100 * each.mean() for each in near[-1])
     ours["no privacy"] = [bounds[0], "", "", bounds[1]]
     heads = [f"{name}, {epsilon:g}" for name in ("coherence", "alignment") for epsilon in FEW]
     claim = "Table 6: coherence is higher at 20 than at 1"
-    shapes = [paired(claim, {name: fit[-1] - fit[0] for name, fit in fits.items()})]
-    return beside(heads, PRINTED["6"], ours), shapes
+    return beside(heads, PRINTED["6"], ours), [paired(claim, fits)]
 
 
 def shapes(rouge: Measured, accuracy: Measured, count: int) -> Iterator[Shape]:
@@ -233,9 +230,13 @@ def main() -> None:
     made = parser(__doc__)
     made.add_argument("--masked", help="a masked language model's folder or name")
     made.add_argument("--glove", type=Path, help="a file of GloVe's vectors")
+    made.add_argument(
+        "--continued", type=int, help="prefixes of Table 6; default 8, --full 50, 0: none"
+    )
     options = made.parse_args()
     report = Report("cape", options)
     count, learnt, long, few = FULL if options.full else QUICK
+    few = few if options.continued is None else options.continued
     encoder, records = judge(bundled=True), read(options.data, "wikitext2")[:long]
     prefixes = [" ".join(record["text"].split()[:PREFIX]) for record in records]
     names = ("sst2", "qnli") if options.full else ("sst2",)
@@ -278,7 +279,7 @@ def main() -> None:
     heads = ("vectors", "words", "diameter", "a prompt", "setup")
     report.add(beside(heads, PRINTED["4, 7"], ours))
     found += laws(lines, raw, prefixes)
-    if writer:
+    if writer and few:
         table, more = written(lines, prefixes[:few], writer)
         report.add(f"Table 6, {few} prefixes of wikitext2:\n\n{table}")
         found += more

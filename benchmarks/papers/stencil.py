@@ -15,8 +15,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 import numpy as np
-from common import Report, Shape, markdown, parser, verdicts
-from protocol import Floats, Labelled, first_tokens, gap, in_all, judge, listed, read
+from common import Report, Shape, gap, in_all, listed, markdown, parser, verdicts
+from protocol import Floats, Labelled, first_tokens, judge, read
 from stencil_study import Outcome, Study, better
 
 import dp_middleware as dp

@@ -10,11 +10,14 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from string import Template
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 import dp_middleware as dp
 from dp_middleware.mechanisms import Mechanism
@@ -71,6 +74,31 @@ def verdicts(shapes: Sequence[Shape]) -> str:
     words = {True: "reproduced", False: "not reproduced", None: "cannot be told"}
     lines = [(shape.claim, words[shape.holds], shape.because) for shape in shapes]
     return markdown(("shape", "here", "figures"), lines)
+
+
+def gap(first: NDArray[np.float64], second: NDArray[np.float64]) -> tuple[float, float]:
+    """Mean of the differences, text by text and NaN left out, and half of its 95 % interval."""
+    gaps = (first - second)[~np.isnan(first - second)]
+    return float(gaps.mean()), float(1.96 * gaps.std(ddof=1) / np.sqrt(len(gaps)))
+
+
+def in_all(
+    claim: str, cases: Mapping[str, tuple[float, float]], *, equal: bool = False, more: str = ""
+) -> Shape:
+    """A shape that holds if each mean is above 0 by half its interval, or within it if ``equal``.
+
+    It does not hold if one is below by three quarters of an interval: one of many is by chance.
+    """
+    means, halves = np.array(list(cases.values())).T
+    holds = bool((means > halves).all()) or (False if (means < -1.5 * halves).any() else None)
+    told = [f"{case} {mean:+.2g} ± {half:.2g}" for case, (mean, half) in cases.items()]
+    holds = bool((np.abs(means) <= halves).all()) if equal else holds
+    return Shape(claim=claim, holds=holds, because="; ".join(told) + more)
+
+
+def listed(values: Iterable[float], form: str = "g") -> str:
+    """Numbers in a cell."""
+    return " / ".join(f"{value:{form}}" for value in values)
 
 
 def printed(script: str) -> Any:

@@ -19,8 +19,8 @@ from typing import NamedTuple
 
 import common
 import numpy as np
-from common import Shape
-from protocol import Floats, Ids, Remembered, frequent_space, gap, in_all, listed, read, release
+from common import Shape, gap, in_all, listed
+from protocol import Floats, Ids, Remembered, frequent_space, read, release
 from writer import Writer, open_writer
 
 import dp_middleware as dp

@@ -6,7 +6,7 @@ import importlib.util
 import json
 import math
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -293,31 +293,6 @@ def everywhere(claim: str, cases: Mapping[str, bool]) -> Shape:
     if fails and len(fails) < len(cases):
         because += f"; not {', '.join(fails)}"
     return Shape(claim=claim, holds=not fails, because=because)
-
-
-def gap(first: Floats, second: Floats) -> tuple[float, float]:
-    """Mean of the differences, text by text and NaN left out, and half of its 95 % interval."""
-    gaps = (first - second)[~np.isnan(first - second)]
-    return float(gaps.mean()), float(1.96 * gaps.std(ddof=1) / np.sqrt(len(gaps)))
-
-
-def in_all(
-    claim: str, cases: Mapping[str, tuple[float, float]], *, equal: bool = False, more: str = ""
-) -> Shape:
-    """A shape that holds if each mean is above 0 by half its interval, or within it if ``equal``.
-
-    It does not hold if one is below by three quarters of an interval: one of many is by chance.
-    """
-    means, halves = np.array(list(cases.values())).T
-    holds = bool((means > halves).all()) or (False if (means < -1.5 * halves).any() else None)
-    told = [f"{case} {mean:+.2g} ± {half:.2g}" for case, (mean, half) in cases.items()]
-    holds = bool((np.abs(means) <= halves).all()) if equal else holds
-    return Shape(claim=claim, holds=holds, because="; ".join(told) + more)
-
-
-def listed(values: Iterable[float], form: str = "g") -> str:
-    """Numbers in a cell."""
-    return " / ".join(f"{value:{form}}" for value in values)
 
 
 def shown(number: float) -> str:

@@ -15,8 +15,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 import numpy as np
-from common import Report, Shape, markdown, parser, verdicts
-from protocol import Floats, Labelled, first_tokens, gap, in_all, judge, listed, read
+from common import Report, Shape, gap, in_all, listed, markdown, parser, verdicts
+from protocol import Floats, Labelled, first_tokens, judge, read
 from stencil_study import Outcome, Study, better
 
 import dp_middleware as dp
@@ -24,7 +24,7 @@ from dp_middleware.embedding.glove import glove_space
 from dp_middleware.mechanisms import Mechanism
 from dp_middleware.mechanisms.kernels.window import influences
 
-QUICK = {"sst2": (240, 1600), "qnli": (200, 1200)}  # texts, others to learn from
+QUICK = {"sst2": (240, 1600), "qnli": (150, 1000)}  # texts, others to learn from
 FULL = {"sst2": (872, 3500), "qnli": (800, 1200)}
 TOKENS, WORDS = 32, 40_000
 ETAS, NOISE_ETAS, EPSILONS = (8.0, 16.0, 32.0), (4.0, 6.0, 8.0, 12.0), (1.0, 6.0)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from common import Shape
+from common import Shape, in_all
 from numpy.typing import NDArray
-from protocol import Floats, Ids, Labelled, in_all, release
+from protocol import Floats, Ids, Labelled, release
 
 import dp_middleware as dp
 from dp_middleware.mechanisms import Mechanism

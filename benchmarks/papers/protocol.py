@@ -254,30 +254,6 @@ def paired(claim: str, cases: Mapping[str, Floats]) -> Shape:
     """
     chances = [chance(differences) for differences in cases.values()]
     told = [
-        f"{case} {values.mean():+.3f} (p {p:.1g})"
-        for (case, values), p in zip(cases.items(), chances, strict=True)
-    ]
-    wrong = max(chances) > 1 - LEVEL / len(chances)
-    holds = True if max(chances) < LEVEL else False if wrong else None
-    return Shape(claim=claim, holds=holds, because=", ".join(told))
-
-
-def chance(differences: Floats) -> float:
-    """One-sided t-test: p of differences, float64 (n,), whose mean is not positive."""
-    from scipy.stats import ttest_1samp
-
-    if np.ptp(differences) == 0:
-        return float(1 - np.heaviside(differences[0], 0.5))
-    return float(ttest_1samp(differences, 0.0, alternative="greater").pvalue)
-
-
-def paired(claim: str, cases: Mapping[str, Floats]) -> Shape:
-    """A shape that is reproduced if differences, text by text, are positive in every case.
-
-    By :func:`chance` below LEVEL; it is not if in any case they are negative so surely.
-    """
-    chances = [chance(differences) for differences in cases.values()]
-    told = [
         f"{case} {cases[case].mean():+.3f} (p {p:.1g})"
         for case, p in zip(cases, chances, strict=True)
     ]

@@ -1,7 +1,7 @@
 """What the scripts of this folder share: options, prompts, tables, and their place on the page.
 
-Every script measures what one paper prints, and sets it beside the paper's figure. A figure of a
-paper is written down only as it was seen in print; others are "not at hand".
+Every script measures what one paper prints, and sets it beside the paper's figure as it was seen in
+print.
 """
 
 from __future__ import annotations
@@ -19,33 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-import dp_middleware as dp
-from dp_middleware.mechanisms import Mechanism
-
 sys.path.append(str(Path(__file__).parents[1]))
 import pages
-
-NOT_AT_HAND = "not at hand"
-HEADS = ("measured", "paper", "ours, nominal epsilon", "ours, exact epsilon", "what differs")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Row:
-    """One figure of a paper beside ours.
-
-    Attributes:
-        measured: What, on what, at which epsilon.
-        paper: As printed.
-        nominal: Ours with the paper's parameter.
-        exact: Ours with the parameter whose exact loss is the paper's epsilon.
-        difference: A sentence: what was done otherwise than in the paper, or what follows.
-    """
-
-    measured: str
-    paper: str = NOT_AT_HAND
-    nominal: str = "-"
-    exact: str = "-"
-    difference: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,12 +36,6 @@ class Shape:
     claim: str
     holds: bool | None
     because: str
-
-
-def side_by_side(rows: Sequence[Row]) -> str:
-    """Markdown: a line for each figure."""
-    fields = [(r.measured, r.paper, r.nominal, r.exact, r.difference) for r in rows]
-    return markdown(HEADS, fields)
 
 
 def verdicts(shapes: Sequence[Shape]) -> str:
@@ -127,14 +96,6 @@ def markdown(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
     """A table; a bar inside a cell is escaped."""
     rows = [heads, ["---"] * len(heads), *lines]
     return "\n".join(f"| {' | '.join(c.replace('|', chr(92) + '|') for c in r)} |" for r in rows)
-
-
-def calibrated(mechanism: Mechanism, space: dp.EmbeddingSpace, epsilon: float) -> Mechanism | None:
-    """The same mechanism with this exact loss; ``None`` where no parameter has a finite one."""
-    try:
-        return dp.calibrate(mechanism, space, epsilon=epsilon)
-    except dp.CannotCalibrate:
-        return None
 
 
 def parser(description: str | None, prompts: Mapping[str, str] = {}) -> argparse.ArgumentParser:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import math
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +18,6 @@ from sklearn.linear_model import LogisticRegression
 
 import dp_middleware as dp
 from dp_middleware.contexts import Context
-from dp_middleware.lab import attacks
 from dp_middleware.mechanisms.drawing import drawer
 from dp_middleware.sampling import sampler
 from dp_middleware.sanitizers import draft as drafting
@@ -30,7 +28,6 @@ Ids = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Records = list[dict[str, Any]]
 
-GUESSES = (1, 10)  # of the attacker
 LEVEL = 0.05  # of a test
 
 
@@ -85,17 +82,6 @@ def release(
         kept=1 - sum(map(len, raw)) / total,
         unknown=sum(int((ids == -1).sum()) for ids in raw) / total,
     )
-
-
-def inverted(released: Released, space: dp.EmbeddingSpace) -> dict[str, float]:
-    """Share of the tokens drawn for whose word is among the k nearest to what was sent.
-
-    By ``"k = 1"``, ``"k = 10"``, and ``"k = 1, by id"``: another spelling of a word is a miss, as
-    the papers count.
-    """
-    found = attacks.embedding_inversion(released.raw, released.drawn, space, top=GUESSES).details
-    named = {f"k = {k}": found[f"top {k}"] for k in GUESSES}
-    return named | {"k = 1, by id": found["top 1 by id"]}
 
 
 # data ---------------------------------------------------------------------------------------------
@@ -269,8 +255,3 @@ def everywhere(claim: str, cases: Mapping[str, bool]) -> Shape:
     if fails and len(fails) < len(cases):
         because += f"; not {', '.join(fails)}"
     return Shape(claim=claim, holds=not fails, because=because)
-
-
-def shown(number: float) -> str:
-    """An epsilon in a few characters."""
-    return "∞" if math.isinf(number) else f"{number:.3g}"

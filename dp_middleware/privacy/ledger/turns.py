@@ -26,7 +26,8 @@ class Job:
 
     def __init__(self, subject: str, work: Callable[[Any], Any]) -> None:
         self.subject, self.work = subject, work
-        self.is_done, self.outcome = False, None  # what it returns, or an error of ours
+        self.is_done = False
+        self.outcome: Any = None  # what it returns, or an error of ours
         self.turn = Lock()  # until it is done, or its thread's turn to write
         self.turn.acquire()
 

@@ -47,8 +47,11 @@ def verdicts(shapes: Sequence[Shape]) -> str:
 
 def gap(first: NDArray[np.float64], second: NDArray[np.float64]) -> tuple[float, float]:
     """Mean of the differences, text by text and NaN left out, and half of its 95 % interval."""
+    from scipy.stats import t
+
     gaps = (first - second)[~np.isnan(first - second)]
-    return float(gaps.mean()), float(1.96 * gaps.std(ddof=1) / np.sqrt(len(gaps)))
+    half = t.ppf(0.975, len(gaps) - 1) * gaps.std(ddof=1) / np.sqrt(len(gaps))
+    return float(gaps.mean()), float(half)
 
 
 def in_all(

@@ -77,7 +77,8 @@ def adjoining(text: str, claims: list[Entity], names: NameLists) -> Iterator[Ent
     yield from _of_names(claims, names)
     for pattern in (_ALONE, _SIGNED, _TITLED):
         for match in pattern.finditer(text):
-            if _may_name(match["name"].lower(), names, pattern is _TITLED):
+            is_sure = pattern is _TITLED or (match.start() == 0 and "," in match.group())
+            if _may_name(match["name"].lower(), names, is_sure):
                 start = match.start("name") if pattern is not _TITLED else _behind_title(match)
                 yield Entity(start, match.end("name"), "person")
 
@@ -146,7 +147,8 @@ def _is_frequent(word: str, names: NameLists) -> bool:
 def _may_follow(token: Token, names: NameLists) -> bool:
     """Whether a word directly behind a name belongs to it."""
     word = token.lower
-    if _is_frequent(word, names) or token.code or word in MONTHS or word in ORGANISED:
+    is_said = _is_frequent(word, names) and (not token.capital or names.language in ("en", "de"))
+    if is_said or token.code or word in MONTHS or word in ORGANISED:
         return False
     if token.capital and (names.level == 2 or token.kind >= Class.BOTH):
         return True
@@ -167,12 +169,13 @@ def _may_precede(token: Token, names: NameLists) -> bool:
         return False
     if ROLE_BEFORE.fullmatch(word + " ") or word in GREETINGS:
         return False
-    return not token.first or is_given(word)
+    listed = names.text[: token.start].rstrip()[-1:] in (":", ",", ";", "(", "|", "-", "•")
+    return not token.first or listed or is_given(word)
 
 
-def _may_name(word: str, names: NameLists, is_titled: bool) -> bool:
+def _may_name(word: str, names: NameLists, is_sure: bool) -> bool:
     """Whether a word that stands where a name does is one."""
     if _is_frequent(word, names) or word in NOBODY or word in GREETINGS or is_title(word):
         return False
     known = class_of(word, names.language)
-    return names.level == 2 or is_titled or known > Class.WORD
+    return names.level == 2 or is_sure or known > Class.WORD

@@ -11,6 +11,7 @@ from dp_middleware.pseudonyms.detectors.cues import alternatives
 _TOKEN = re.compile(r"(?<![\w@+$€£¥%\\])#?[^\W_](?:[-/_.:#]?\w)*+(?![€$£%]|\s[€$£%])")
 _SPACED = re.compile(  # "EA 12345", "9 C 482/23"
     r"(?<![\w-])(?:\d{1,3} )?[A-Z]{1,4} (?:\d?[A-Z]\d? )?(?=\d{5}|\d{3,}/\d)\d[\w/-]*(?!\w)"
+    r"|(?<![\w-])\d{1,3} [A-Z][A-Za-z]{0,3} \d+/\d{2,4}(?!\w)"
     r"|(?<![\w-])[A-Z]{2,3} \d{4}[A-Z](?![\w-])"
     r"|(?<![\w-])[A-Z]{3} (?!(?:1[5-9]|20)\d\d)\d{4}(?![\w-]|[.,]\d)"
 )

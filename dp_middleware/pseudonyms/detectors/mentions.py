@@ -76,7 +76,8 @@ def _columns(text: str, people: list[Entity], language: str) -> Iterator[Entity]
                 known = sum(match.start("name") in named for match in found)
                 if known and known * 3 >= len(found) and len(found) * 3 >= len(column) * 2:
                     for match in found:
-                        if class_of(match["name"].split()[0].lower(), language) > Class.COMMON:
+                        first = class_of(match["name"].split()[0].lower(), language)
+                        if first > Class.COMMON or (known > 2 and known * 2 >= len(found)):
                             yield Entity(*match.span("name"), "person")
 
 

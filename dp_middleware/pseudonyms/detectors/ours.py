@@ -33,7 +33,7 @@ from dp_middleware.pseudonyms.detectors.words import (
     language_of,
 )
 from dp_middleware.pseudonyms.labels import kinds_of
-from dp_middleware.pseudonyms.secrets import secrets_in
+from dp_middleware.pseudonyms.secrets import PUBLIC, secrets_in
 
 Strictness = Literal["precise", "balanced", "safe"]
 
@@ -126,15 +126,22 @@ class Detector:
         if self.kinds & {"person", "organisation", "place", "username", "address", "zip"}:
             claims += names.entities()
             claims += [*_by_position(text, language), *patterns.by_script(text)]
+            claims = [each for each in claims if _is_plausible(text, each, language)]
             if level:
                 claims += unlisted(text, names, claims)
                 claims += adjoining(text, [*claims], names)
-            claims += self._by_model(text, names, claims)
-        claims = [each for each in claims if _is_plausible(text, each, language)]
+            found = self._by_model(text, names, claims)
+            claims += [each for each in found if _is_plausible(text, each, language)]
         claims += mentions(text, claims, language, level)
         if level == 2:
             claims += numbers(text, claims)
-        return [each for each in claims if each.kind in self.kinds]
+        public = [match.span() for match in PUBLIC.finditer(text)]
+        return [
+            each
+            for each in claims
+            if each.kind in self.kinds
+            and (each.kind != "id" or not any(a <= each.start < b for a, b in public))
+        ]
 
     def _by_model(self, text: str, names: NameLists, claims: list[Entity]) -> Iterator[Entity]:
         """What the model finds in the windows in which lists leave anything open."""

@@ -104,6 +104,8 @@ PATTERNS: dict[str, tuple[str, ...]] = {
         r"(?P<v>[A-ZÄÖÜ0-9]{1,4}(?:[ -]?[A-Z0-9]{1,4}){1,3})\b",
     ),
     "username": (
+        r"\b(?:user|benutzer|usuario|utente|utilisateur|gebruiker)(?:name)?(?:[ _]?id)?\s?"
+        r"(?:[=:]\s?)?(?:[\"'](?P<v>[\w.@-]{3,})[\"']|(?<==)(?P<v>[\w.-]{3,}))",
         r"\b(?:login|user(?:\s?name)?|handle|nick(?:name)?|benutzername|usuario|utente|identifiant)"
         rf"(?:\s(?:name|id))?(?:\s(?:is|ist|est|es|è|é|jest)\s|:\s?)(?!(?:{alternatives('states')})\b)"
         r"(?P<v>[a-z][\w.-]{2,}\w)",
@@ -141,6 +143,7 @@ PATTERNS: dict[str, tuple[str, ...]] = {
     "amount": (
         rf"(?:(?:US|CA|AU|A|C|R)?[$€£¥₹]|\b(?:{_CODES}))\s?{_NUMBER}{_SCALE}",
         rf"\b{_NUMBER}{_SCALE}\s?(?:[$€£¥₹]|(?:{_CODES}|dollars?|euros?|pounds?|cents?|franken|francs?|złotych|złote)\b)",
+        rf"{_NUMBER}\s?[万千億亿]?(?:元|円|块|人民币|日元|원|ريال|درهم|جنيه|دينار)",
     ),
     "date": (
         rf"{_DAY}\s(?:of\s|de\s|d[eu]\s)?{_MONTHS}(?:,?\s(?:del?\s)?{_YEAR}\b)?",

@@ -65,7 +65,13 @@ STREETS = (
     rf"(?i:\b(?:apt|apartment|suite|ste|unit|flat)\b\.?\s#?(?:\d+\w?|(?-i:[A-H]))\b)(?:,?\s\d\d?/F)?(?:,?\s{_HOUSES})?",
     rf"(?<![\w.,/-])\d{{1,4}}[A-Za-z]?,?\s(?:{_NAMED}\s){{1,3}}(?:{_GREENS})\b(?:,\s{_HOUSES})?",
     rf"\b(?:The\s)?{_HOUSES},\s(?:{_WORD}){{1,3}}?(?:{KINDS})\b",
-    r"(?i:\b[\p{L}-]{3,}(?:stra(?:ss|ß)e|str\.|gasse|allee|straat|laan)\s\d{1,4}\w?)\b",
+    r"(?i:\b[\p{L}-]{3,}(?:stra(?:ss|ß)e|str\.|gasse|allee|straat|laan)\s)"
+    rf"(?:\d{{1,4}}\w?|(?i:{alternatives('digits')}|{alternatives('tens')}))\b",
+    rf"(?<![\w.,/-])\d{{1,4}}(?:\s?(?:bis|ter))?,?\s(?i:{alternatives('rues')})\s"
+    r"(?:(?:d[aeu]s?|de l[ae]s?|l)[ '’])?\p{Ll}{3,}\b",
+    rf"\b(?:on|at|in|near|off)\s(?P<v>(?!(?:{_NEVER}|main|same|other|whole|wrong|long|busy|high|every|"
+    r"each|next|dirt|open|dead|left|right|one|any|which|fast)\b)\p{Ll}{3,}\s"
+    r"(?:road|street|avenue|lane|crescent))\b",
     rf"\baan (?:de|het) (?P<v>(?:{_NAMED}\s){{1,3}}{_HOUSE})",
     rf"(?i:\b(?:at|venue|stay\w*)):?\s(?P<v>{_HOUSES})",
     # the word for a street ends the name

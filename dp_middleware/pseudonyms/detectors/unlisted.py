@@ -29,7 +29,7 @@ from dp_middleware.pseudonyms.detectors.words import (
     told,
 )
 
-_CHUNK = re.compile(r"[^\s\"`“”„«»<>()\[\]{}|,;=…]+")
+_CHUNK = re.compile(r"[^\s\"`“”„«»<>()\[\]{}|,;=…\u3000-\u303f\uff01-\uff0f\uff1a-\uff1f]+")
 _PIECE = re.compile(r"[^\\/:.]+")
 _ENDS = ".:!?*'’_-\N{EN DASH}\N{EM DASH}"
 _SMALL = re.compile(r"[#~≈]?\d{1,2}(?:[.,:/x-]\d{1,2})?(?:st|nd|rd|th|[.%°ºª]|er?|ème)?")
@@ -37,7 +37,7 @@ _SIGNED = re.compile(r"\w[@#$%^&*!?+~]\w|[^\W\d_A-Z][-_.]?[A-Z].*[-_.]")
 _CAMEL = re.compile(r"[^\W\d_A-Z]{2,}|[A-Z][^\W\d_A-Z]+|[A-Z]+(?![^\W\d_A-Z])")
 _HANDED = re.compile(r"[^\W\d_]{3,}")
 _LATIN = re.compile(r"[a-z\u00df-\u024f'.-]+")
-_FILED = re.compile(r"\d{5,}-\d{1,2}|(?!(?:1[5-9]|20)\d\d/)\d{3,}/(?:19|20)?\d\d")
+_FILED = re.compile(r"\d{5,}-\d{1,2}|(?!(?:1[5-9]|20)\d\d/)\d{3,}/(?:19|20)?\d\d(?:-[A-Z])?")
 _CHOSEN = re.compile(r"(?=.*\d)(?=.*[A-Z])[\w-]{3,}[!#$%^*?~@][\w!#$%^&*?~@-]+")
 _CAPITALS = re.compile(r"(?=(?:.*[A-Z]){2})[A-Z0-9]+(?:-[A-Z0-9]+)+|(?=.*\d)[A-Z]*\d+[A-Z]{3,}\d*")
 _CODED = re.compile(

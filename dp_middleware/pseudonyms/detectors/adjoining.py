@@ -20,6 +20,7 @@ from dp_middleware.pseudonyms.detectors.tokens import PARTICLES, Token, is_stop_
 from dp_middleware.pseudonyms.detectors.words import (
     Class,
     class_of,
+    is_family,
     is_given,
     is_public_word,
     is_rarely_a_word,
@@ -109,7 +110,9 @@ def _sides(text: str, entity: Entity, names: NameLists) -> list[re.Match[str] | 
 
 
 def _is_letters(side: str, names: NameLists) -> bool:
-    word = side.strip(" -.º°0123456789").lower()
+    if "." in side:  # "n. "
+        return True
+    word = side.strip(" -0123456789").lower()
     least = Class.UNKNOWN if names.level < 2 else Class.WORD
     return class_of(word, names.language) >= least and not is_stop_word(word)
 
@@ -155,9 +158,12 @@ def _may_follow(token: Token, names: NameLists) -> bool:
     if token.capital:  # "Judith Amsel, "
         ends = names.text[token.end : token.end + 1] in ",.\n)"
         return names.language != "de" or ends
-    if not names.is_casual or len(word) == 1:
+    if word in ("junior", "senior"):
+        return True
+    if len(word) == 1:
         return names.is_casual and word not in "aeiouyàéèêó"
-    return token.kind is Class.BOTH and (is_rarely_a_word(word) or names.level == 2)
+    is_small = names.text[: token.start].rstrip().rpartition(" ")[2].islower()
+    return is_small and token.kind is Class.BOTH and (is_family(word) or is_rarely_a_word(word))
 
 
 def _may_precede(token: Token, names: NameLists) -> bool:

@@ -97,15 +97,3 @@ def _identifies(text: str, start: int, end: int) -> bool:
         or re.match(r"[.,]\d", text[end : end + 2])
         or _COUNTING.search(text, max(0, start - 20), start)
     )
-
-
-def numbers(text: str, claims: Collection[Entity]) -> Iterator[Entity]:
-    """Yields any number of four digits or more, and any word with letters and digits.
-
-    But a part of a date stays one.
-    """
-    dates = [each for each in claims if each.kind == "date"]
-    for match in re.finditer(r"(?<!\w)\d{4,}(?!\w)|\b(?=\w*\d)(?=\w*[A-Z])\w{4,}\b", text):
-        start, end = match.span()
-        if not any(each.start <= start and end <= each.end for each in dates):
-            yield Entity(start, end, "id")

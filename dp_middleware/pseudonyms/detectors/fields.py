@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from dp_middleware.pseudonyms.detection import Entity
-from dp_middleware.pseudonyms.detectors.cues import CUES, ROLE_BEFORE, alternatives
+from dp_middleware.pseudonyms.detectors.cues import CUES, alternatives
 from dp_middleware.pseudonyms.secrets import opens
 
 _NOT = rf"(?!(?:{alternatives('nameless')})[ _-]?name)"
@@ -40,16 +40,6 @@ _SQL = re.compile(
 )
 _MAILBOX = re.compile(
     r"(?:(?P<text>[A-ZÀ-Ž][\w.'’, -]{1,40}?)|(?P<user>\b[a-z][\w.-]{2,}))\"?\s*<(?=[\w.+-]+@)"
-)
-_SPEAKER = re.compile(
-    r"^[ \t]*(?:[-*•][ \t]+)?(?:\[?\d{1,2}:\d\d(?::\d\d)?\]?[ \t]+)?"
-    r"(?P<text>[A-ZÀ-Ž][\w.'’-]+(?:[ ][A-ZÀ-Ž][\w.'’-]+){0,2})(?:[ ]\d{1,2}:\d\d)?:[ ]",
-    re.MULTILINE,
-)
-_NICK = re.compile(  # of a chat: "[14:02] nick: " or "<nick> "
-    r"^[ \t]*(?:[\[(]?\d{1,2}:\d\d(?::\d\d)?[\])]?[ \t]+<?[@+%]?(?P<text>[\w.-]{3,30})(?:>|:[ ])"
-    r"|<[@+%]?(?P<nick>[\w.-]{3,30})>[ ])",
-    re.MULTILINE,
 )
 _FOLDER = re.compile(
     r"(?<=[\\/])(?P<text>[A-ZÀ-Ž][\w'’-]+(?: [A-ZÀ-Ž][\w'’.-]*){0,3})(?=[\\/_.-]|\s|\Z)"
@@ -91,12 +81,6 @@ def fields(text: str) -> Iterator[Entity]:
     yield from _tables(text)
 
 
-def nicknames(text: str) -> Iterator[tuple[int, int]]:
-    """Offsets of who speaks in a chat."""
-    for match in _NICK.finditer(text):
-        yield match.span("text" if match["text"] else "nick")
-
-
 def folders(text: str) -> Iterator[tuple[int, int, str]]:
     """Offsets of parts of paths that may name somebody, and the kind of which they are."""
     for file in _FILE.finditer(text):
@@ -105,13 +89,6 @@ def folders(text: str) -> Iterator[tuple[int, int, str]]:
     for match in _FOLDER.finditer(text):
         name = match.lastgroup or ""
         yield *match.span(name), "person" if name == "text" else "username"
-
-
-def speakers(text: str) -> Iterator[tuple[int, int]]:
-    """Offsets of what stands before a colon at the beginning of a line."""
-    for match in _SPEAKER.finditer(text):
-        if not ROLE_BEFORE.fullmatch(match["text"] + " "):  # "Driver:"
-            yield match.span("text")
 
 
 def _value(text: str, start: int, end: int, kind: str, is_line: bool) -> Iterator[Entity]:

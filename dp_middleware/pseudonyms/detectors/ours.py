@@ -12,14 +12,13 @@ from dp_middleware import _validate
 from dp_middleware.errors import MissingExtra, ParameterError
 from dp_middleware.pseudonyms.detection import Entity
 from dp_middleware.pseudonyms.detectors.adjoining import adjoining
-from dp_middleware.pseudonyms.detectors.codes import codes, is_public, numbers
-from dp_middleware.pseudonyms.detectors.cues import GIVEN_WORDS, GREETINGS, alternatives, words
-from dp_middleware.pseudonyms.detectors.fields import fields, folders, nicknames, speakers
+from dp_middleware.pseudonyms.detectors.codes import codes, is_public
+from dp_middleware.pseudonyms.detectors.cues import GREETINGS, alternatives, words
+from dp_middleware.pseudonyms.detectors.fields import fields, folders
 from dp_middleware.pseudonyms.detectors.mentions import mentions
 from dp_middleware.pseudonyms.detectors.model import Rampart, windows
 from dp_middleware.pseudonyms.detectors.names import NameLists
 from dp_middleware.pseudonyms.detectors.spoken import spoken
-from dp_middleware.pseudonyms.detectors.tokens import Token
 from dp_middleware.pseudonyms.detectors.unlisted import unlisted
 from dp_middleware.pseudonyms.detectors.words import (
     LANGUAGES,
@@ -28,7 +27,6 @@ from dp_middleware.pseudonyms.detectors.words import (
     class_of,
     is_family,
     is_frequent,
-    is_given,
     is_name,
     language_of,
 )
@@ -42,13 +40,7 @@ KINDS = words("kinds")
 
 _LEVELS = {"precise": 0, "balanced": 1, "safe": 2}
 _THRESHOLDS = {"precise": 0.85, "balanced": 0.6, "safe": 0.3}
-_CAPITAL = re.compile(r"(?<!\w)(?!\d\d:)[^\W_a-z]\w+")
-_BESIDE = re.compile(  # "Eyrarodda 66", "frost_byte9"
-    r"\d[\w/-]*,?[ \t](?P<behind>[^\W\d_a-z][\w'’-]{2,})"
-    r"|(?P<before>[^\W\d_a-z][\w.'’-]{2,})[ \t](?P<number>\d{1,5})\b"
-    r"|(?P<user>\b(?=\w{5})(?=[\d_]*[^\W\d_]{3})(?=\w*[a-z])\w*[\d_]\w*)"
-)
-_LETTERS = re.compile(r"[^\W\d_]{3,}")
+_OPEN = re.compile(r"(?<!\w)(?!\d\d:)[^\W_a-z](?:\w+(?P<number>,? \d{1,5}\b)?|\w+[^\S\n]\d)")
 _KEY = re.compile(r"""[a-z][a-z0-9_]*(["'])\s*:""")
 _SLICE = re.compile(r"\[\d*:?\Z")
 _TITLE = re.compile(rf"(?:{alternatives('titles')})", re.IGNORECASE)
@@ -133,8 +125,6 @@ class Detector:
             found = self._by_model(text, names, claims)
             claims += [each for each in found if _is_plausible(text, each, language)]
         claims += mentions(text, claims, language, level)
-        if level == 2:
-            claims += numbers(text, claims)
         public = [match.span() for match in PUBLIC.finditer(text)]
         return [
             each
@@ -202,61 +192,32 @@ def _may_name(word: str, names: NameLists) -> bool:
 
 
 def _is_open(start: int, window: str, names: NameLists, claims: list[Entity]) -> bool:
-    """Whether patterns and lists leave open what may be a name, or a part of an address."""
+    """Whether something is left open beside an address, or in what looks like a part of one."""
     end = start + len(window)
-    claimed, places = bytearray(len(window)), list[int]()
+    claimed, is_near = bytearray(len(window)), False
     for each in claims:
         if each.start < end and start < each.end:
             a, b = max(each.start - start, 0), min(each.end - start, len(window))
             claimed[a:b] = bytes([1]) * (b - a)
-            places += [a, b] * (each.kind in ("address", "zip"))
-    beside = [m for a in places for m in _CAPITAL.finditer(window, max(0, a - 15), a + 15)]
-    if (places and names.is_casual) or not all(claimed[match.start()] for match in beside):
+            is_near |= each.kind in ("address", "zip")
+    if is_near and names.is_casual:
         return True
-    for match in _BESIDE.finditer(window):
-        if not claimed[match.start(match.lastgroup or 0)] and any(
-            class_of(word.lower(), names.language) >= Class.UNKNOWN
-            for word in _LETTERS.findall(match["behind"] or match["before"] or match["user"])
-        ):
-            return True
     return any(
-        not claimed[token.start - start] and not token.code and _may_be_open(token, names)
-        for token in names.tokens
-        if start <= token.start < end
+        not claimed[match.start()] and (is_near or match.lastgroup is not None)
+        for match in _OPEN.finditer(window)
     )
-
-
-def _may_be_open(token: Token, names: NameLists) -> bool:
-    may_be_given = (
-        token.kind is Class.BOTH and is_given(token.lower) and not names.is_frequent(token.lower)
-    )
-    if not token.capital:
-        return names.is_casual and (token.kind >= Class.UNKNOWN or may_be_given)
-    if token.text.isupper():
-        return token.kind >= Class.UNKNOWN and len(token.text) > 4
-    return token.kind >= Class.UNKNOWN or (token.first and may_be_given)
 
 
 def _by_position(text: str, language: str) -> Iterator[Entity]:
-    """Who speaks in a transcript, who signs a letter, who owns a folder."""
+    """Who signs a letter, who owns a folder."""
     spans = [match.span(match.lastgroup or 0) for match in _CLOSING.finditer(text)]
-    speaking = [*speakers(text)]
-    named = {span for span in [*speaking, *spans] if _names(text, *span, language)}
-    for start, end in speaking:  # "Faith:" beside "Priya:"
-        if (start, end) in named or (named and text[start:end].lower() in GIVEN_WORDS):
-            yield Entity(start, end, "person")
-    yield from (Entity(*span, "person") for span in spans if span in named)
+    yield from (Entity(*span, "person") for span in spans if _names(text, *span, language))
     for start, end, kind in folders(text):
         word = text[start:end].lower()
         is_handle = is_family(word[1:]) and class_of(word, language) is Class.UNKNOWN
         is_owner = is_name(word) and class_of(word, language) is Class.NAME
         if is_owner or is_handle if kind == "username" else _names(text, start, end, language):
             yield Entity(start, end, kind)
-    nicks = {text[start:end] for start, end in nicknames(text)}
-    for nick in nicks:
-        if class_of(nick.lower(), language) > Class.COMMON and not nick.isdecimal():
-            for match in re.finditer(rf"(?<!\w){re.escape(nick)}(?!\w)", text):
-                yield Entity(*match.span(), "username")
 
 
 def _names(text: str, start: int, end: int, language: str) -> bool:

@@ -15,7 +15,7 @@ from functools import cache
 
 from dp_middleware.pseudonyms.detection import Entity
 from dp_middleware.pseudonyms.detectors.codes import COUNTED, MEASURE, is_public
-from dp_middleware.pseudonyms.detectors.cues import MONTHS, is_title
+from dp_middleware.pseudonyms.detectors.cues import MONTHS, alternatives, is_title
 from dp_middleware.pseudonyms.detectors.names import NameLists
 from dp_middleware.pseudonyms.detectors.tokens import Token, is_stop_word
 from dp_middleware.pseudonyms.detectors.words import (
@@ -40,6 +40,11 @@ _LATIN = re.compile(r"[a-z\u00df-\u024f'.-]+")
 _FILED = re.compile(r"\d{5,}-\d{1,2}|(?!(?:1[5-9]|20)\d\d/)\d{3,}/(?:19|20)?\d\d(?:-[A-Z])?")
 _CHOSEN = re.compile(r"(?=.*\d)(?=.*[A-Z])[\w-]{3,}[!#$%^*?~@][\w!#$%^&*?~@-]+")
 _CAPITALS = re.compile(r"(?=(?:.*[A-Z]){2})[A-Z0-9]+(?:-[A-Z0-9]+)+|(?=.*\d)[A-Z]*\d+[A-Z]{3,}\d*")
+_HANDLE = re.compile(r"(?=.*[_\d])[a-z][a-z0-9]*(?:[._][a-z0-9]+)+")
+_USER = re.compile(
+    rf"\b(?:{alternatives('sites')}|{alternatives('username', 'keys')})\w*\W{{1,3}}\Z",
+    re.IGNORECASE,
+)
 _CODED = re.compile(
     r"(?<![\w-])(?:([A-Z]{2,4})[ -]?\d{3,6}|\d{3,6} ([A-Z]{2,4}))(?![\w'’-]|[.,]\d)"
 )
@@ -68,6 +73,8 @@ def _chunks(text: str, names: NameLists, taken: bytearray) -> Iterator[Entity]:
         end = start + len(chunk)
         has_digits = any(map(str.isdigit, chunk))
         if not (has_digits or _SIGNED.search(chunk)) or all(taken[start:end]):
+            if _HANDLE.fullmatch(chunk) and any(_odd(chunk, names)):
+                yield Entity(start, end, "username")
             continue
         for a, b in _parts(chunk) if names.level == 2 else _odd(chunk, names):
             if not (_counts(text, start + a, start + b) or all(taken[start + a : start + b])):
@@ -97,9 +104,9 @@ def _odd(chunk: str, names: NameLists) -> Iterator[tuple[int, int]]:
     if _CHOSEN.fullmatch(chunk) or (len(chunk) > 5 and _CAPITALS.fullmatch(chunk)):
         yield 0, len(chunk)
         return
-    for piece in _PIECE.finditer(chunk):
+    for piece in _HANDLE.finditer(chunk) if _HANDLE.fullmatch(chunk) else _PIECE.finditer(chunk):
         word = piece.group()
-        if not any(map(str.isdigit, word)) or len(word) < 5 or is_public(word):
+        if not re.search(r"[\d_.]", word) or len(word) < 5 or is_public(word):
             continue
         letters = [each.lower() for each in _HANDED.findall(word)]
         if any(
@@ -167,7 +174,10 @@ def _is_unlisted(token: Token, names: NameLists) -> bool:
         )
     if token.capital:
         return len(word) > 2 and not token.text.isupper() and (within or names.language != "de")
-    return len(word) > 3 and (names.is_casual or (kind is Class.NAME and is_given(word)))
+    is_sure = names.is_casual or names.language == "en" or (kind is Class.NAME and is_given(word))
+    if not is_sure:
+        is_sure = _USER.search(names.text, max(0, token.start - 30), token.start) is not None
+    return len(word) > 3 and is_sure
 
 
 def _is_joined(text: str, language: str) -> bool:

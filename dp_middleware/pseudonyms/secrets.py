@@ -68,15 +68,9 @@ _FLAG = re.compile(  # of commands
     r"|\bopenssl\s[^\n|]{0,99}?\s-(?:k|K|pass)\s+(?:pass:)?"
     r"|(?:\s-u|--user)\s+[\"']?[^\s:\"']+:|\bsqlplus\s+\w+/)[\"']?(?P<bare>[^\s\"']+?)(?=[\s\"']|@/|$)"
 )
-_PAIR = re.compile(r"\bauth\s*=\s*\(\s*[\"'][^\"'\n]*[\"']\s*,\s*[\"'](?P<bare>[^\"'\n]+)[\"']")
 _HEADER = re.compile(
     r"\b(?:Authorization[\"']?\s*[:=,]\s*[\"']?(?:Basic|Bearer|Token|ApiKey|Digest)|Bearer)\s+"
     r"(?P<bare>[\w+/=.~-]{8,})",
-    re.IGNORECASE,
-)
-_LOGIN = re.compile(  # of two words, the second: "credentials are ann / ..."
-    r"\b(?:credentials?|log-?ins?|access|zugang(?:sdaten)?|acceso|accesso|identifiants?|inlog)\b[^\n.!?]{0,40}?"
-    r"(?:\s(?:is|are|ist|sind|es|son|est|sont)|:)\s*[\w.@+-]+\s?[/:|]\s?(?P<bare>\S+)",
     re.IGNORECASE,
 )
 _SPEAKS = re.compile(
@@ -87,6 +81,15 @@ _WORDED = re.compile(  # as people make them of words: "dragon4life"
     r"(?<![^\s\"'«„“(])(?!sha|base|pbkdf|oauth|utf|win|python)(?=[^\W\d]*\d)(?=\w{8,})"
     r"[^\W\d_]{3,}(?:\d[^\W\d_]{3,}|\d{1,4})(?=[.,;:!?)\"']*(?:\s|\Z))"
 )
+_LOGIN = re.compile(  # of two words, the second: "credentials are ann / ..."
+    r"\b(?:credentials?|log-?ins?|access|zugang(?:sdaten)?|acceso|accesso|identifiants?|inlog)\b[^\n.!?]{0,40}?"
+    r"(?:\s(?:is|are|ist|sind|es|son|est|sont)|:)\s*[\w.@+-]+\s?[/:|]\s?(?P<bare>\S+)",
+    re.IGNORECASE,
+)
+_MIXED = re.compile(  # as no word is: letters with signs between
+    r"(?<![^\s\"'«„“(])(?=\S*[^\W\d_])[\w.-]{2,}[!#$%^&*?~+@][\w!#$%^&*?~+@-]{2,}(?=[.,;:!?)\"']*(?:\s|\Z))"
+)
+_PAIR = re.compile(r"\bauth\s*=\s*\(\s*[\"'][^\"'\n]*[\"']\s*,\s*[\"'](?P<bare>[^\"'\n]+)[\"']")
 _PHRASE = re.compile(  # of twelve words and more, or some in quotes
     r"\b(?:seed|mnemonic|(?:pass|recovery |seed )phrase)\b[^\n.!?\"“]{0,20}?[\"“:]\s?"
     r"(?P<bare>[a-z]+(?: [a-z]+){3,23})(?=[\"”.\n]|\Z)",
@@ -100,9 +103,6 @@ _WIRELESS = re.compile(
 _APP = re.compile(
     r"(?<![\w ])[a-z]{4}(?: [a-z]{4}){3}(?![\w ])"
 )  # a password of four words that are none
-_MIXED = re.compile(  # as no word is: letters with signs between
-    r"(?<![^\s\"'«„“(])(?=\S*[^\W\d_])[\w.-]{2,}[!#$%^&*?~+@][\w!#$%^&*?~+@-]{2,}(?=[.,;:!?)\"']*(?:\s|\Z))"
-)
 _COOKIES = re.compile(r"\b(?:Set-)?Cookie[\"']?\s*:\s*(?P<all>[^\n]+)", re.IGNORECASE)
 _COOKIE = re.compile(r"[\w-]+=(?P<bare>[^\s;\"',]{8,})")
 _RANDOM = re.compile(r"(?<![\w/+.=@#&-])[A-Za-z0-9+/_-]{24,}+={0,2}(?![\w/+@-])")

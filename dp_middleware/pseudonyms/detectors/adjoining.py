@@ -20,6 +20,7 @@ from dp_middleware.pseudonyms.detectors.tokens import PARTICLES, Token, is_stop_
 from dp_middleware.pseudonyms.detectors.words import (
     Class,
     class_of,
+    common,
     is_family,
     is_given,
     is_public_word,
@@ -55,6 +56,7 @@ _TITLED = re.compile(
     r"(?P<name>[^\W\d_]{2,})",
     re.IGNORECASE,
 )
+_DUTCH = re.compile(r"(?<!\w)(?:Van|De|Den|Ter)(?: de[rn]?| het)? (?P<name>[A-Z][\w-]+)")
 
 
 def adjoining(text: str, claims: list[Entity], names: NameLists) -> Iterator[Entity]:
@@ -76,11 +78,12 @@ def adjoining(text: str, claims: list[Entity], names: NameLists) -> Iterator[Ent
             last = each
         yield from (Entity(*side.span(), each.kind) for side in _sides(text, each, names) if side)
     yield from _of_names(claims, names)
-    for pattern in (_ALONE, _SIGNED, _TITLED):
+    for pattern in (_ALONE, _SIGNED, _TITLED, *[_DUTCH] * (names.language == "nl")):
         for match in pattern.finditer(text):
             is_sure = pattern is _TITLED or (match.start() == 0 and "," in match.group())
-            if _may_name(match["name"].lower(), names, is_sure):
-                start = match.start("name") if pattern is not _TITLED else _behind_title(match)
+            if _may_name(match["name"], names, is_sure):
+                start = match.start("name" if pattern in (_ALONE, _SIGNED) else 0)
+                start = _behind_title(match) if pattern is _TITLED else start
                 yield Entity(start, match.end("name"), "person")
 
 
@@ -163,7 +166,7 @@ def _may_follow(token: Token, names: NameLists) -> bool:
     if len(word) == 1:
         return names.is_casual and word not in "aeiouyàéèêó"
     is_small = names.text[: token.start].rstrip().rpartition(" ")[2].islower()
-    return is_small and token.kind is Class.BOTH and (is_family(word) or is_rarely_a_word(word))
+    return is_small and token.kind >= Class.COMMON and (is_family(word) or is_rarely_a_word(word))
 
 
 def _may_precede(token: Token, names: NameLists) -> bool:
@@ -179,9 +182,12 @@ def _may_precede(token: Token, names: NameLists) -> bool:
     return not token.first or listed or is_given(word)
 
 
-def _may_name(word: str, names: NameLists, is_sure: bool) -> bool:
+def _may_name(name: str, names: NameLists, is_sure: bool) -> bool:
     """Whether a word that stands where a name does is one."""
+    word = name.lower()
     if _is_frequent(word, names) or word in NOBODY or word in GREETINGS or is_title(word):
         return False
-    known = class_of(word, names.language)
-    return names.level == 2 or is_sure or known > Class.WORD
+    is_word = class_of(word, names.language) is Class.WORD
+    if name[0].islower() and is_word and (not names.is_casual or word in common("en")):
+        return False  # "the nurse checked"
+    return names.level == 2 or is_sure or not is_word

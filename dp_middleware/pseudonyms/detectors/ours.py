@@ -14,7 +14,7 @@ from dp_middleware.pseudonyms.detection import Entity
 from dp_middleware.pseudonyms.detectors.adjoining import adjoining
 from dp_middleware.pseudonyms.detectors.codes import codes, is_public
 from dp_middleware.pseudonyms.detectors.cues import GREETINGS, alternatives, words
-from dp_middleware.pseudonyms.detectors.fields import fields, folders
+from dp_middleware.pseudonyms.detectors.fields import fields
 from dp_middleware.pseudonyms.detectors.mentions import mentions
 from dp_middleware.pseudonyms.detectors.model import Rampart, windows
 from dp_middleware.pseudonyms.detectors.names import NameLists
@@ -25,9 +25,7 @@ from dp_middleware.pseudonyms.detectors.words import (
     WORD,
     Class,
     class_of,
-    is_family,
     is_frequent,
-    is_name,
     language_of,
 )
 from dp_middleware.pseudonyms.labels import kinds_of
@@ -209,15 +207,9 @@ def _is_open(start: int, window: str, names: NameLists, claims: list[Entity]) ->
 
 
 def _by_position(text: str, language: str) -> Iterator[Entity]:
-    """Who signs a letter, who owns a folder."""
+    """Who signs a letter."""
     spans = [match.span(match.lastgroup or 0) for match in _CLOSING.finditer(text)]
     yield from (Entity(*span, "person") for span in spans if _names(text, *span, language))
-    for start, end, kind in folders(text):
-        word = text[start:end].lower()
-        is_handle = is_family(word[1:]) and class_of(word, language) is Class.UNKNOWN
-        is_owner = is_name(word) and class_of(word, language) is Class.NAME
-        if is_owner or is_handle if kind == "username" else _names(text, start, end, language):
-            yield Entity(start, end, kind)
 
 
 def _names(text: str, start: int, end: int, language: str) -> bool:

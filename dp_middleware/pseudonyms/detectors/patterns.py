@@ -115,7 +115,6 @@ PATTERNS: dict[str, tuple[str, ...]] = {
         r"\b(?:wi-?fi|wlan|ssid|network|netzwerk|réseau|rete|hotspot)\b[^\n\"“«.]{0,15}"
         r"[\"“«](?P<v>[^\"”»\n]{3,32})[\"”»]",
         r"(?<![\w/.])/?u/(?P<v>[\w-]{3,})",
-        r"\bcash ?app\W{1,3}(?P<v>\$\w{3,})",
         r"(?<![\w/])~(?P<v>[a-z_][\w-]+)(?=/)",
         rf"\b(?:{alternatives('commands')})\b[^\n|]{{0,80}}?\s"
         r"(?:-[uUl]|--user(?:name)?)[ =]?(?P<v>[a-z][\w.-]+)",
@@ -175,14 +174,10 @@ CASED: dict[str, tuple[str, ...]] = {
         r"\b\d{4}-\d{3}\b",
     ),
     "id": (
-        r"\b[A-Z]{1,2}\d{6}\([\dA]\)|\b\d{8} ?\d ?[A-Z]{2}\d\b",
         r"(?<![\w-])(?=[A-Z]{0,2}\d\w{0,3} [A-Z]{0,2}\d)(?=[\d ]*[A-Z])(?=(?:[A-Z ]*\d){5})"
         r"(?:(?!20\d\d)[A-Z]{0,2}\d[A-Z0-9]{0,3} ){2,}[A-Z]{0,2}\d[A-Z0-9]{0,3}(?![\w-]|[.,]\d)",
         r"(?<![\w-])[A-Z]{2}\d{2} ?[A-Z]{3}(?![\w-])",
-        r"(?<![\w-])[A-ZÄÖÜ]{1,3}-[A-Z]{1,2} ?\d{1,4}(?![\w-])",
         r"(?<![\w-])[A-Z]{1,3}([ -])\d{2,4}\1[A-Z]{1,3}(?![\w-])",
-        r"(?<![\w-])(?:[A-Z]{2,3} \d{1,4}|\d{3})"
-        r"(?!(?:[KMGT]B|[KMG]?HZ|[KM]M|MAH|USD|EUR|GBP|CHF|PLN)\b)[A-Z]{2,3}(?![\w-])",
     ),
 }
 """By kind, as they are written."""

@@ -15,7 +15,6 @@ from dp_middleware.pseudonyms.detectors.words import (
     is_case_of,
     is_frequent,
     is_given,
-    is_name,
     is_town,
 )
 
@@ -31,9 +30,6 @@ class NamedWords(Protocol):
 
     def is_frequent(self, word: str) -> bool:
         """Whether a word is a function word."""
-
-    def is_beside(self, token: Token, is_given_name: bool) -> bool:
-        """Whether the word before tells of a person."""
 
     def entity(self, tokens: list[Token], kind: str) -> Entity:
         """Returns these words as an entity."""
@@ -65,7 +61,8 @@ def _is_person(names: NamedWords, token: Token, behind: Token | None) -> bool:
     if token.kind is Class.WORD:
         return False
     is_given_name = is_given(word) or is_case_of(word, is_given, names.language)
-    if names.language == "en" and before(cues.NO_NAME_BEFORE, text, start):
+    does = cues.DOING.match(text, token.end) or text[token.end : token.end + 2] in ("'s", "’s")
+    if names.language == "en" and not does and before(cues.NO_NAME_BEFORE, text, start):
         return behind is not None and behind.kind >= Class.UNKNOWN and is_given_name
     if len(word) > 3 and before(cues.TITLE, text, start) and names.is_casual:
         return True
@@ -78,8 +75,6 @@ def _is_person(names: NamedWords, token: Token, behind: Token | None) -> bool:
     if token.kind is Class.COMMON and word not in cues.GIVEN_WORDS:
         return False
     is_told = before(cues.TOLD_BEFORE, text, start) or before(cues.CALLED, text, start)
-    does = cues.DOING.match(text, token.end) or text[token.end : token.end + 2] in ("'s", "’s")
     if does and not before(cues.NO_SUBJECT, text, start):
         return True
-    is_pair = behind is not None and not behind.code and is_name(behind.lower)
-    return is_told or (is_pair and behind is not None and behind.kind >= Class.BOTH)
+    return is_told or (behind is not None and behind.kind >= Class.UNKNOWN)

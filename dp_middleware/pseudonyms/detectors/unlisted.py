@@ -15,7 +15,7 @@ from functools import cache
 
 from dp_middleware.pseudonyms.detection import Entity
 from dp_middleware.pseudonyms.detectors.codes import COUNTED, MEASURE, is_public
-from dp_middleware.pseudonyms.detectors.cues import MONTHS, alternatives, is_title
+from dp_middleware.pseudonyms.detectors.cues import DOING, MONTHS, alternatives, is_title
 from dp_middleware.pseudonyms.detectors.names import NameLists
 from dp_middleware.pseudonyms.detectors.tokens import Token, is_stop_word
 from dp_middleware.pseudonyms.detectors.words import (
@@ -25,7 +25,6 @@ from dp_middleware.pseudonyms.detectors.words import (
     is_given,
     is_public_word,
     is_rarely_a_word,
-    is_spelled,
     told,
 )
 
@@ -163,14 +162,16 @@ def _is_unlisted(token: Token, names: NameLists) -> bool:
         if names.is_casual and not token.capital:
             return kind is Class.BOTH and is_given(word) and is_rarely_a_word(word)
         return within and names.language != "de" and not token.code and word not in MONTHS
-    if token.code or names.level == 0 or not _LATIN.fullmatch(word):
+    if not _LATIN.fullmatch(word):
         return False
+    if token.code:  # of a path
+        return len(word) > 4 and (kind is Class.NAME or (within and kind is Class.UNKNOWN))
     if kind < Class.UNKNOWN:
         return (
             within
             and names.language != "de"
-            and len(word) > 2
-            and not is_spelled(word, names.language)
+            and is_rarely_a_word(word)
+            and DOING.match(names.text, token.end) is not None
         )
     if token.capital:
         return len(word) > 2 and not token.text.isupper() and (within or names.language != "de")

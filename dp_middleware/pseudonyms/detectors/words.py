@@ -195,11 +195,6 @@ def is_public_word(word: str) -> bool:
     return word in _public()
 
 
-def is_spelled(word: str, language: str) -> bool:
-    """Tells whether a word in lower case is in a list as it is, not by its ending."""
-    return word in common(language) or word in common("en")
-
-
 def is_rarely_a_word(word: str) -> bool:
     """Tells whether a word in lower case has four letters and is rare in English, or none."""
     return len(word) > 3 and word not in _frequent_words()

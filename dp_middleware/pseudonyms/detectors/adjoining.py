@@ -56,6 +56,7 @@ _TITLED = re.compile(
     r"(?P<name>[^\W\d_]{2,})",
     re.IGNORECASE,
 )
+_INITIAL = re.compile(r"(?<![\w.])(?:[A-ZÀ-Ž]\. ?){1,3}(?P<name>[A-ZÀ-Ž][\w-]{2,})(?=\W*(?:\n|\Z))")
 _DUTCH = re.compile(r"(?<!\w)(?:Van|De|Den|Ter)(?: de[rn]?| het)? (?P<name>[A-Z][\w-]+)")
 
 
@@ -78,9 +79,9 @@ def adjoining(text: str, claims: list[Entity], names: NameLists) -> Iterator[Ent
             last = each
         yield from (Entity(*side.span(), each.kind) for side in _sides(text, each, names) if side)
     yield from _of_names(claims, names)
-    for pattern in (_ALONE, _SIGNED, _TITLED, *[_DUTCH] * (names.language == "nl")):
+    for pattern in (_ALONE, _SIGNED, _TITLED, _INITIAL, *[_DUTCH] * (names.language == "nl")):
         for match in pattern.finditer(text):
-            is_sure = pattern is _TITLED or (match.start() == 0 and "," in match.group())
+            is_sure = pattern in (_TITLED, _INITIAL) or (match.start() == 0 and "," in match[0])
             if _may_name(match["name"], names, is_sure):
                 start = match.start("name" if pattern in (_ALONE, _SIGNED) else 0)
                 start = _behind_title(match) if pattern is _TITLED else start

@@ -42,11 +42,6 @@ _OPEN = re.compile(r"(?<!\w)(?!\d\d:)[^\W_a-z](?:\w+(?P<number>,? \d{1,5}\b)?|\w
 _KEY = re.compile(r"""[a-z][a-z0-9_]*(["'])\s*:""")
 _SLICE = re.compile(r"\[\d*:?\Z")
 _TITLE = re.compile(rf"(?:{alternatives('titles')})", re.IGNORECASE)
-_CLOSING = re.compile(
-    rf"\b(?:{alternatives('closings')})[,.!]?(?:\s*\n+(?P<name>[^\n]{{2,40}})(?=\n|\Z)"
-    r"|\s+(?P<last>[^\W\d_]{3,})\s*\Z)",
-    re.IGNORECASE,
-)
 
 
 def default(
@@ -115,7 +110,7 @@ class Detector:
         claims += codes(text, claims)
         if self.kinds & {"person", "organisation", "place", "username", "address", "zip"}:
             claims += names.entities()
-            claims += [*_by_position(text, language), *patterns.by_script(text)]
+            claims += patterns.by_script(text)
             claims = [each for each in claims if _is_plausible(text, each, language)]
             if level:
                 claims += unlisted(text, names, claims)
@@ -204,22 +199,6 @@ def _is_open(start: int, window: str, names: NameLists, claims: list[Entity]) ->
         not claimed[match.start()] and (is_near or match.lastgroup is not None)
         for match in _OPEN.finditer(window)
     )
-
-
-def _by_position(text: str, language: str) -> Iterator[Entity]:
-    """Who signs a letter."""
-    spans = [match.span(match.lastgroup or 0) for match in _CLOSING.finditer(text)]
-    yield from (Entity(*span, "person") for span in spans if _names(text, *span, language))
-
-
-def _names(text: str, start: int, end: int, language: str) -> bool:
-    """Whether all words are initials or may be names, and one is rather a name than a word."""
-    words = WORD.findall(text[start:end])
-    classes = [class_of(word.lower(), language) for word in words]
-    may_be = (
-        each > Class.WORD or len(word) == 1 for each, word in zip(classes, words, strict=True)
-    )
-    return 0 < len(words) <= 4 and max(classes) > Class.COMMON and all(may_be)
 
 
 def _is_plausible(text: str, entity: Entity, language: str) -> bool:

@@ -36,6 +36,10 @@ _SIGNED = re.compile(r"\w[@#$%^&*!?+~]\w|[^\W\d_A-Z][-_.]?[A-Z].*[-_.]")
 _CAMEL = re.compile(r"[^\W\d_A-Z]{2,}|[A-Z][^\W\d_A-Z]+|[A-Z]+(?![^\W\d_A-Z])")
 _HANDED = re.compile(r"[^\W\d_]{3,}")
 _LATIN = re.compile(r"[a-z\u00df-\u024f'.-]+")
+_MOST = 4  # digits of what identifies nothing
+_MEASURED = re.compile(
+    r"\d{1,4}(?:[.,x-]\d{1,2})?-?(?:[a-zµμ°º/²³]{1,6}|[KMGTk]i?[Bb]|[kMG]?Hz|[kM]?Wh?|°?[CF])"
+)
 _FILED = re.compile(r"\d{5,}-\d{1,2}|(?!(?:1[5-9]|20)\d\d/)\d{3,}/(?:19|20)?\d\d(?:-[A-Z])?")
 _CHOSEN = re.compile(r"(?=.*\d)(?=.*[A-Z])[\w-]{3,}[!#$%^*?~@][\w!#$%^&*?~@-]+")
 _CAPITALS = re.compile(r"(?=(?:.*[A-Z]){2})[A-Z0-9]+(?:-[A-Z0-9]+)+|(?=.*\d)[A-Z]*\d+[A-Z]{3,}\d*")
@@ -98,9 +102,10 @@ def _odd(chunk: str, names: NameLists) -> Iterator[tuple[int, int]]:
     """Offsets of a word with digits whose letters are no words."""
     if _FILED.fullmatch(chunk) and not is_public(chunk):
         yield 0, len(chunk)
-    if len(chunk) < 5 or is_public(chunk) or MEASURE.fullmatch(chunk):
+    is_long = re.search(r"\d{5}", chunk) and re.search(r"[^\W\d_]", chunk)
+    if len(chunk) < 5 or is_public(chunk) or (MEASURE.fullmatch(chunk) and not is_long):
         return
-    if _CHOSEN.fullmatch(chunk) or (len(chunk) > 5 and _CAPITALS.fullmatch(chunk)):
+    if is_long or _CHOSEN.fullmatch(chunk) or (len(chunk) > 5 and _CAPITALS.fullmatch(chunk)):
         yield 0, len(chunk)
         return
     for piece in _HANDLE.finditer(chunk) if _HANDLE.fullmatch(chunk) else _PIECE.finditer(chunk):
@@ -117,9 +122,14 @@ def _odd(chunk: str, names: NameLists) -> Iterator[tuple[int, int]]:
 
 
 def _is_plain(chunk: str) -> bool:
-    if len(chunk) < 3 or _SMALL.fullmatch(chunk) or is_public(chunk):
+    """Whether it is a small number, a measure or a public form, of at most four digits."""
+    if len(chunk) < 3 or _SMALL.fullmatch(chunk):
         return True
-    return re.fullmatch(r"[\d.,x-]+\D+", chunk) is not None and MEASURE.fullmatch(chunk) is not None
+    if sum(map(str.isdigit, chunk)) > _MOST:
+        return False
+    if _MEASURED.fullmatch(chunk) is not None:
+        return not chunk[-1].islower() or MEASURE.fullmatch(chunk) is not None
+    return is_public(chunk) and not (chunk[0].isdigit() and chunk[-1].isupper())
 
 
 def _counts(text: str, start: int, end: int) -> bool:

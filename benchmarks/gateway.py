@@ -1,7 +1,7 @@
 """What the gateway adds to a request, and what it does when things break.
 
     python benchmarks/gateway.py [--toy] [--requests 200] [--callers 1 32] [--delay 0.02]
-        [--base CHECKOUT] [--no-faults] [--folder DIR]
+        [--base CHECKOUT] [--no-faults] [--folder DIR] [--soak MINUTES [--rate 20]]
 
 An upstream on loopback answers after --delay seconds. A plain pass-through (Starlette and httpx, no
 privacy) and the gateway stand in front of it, each a process of its own, with one worker. Callers
@@ -17,6 +17,9 @@ stands beside this one's.
 Then faults, with the ledger: a kill -9 under load, an upstream that hangs, closes, answers garbage
 or never ends, and 64 clients that send a byte of their body and wait. After each the ledger is
 verified, and what the upstream received is compared with what was charged.
+
+With --soak instead: the most callers named, at a bounded --rate for so many minutes, and the
+gateway's memory after each; it is flat if the last third has at most 2 % more than the one before.
 
 Caches should be warm: the default space calibrates for minutes, once. --toy takes 40 words instead.
 """
@@ -124,12 +127,13 @@ def gateway(options):
         upstream={
             "url": options["url"],
             "models": ["m", *FAULTS],
-            "seconds": 3.0 + options["delay"],
+            "seconds": options["seconds"] + options["delay"],
             "max_bytes": 1_000_000,
         },
         clients=[{"id": "a", "subject": "a", "key_hash": options["hash"]}],
         ledger={"url": options["ledger"], "budget": BUDGET} if options["ledger"] else {},
         limits={"requests_per_minute": 10**9, "body_seconds": 5.0},
+        memo_entries=options["memo"],
     )
     if not options["toy"]:
         return create_app(settings)
@@ -171,14 +175,13 @@ class Process:
         ]
         path = os.pathsep.join([str(tree), str(tree / "integrations")])
         self.process = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": path})
-        for _ in range(3000):
-            try:
-                if httpx.get(f"{self.root}/readyz").status_code == 200:
-                    return
-            except httpx.TransportError:
-                if self.process.poll() is not None:
-                    break
-                time.sleep(0.1)
+        with httpx.Client(base_url=self.root, timeout=60) as http:
+            while self.process.poll() is None:
+                try:
+                    if http.get("/readyz").status_code == 200:
+                        return
+                except httpx.TransportError:
+                    time.sleep(0.1)
         raise RuntimeError(f"{role} did not start")
 
     def cpu(self):
@@ -199,10 +202,11 @@ def body_of(rng, **more):
     return {"model": "m", "messages": [{"role": "user", "content": text}], **more}
 
 
-async def load(root, key, callers, requests, delay, killed=None):
+async def load(root, key, callers, requests, delay, killed=None, every=0.0):
     """Milliseconds of every request that was answered with 200, and how many were not.
 
     Of aiohttp: a pool of httpx looks at all of its connections, and callers would wait for it.
+    ``every``: seconds from a caller's request to its next.
     """
     taken, failed, rng = [], 0, np.random.default_rng()
     bodies = [body_of(rng) for _ in range(requests)]
@@ -211,7 +215,7 @@ async def load(root, key, callers, requests, delay, killed=None):
         nonlocal failed
         async with client.get("/readyz") as answer:  # connects
             await answer.read()
-        await asyncio.sleep(rng.uniform(0, delay))
+        await asyncio.sleep(rng.uniform(0, every or delay))
         while bodies:
             body, started = bodies.pop(), time.perf_counter()
             try:
@@ -226,6 +230,7 @@ async def load(root, key, callers, requests, delay, killed=None):
                 failed += 1
             if killed is not None and len(taken) == requests // 4:
                 killed()
+            await asyncio.sleep(max(0.0, started + every - time.perf_counter()))
 
     async with aiohttp.ClientSession(
         root,
@@ -262,6 +267,22 @@ def added(fronts, key, callers, requests, delay):
         said = " | ".join(f"{cell:.1f}" for cell in cells)
         rate = answered / seconds
         print(f"| {callers} | {name} | {said} | {rate:.0f} | {failed:.0f} |", flush=True)
+
+
+def soak(front, key, callers, given):
+    """Memory by the minute, and whether it is flat."""
+    held, begun, pace = [], time.monotonic(), {"every": callers / given.rate}
+    print("| minute | MB | requests | p50 ms | p99 ms | failed |\n" + "|---" * 6 + "|", flush=True)
+    while time.monotonic() - begun < 60 * given.soak:
+        load_of = load(front.root, key, callers, 60 * given.rate, given.delay, **pace)
+        taken, failed = asyncio.run(load_of)
+        held.append(psutil.Process(front.process.pid).memory_info().rss / 1e6)
+        minutes, (p50, p99) = (time.monotonic() - begun) / 60, percentiles(taken)
+        said = f"{minutes:.0f} | {held[-1]:.1f} | {len(taken)} | {p50:.0f} | {p99:.0f}"
+        print(f"| {said} | {failed} |", flush=True)
+    third = -(-len(held) // 3)
+    growth = max(held[-third:]) / max(held[:-third][-third:], default=held[0]) - 1
+    print(f"memory is {'flat' if growth <= 0.02 else 'not flat'}: {100 * growth:+.1f} % in the end")
 
 
 # faults -------------------------------------------------------------------------------------------
@@ -330,6 +351,8 @@ def main():
     parser.add_argument("--no-faults", action="store_true")
     parser.add_argument("--base", type=Path)
     parser.add_argument("--folder", type=Path)
+    parser.add_argument("--soak", type=int)
+    parser.add_argument("--rate", type=int, default=20)
     parser.add_argument("--role")
     parser.add_argument("--options", type=json.loads)
     given = parser.parse_args()
@@ -340,8 +363,15 @@ def main():
         key, secret = new_key(), secrets.token_hex(32)
         back = Process("upstream", delay=given.delay)
         options = {"url": f"{back.root}/v1", "secret": secret, "hash": hash_of(secret, key)}
-        options |= {"toy": given.toy, "ledger": None, "delay": given.delay}
+        options |= {"toy": given.toy, "ledger": None, "delay": given.delay, "seconds": 3.0}
+        options["memo"] = 100_000
         paid = {**options, "ledger": f"sqlite:///{os.fspath(folder)}/ledger.db"}
+        if given.soak:
+            front = Process("gateway", **{**paid, "seconds": 60.0, "memo": 1000})  # full soon
+            soak(front, key, max(given.callers), given)
+            front.stop()
+            back.stop()
+            return
         fronts = {
             "pass-through": Process("passing", own_pool=False, **options),
             "the same, the gateway's pool": Process("passing", own_pool=True, **options),

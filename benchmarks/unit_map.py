@@ -13,7 +13,7 @@ import numpy as np
 
 import dp_middleware as dp
 from dp_middleware.embedding.plain import PlainEncoder, searcher
-from dp_middleware.mechanisms.kernels import near_units, units
+from dp_middleware.mechanisms.kernels import units
 from dp_middleware.vocabulary.vocabulary import Vocabulary
 
 
@@ -22,18 +22,16 @@ def main() -> None:
     encoder, listed = searcher(), units.english()
     assert isinstance(encoder, PlainEncoder)
     exact = dp.EmbeddingService().space(Vocabulary(listed), "encoded").vectors
-    pieces = near_units.Pieces(listed)
+    pieces = units.Pieces(listed)
     means = np.stack([pieces.means(column) for column in encoder.pieces.T], axis=1)
-    inputs = np.hstack([means, np.full((len(means), 1), near_units.CONSTANT)])
+    inputs = np.hstack([means, np.full((len(means), 1), units.CONSTANT)])
     ridge = inputs.T @ inputs + 1e-2 * np.eye(inputs.shape[1])
     linear = np.linalg.solve(ridge, inputs.T @ exact)
     scale = np.abs(linear).max(axis=1, keepdims=True) / 127
     rounded = np.rint(linear / scale).astype(np.int8)
     lengths = np.linalg.norm(inputs @ (rounded * scale), axis=1)
     bytes_ = np.clip(np.rint(lengths / lengths.max() * 255), 1, 255).astype(np.uint8)
-    np.savez_compressed(
-        near_units.FILE, map=rounded, scale=scale.astype(np.float32), lengths=bytes_
-    )
+    np.savez_compressed(units.FILE, map=rounded, scale=scale.astype(np.float32), lengths=bytes_)
 
 
 if __name__ == "__main__":

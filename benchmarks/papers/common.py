@@ -7,12 +7,14 @@ paper is written down only as it was seen in print; others are "not at hand".
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from string import Template
+from typing import Any
 
 import dp_middleware as dp
 from dp_middleware.mechanisms import Mechanism
@@ -69,6 +71,28 @@ def verdicts(shapes: Sequence[Shape]) -> str:
     words = {True: "reproduced", False: "not reproduced", None: "cannot be told"}
     lines = [(shape.claim, words[shape.holds], shape.because) for shape in shapes]
     return markdown(("shape", "here", "figures"), lines)
+
+
+def printed(script: str) -> Any:
+    """The tables that a paper prints, from the JSON file beside its script."""
+    return json.loads(Path(script).with_suffix(".json").read_text("utf-8"))
+
+
+def beside(
+    heads: Sequence[str], printed: Mapping[str, str], ours: Mapping[str, Sequence[str]]
+) -> str:
+    """Markdown: under each printed line of a paper's table the line that was measured here.
+
+    Printed cells are parted by semicolons; a shorter line ends early.
+    """
+    lines = []
+    for name in dict.fromkeys((*printed, *ours)):
+        both = {"paper": printed[name].split("; ")} if name in printed else {}
+        both |= {"here": ours[name]} if name in ours else {}
+        for source, cells in both.items():
+            filled = (*(cell or "-" for cell in cells), *["-"] * len(heads))
+            lines.append((name, source, *filled[: len(heads)]))
+    return markdown(("", "", *heads), lines)
 
 
 def markdown(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
@@ -148,10 +172,8 @@ class Report:
 
     def close(self) -> None:
         """Say how long it took, and put all into the page if ``--write`` says so."""
-        size = "--full" if self._options.full else "--quick"
-        model = Path(self._options.model).name if self._options.model else None
-        command = f"python benchmarks/papers/{self._name}.py DATA {size}"
-        command += f" --model {model}" if model else ""
+        given = [Path(word).name for word in sys.argv[2:] if word != "--write"]
+        command = " ".join((f"python benchmarks/papers/{self._name}.py DATA", *given))
         minutes = (time.perf_counter() - self._started) / 60
         self.add(f"`{command}`: {minutes:.0f} minutes.")
         if self._options.write:

@@ -1,29 +1,34 @@
-"""One data set of InferDPT's: who writes, who attacks, what is scored; a part of inferdpt.py."""
+"""One data set of InferDPT's: what is sent, what is written of it, and how near that is."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from string import Template
 
-from rantext_lists import inversion_privacy, released
+import numpy as np
+from protocol import Floats, cosines
+from rantext_lists import released
 from writer import Writer
 
 import dp_middleware as dp
 from dp_middleware.errors import MissingExtra
+from dp_middleware.frameworks.inferdpt import PAPER_PROMPTS
 from dp_middleware.lab import attacks, metrics
-from dp_middleware.lab.metrics.results import MetricResult
 from dp_middleware.mechanisms import Mechanism
 
-PREFIX, GENERATED = 50, 100  # tokens
-SCORES = ("diversity", "MAUVE", "coherence")
+PREFIX, GENERATED, TEMPERATURE = 50, 100, 0.5  # the first two in tokens
+CHAT = {"remote": PAPER_PROMPTS["perturbation"], "extraction": PAPER_PROMPTS["extraction"]}
+BASE = {"remote": "$text", "extraction": "$generation\n\n$text"}
+"""For models that follow no instruction and only continue."""
 
-FEWEST = 20
-"""Texts, for MAUVE: it compares distributions."""
+SCORES = ("diversity", "MAUVE", "coherence")
+FEWEST = 20  # texts, for MAUVE: it compares distributions
 
 Pairs = Sequence[tuple[str, str]]
+Prompts = Mapping[str, Template]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,78 +37,85 @@ class Study:
 
     Attributes:
         space: Of 11,000 tokens.
-        pairs: Prefix and human continuation; all are attacked.
+        pairs: Prefix and human continuation.
         continued: How many of them are continued.
-        guessed: How many the model attacks.
-        writers: Remote and extractor; none without a model.
-        prompts: By name.
+        methods: By name: from an epsilon, and what it keeps.
+        remote: Who continues what was sent, with its prompts.
+        locals: Who extracts, by name, with their prompts.
     """
 
     space: dp.EmbeddingSpace
     pairs: Pairs
     continued: int
-    guessed: int
-    writers: tuple[Writer, ...]
-    prompts: Mapping[str, Template]
+    methods: Mapping[str, tuple[Callable[[float], Mechanism], dp.KeepPolicy | None]]
+    remote: tuple[Writer, Prompts]
+    locals: Mapping[str, tuple[Writer, Prompts]]
+    _written: dict[tuple[str, ...], list[str]] = field(default_factory=dict)
 
-    def measure(self, mechanism: Mechanism) -> dict[str, str]:
-        """Privacy and scores of one mechanism, as cells by name."""
-        prefixes = [prefix for prefix, _ in self.pairs]
-        raw, sent, texts = released(mechanism, self.space, prefixes)
-        inversion = inversion_privacy(raw, sent, self.space)
-        cells = {name: f"{value:.1%}" for name, value in inversion.items()}
-        if not self.writers:
-            return cells
-        guessed = self._guess(raw[: self.guessed], sent[: self.guessed], mechanism)
-        cells["the model, one guess"] = f"{1 - guessed.rate:.1%}"
-        return cells | self.scores(self.extracted(texts[: self.continued]))
+    @property
+    def prefixes(self) -> list[str]:
+        """Of the texts that are continued."""
+        return [prefix for prefix, _ in self.pairs[: self.continued]]
 
-    def extracted(self, sent: Sequence[str]) -> list[str]:
-        """What remote and extractor make of releases."""
-        remote, extractor = self.writers
-        asked = [self.prompts["remote"].substitute(text=text) for text in sent]
-        notes = zip(self.pairs, remote(asked, GENERATED), strict=False)
-        prompt = self.prompts["extraction"]
-        asked = [prompt.substitute(text=prefix, generation=note) for (prefix, _), note in notes]
-        return extractor(asked, GENERATED)
+    def alone(self, local: str | None = None) -> list[str]:
+        """What the remote model, or a local one, writes of the raw prefixes."""
+        chosen = self.locals[local] if local else self.remote
+        writer, prompts = chosen
+        asked = [prompts["remote"].substitute(text=prefix) for prefix in self.prefixes]
+        name = "remote" if chosen is self.remote else f"{local}"
+        return self._once(("alone", name), lambda: writer(asked, GENERATED))
 
-    def bound(self) -> dict[str, str]:
-        """Scores of the remote model's continuations of the raw prefixes."""
-        prompt = self.prompts["remote"]
-        asked = [prompt.substitute(text=prefix) for prefix, _ in self.pairs[: self.continued]]
-        return self.scores(self.writers[0](asked, GENERATED))
+    def perturbed(self, name: str, epsilon: float) -> list[str]:
+        """The remote model's continuations of what a method sends."""
+        writer, prompts = self.remote
 
-    def scores(self, written: Sequence[str]) -> dict[str, str]:
-        """Of what was generated, never of the prefixes."""
-        prefixes, human = zip(*self.pairs[: self.continued], strict=True)
-        cells = {
-            "diversity": shown(metrics.diversity(written)),
-            "coherence": shown(metrics.coherence(prefixes, written)),
-        }
-        return cells | {"MAUVE": self._mauve(human, written)}
+        def write() -> list[str]:
+            make, policy = self.methods[name]
+            sent = released(make(epsilon), self.space, self.prefixes, policy)[2]
+            return writer([prompts["remote"].substitute(text=text) for text in sent], GENERATED)
 
-    def _mauve(self, human: Sequence[str], written: Sequence[str]) -> str:
-        if len(written) < FEWEST:
-            return f"needs {FEWEST} texts"
-        try:
-            return shown(metrics.mauve(human, written))
-        except MissingExtra:
-            return "needs the extra mauve"
+        return self._once((name, f"{epsilon}"), write)
 
-    def _guess(self, raw, sent, mechanism: Mechanism) -> attacks.AttackResult:
-        writer = self.writers[0]
-        if writer.chats:
-            ask = lambda messages: writer([messages[-1]["content"]], 2000)[0]  # noqa: E731
-            return attacks.llm_inference(raw, sent, self.space, model=ask, top=1)
-        context = dp.CausalContext(writer.loaded)
-        return attacks.bayes_with_language_model(
-            raw, sent, mechanism, self.space, context, given="guesses"
-        )
+    def extracted(self, name: str, epsilon: float, local: str) -> list[str]:
+        """What a local model makes of raw prefixes and perturbed continuations."""
+        writer, prompts = self.locals[local]
+        notes = zip(self.prefixes, self.perturbed(name, epsilon), strict=True)
+        fill = prompts["extraction"].substitute
+        asked = [fill(text=prefix, generation=note) for prefix, note in notes]
+        return self._once((name, f"{epsilon}", local), lambda: writer(asked, GENERATED))
+
+    def _once(self, key: tuple[str, ...], write: Callable[[], list[str]]) -> list[str]:
+        if key not in self._written:
+            self._written[key] = write()
+        return self._written[key]
+
+    def scores(self, written: Sequence[str]) -> list[str]:
+        """The cells of :data:`SCORES`: of what was generated, never of the prefixes."""
+        human, mauve = [human for _, human in self.pairs[: self.continued]], ""
+        if len(written) >= FEWEST:
+            try:
+                mauve = f"{metrics.mauve(human, written).value:.2f}"
+            except MissingExtra:
+                mauve = "needs the extra mauve"
+        near = cosines(self.prefixes, written).mean()
+        return [f"{metrics.diversity(written).value:.2f}", mauve, f"{near:.2f}"]
+
+    def leaks(self, answers: Sequence[str], n: int = 1) -> Floats:
+        """Share of the n-grams of each raw prefix that its answer has, float64 (n,)."""
+        pairs = zip(self.prefixes, answers, strict=True)
+        return np.array([attacks.ngram_leakage([a], [b], n=n).rate for a, b in pairs])
 
 
-def shown(result: MetricResult) -> str:
-    """Value and 95 % interval."""
-    return f"{result.value:.2f} [{result.low:.2f}, {result.high:.2f}]"
+def guessed(
+    raw: Sequence[np.ndarray], sent: Sequence[np.ndarray], space: dp.EmbeddingSpace, context
+) -> float:
+    """Privacy against one guess a token of a model that reads what was sent around it.
+
+    A causal model reads what is to the left of a token, a masked one both sides; guesses are
+    tokens of the vocabulary, so never an unknown one.
+    """
+    guesses = [context.logits(ids, space).argmax(axis=1) for ids in sent]
+    return 1 - float(np.mean(np.concatenate(raw) == np.concatenate(guesses)))
 
 
 def split(texts: Sequence[str], vocabulary: dp.Vocabulary) -> Pairs:

@@ -1,206 +1,251 @@
 """InferDPT (Tong et al. 2023): continuation of perturbed texts, and attacks on what was sent.
 
-    python benchmarks/papers/inferdpt.py DATA --quick --model FOLDER [--extractor MODEL] [--write]
+    python benchmarks/papers/inferdpt.py DATA --model FOLDER [--extractor MODEL ...] [--write]
 
-A text's first 50 tokens are perturbed and sent, the remote model continues them by 100 tokens at
-temperature 0.5, and the local model, which reads the raw tokens too, writes the 100 that count.
-Scored is what was generated: diversity, MAUVE against the human continuation, and coherence with
-the raw prefix; the bound without privacy is the remote model's continuation of the raw prefix.
-What was sent is attacked by embedding inversion and by the model with one guess a token. As in the
-paper the vocabulary has 11,000 tokens of cl100k; the vectors are the bundled encoder's. Texts are
-of ``cnndm``, with --full also of ``wikitext2`` and ``pubmedqa``. Without --model there are only the
-attacks by inversion.
+A text's first 50 tokens are perturbed and sent, the remote model (--model, in the paper GPT-4)
+continues them by 100 tokens at temperature 0.5, and a local model (--extractor, in the paper
+Vicuna-7B; default: --model), which reads the raw tokens too, writes the 100 that count. Two
+extractors make Table IV. Prompts are the paper's in our words. As in the paper the vocabulary has
+11,000 tokens of cl100k and others are left out; the vectors are the bundled encoder's, tokens are
+counted by cl100k. Texts are of ``cnndm``, with --full also of ``wikitext2`` and, for ArXiv,
+``pubmedqa``. Without --model there are only the attacks by inversion.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
 
 import common
 import numpy as np
 import rantext_lists
-from common import Row, Shape
-from continuation import PREFIX, SCORES, Study, split, texts_of
-from writer import Writer, open_writer
+from common import Shape
+from continuation import (
+    BASE,
+    CHAT,
+    PREFIX,
+    SCORES,
+    TEMPERATURE,
+    Study,
+    guessed,
+    split,
+    texts_of,
+)
+from protocol import cosines, paired
+from writer import open_writer
 
 import dp_middleware as dp
-from dp_middleware.frameworks.inferdpt import for_extractor, for_remote
+from dp_middleware.lab import attacks
 
-TEMPERATURE = 0.5
-CHAT = {
-    "remote": for_remote("$text", None)[-1]["content"],
-    "extraction": for_extractor("$text", "$generation", None)[-1]["content"],
-}
-BASE = {"remote": "$text", "extraction": "$generation\n\n$text"}
-"""For models that follow no instruction and only continue."""
+PRINTED = common.printed(__file__)
+GENERATION, SIZES, ATTACKED = (1.0, 2.0, 3.0), (2.0, 6.0, 10.0), (0.01, 6.0, 18.0)
+"""Epsilons: of Tables III and V, of Tables IV and VI, of the attacks."""
 
-KINDS = {  # the paper's mechanism, and what has a finite loss in its place
-    "RANTEXT": (dp.RanText, dp.RanText),
-    "SANTEXT+": (dp.SanTextPlus, dp.SanText),
-    "CUSTEXT+": (dp.CusTextPlus, dp.CusTextStrict),
-}
-CLAIMED = "inversion, k = 10"
-PRINTED = {  # Section 1: averages over its three data sets at epsilon 6, "the top 10 candidates"
-    "RANTEXT": "> 90 %",
-    "SANTEXT+": "about 57 %: RANTEXT 1.58x",
-    "CUSTEXT+": "about 21 %: RANTEXT 4.35x",
-}
+MOST = 40  # prefixes that are attacked with --quick
+REMOTE, LOCAL = "remote model alone", "local model alone"
+NAMES = ("SANTEXT+", "CUSTEXT+", "RANTEXT")
+FITTED = "RANTEXT, lists as App. B"
+Privacy = Mapping[tuple[str, float], tuple[float, float]]
 
 
-CNNDM = {  # Tables III (1 to 3) and IV (6, 10), Vicuna-7B extracts: as SCORES
-    "RANTEXT, 1": (0.976, 0.537, 0.746),
-    "RANTEXT, 2": (0.975, 0.544, 0.753),
-    "RANTEXT, 3": (0.975, 0.570, 0.754),
-    "RANTEXT, 6": (0.975, 0.581, 0.765),
-    "RANTEXT, 10": (0.975, 0.610, 0.783),
-    "SANTEXT+, 1": (0.974, 0.373, 0.615),
-    "SANTEXT+, 2": (0.973, 0.375, 0.625),
-    "SANTEXT+, 3": (0.974, 0.376, 0.642),
-    "SANTEXT+, 6": (0.973, 0.420, 0.647),
-    "SANTEXT+, 10": (0.974, 0.472, 0.648),
-    "CUSTEXT+, 1": (0.973, 0.531, 0.736),
-    "CUSTEXT+, 2": (0.973, 0.549, 0.746),
-    "CUSTEXT+, 3": (0.972, 0.593, 0.761),
-    "CUSTEXT+, 6": (0.972, 0.602, 0.791),
-    "CUSTEXT+, 10": (0.972, 0.641, 0.792),
-}
-ALONE = (
-    ("printed: GPT-4, raw prefix", "0.983", "0.671", "0.632"),
-    ("printed: Vicuna-7B, the local model, alone", "0.956", "0.317", "0.658"),
-)
+def methods(space: dp.EmbeddingSpace) -> dict[str, Any]:
+    """The paper's in its settings; CUSTEXT+ is each token's own 20 nearest, stop words kept."""
+    return {
+        "SANTEXT+": (lambda epsilon: dp.SanTextPlus.with_defaults(epsilon, space), None),
+        "CUSTEXT+": (
+            lambda epsilon: dp.CusTextAggressive(epsilon=epsilon),
+            dp.KeepPolicy.nltk_stop_words(),
+        ),
+        "RANTEXT": (lambda epsilon: dp.RanText(epsilon=epsilon), None),
+        FITTED: (lambda epsilon: dp.RanText.with_list_share(space, epsilon=epsilon), None),
+    }
 
 
-def printed(name: str, epsilon: float, measured: str, data: str) -> str:
-    """The paper's figure for one of the cells."""
-    if measured == CLAIMED and epsilon == 6.0:
-        return PRINTED[name]
-    scores = CNNDM.get(f"{name}, {epsilon:g}") if data == "cnndm" else None
-    if scores is None or measured not in SCORES:
-        return common.NOT_AT_HAND
-    return f"{scores[SCORES.index(measured)]:.3f}"
+def attacked(
+    study: Study, reader: Any, count: int
+) -> tuple[str, Privacy, dict[tuple[str, float], float]]:
+    """Section 7's table, and what it is of: inversion and, by a model, input inference.
+
+    ``reader`` is the attacker's model, which attacks the first ``count`` texts; ``None``: none.
+    """
+    privacy, inferred, ours = {}, {}, {}
+    for name, (make, policy) in study.methods.items():
+        cells = []
+        for epsilon in ATTACKED:
+            prefixes = [prefix for prefix, _ in study.pairs]
+            raw, sent, _ = rantext_lists.released(make(epsilon), study.space, prefixes, policy)
+            privacy[name, epsilon] = rantext_lists.inversion_privacy(raw, sent, study.space)
+            if reader:
+                share = guessed(raw[:count], sent[:count], study.space, reader)
+                inferred[name, epsilon] = share
+                cells.append(f"{share:.1%}")
+        inversion = [share for epsilon in ATTACKED[:2] for share in privacy[name, epsilon]]
+        ours[name] = [*(f"{share:.1%}" for share in inversion), *cells]
+    heads = [f"inversion, epsilon {e:g}, k = {k}" for e in ATTACKED[:2] for k in (1, 10)]
+    heads += [f"input inference, {epsilon:g}" for epsilon in ATTACKED if reader]
+    return common.beside(heads, PRINTED["7"], ours), privacy, inferred
 
 
-def rows(
-    name: str, epsilon: float, nominal: Mapping[str, str], exact: Mapping[str, str], data: str
-) -> list[Row]:
-    """One mechanism at one epsilon: a line for each cell."""
-    kind, finite = KINDS[name]
-    instead = ""
-    if finite is not kind:
-        instead = f" Of the stop words {name} keeps some or all, so that its loss is infinite; "
-        instead += f"the exact column is `{finite.name}`."
-    made = []
-    for measured, cell in nominal.items():
-        score = measured in SCORES
-        difference = "Vectors of MiniLM for ada-002's; one data set, no average."
-        if measured.startswith("inversion of words"):
-            difference = "The paper counts tokens; a word in another spelling is recovered, too."
-        if score:
-            difference = "A smaller model writes: compare with the bound."
-        made.append(
-            Row(
-                measured=f"{name}, {epsilon:g}: {'' if score else 'privacy, '}{measured}",
-                paper=printed(name, epsilon, measured, data),
-                nominal=cell,
-                exact=exact.get(measured, "-"),
-                difference=difference + instead,
-            )
+def verdicts(
+    privacy: Privacy, inferred: Mapping[tuple[str, float], float], masked: bool = False
+) -> Iterator[Shape]:
+    """What Sections 1 and 7 say of attacks; a causal model's inference can only refute."""
+    ten = {name: 100 * privacy[name, 6.0][1] for name in NAMES}
+    santext, custext, rantext = ten.values()
+    yield Shape(
+        claim="Section 1: over 90 % privacy of RANTEXT at 6, k = 10",
+        holds=rantext > 90,
+        because=f"{rantext:.1f} %; lists as App. B {100 * privacy[FITTED, 6.0][1]:.1f} %",
+    )
+    yield Shape(
+        claim="Section 1: that is 1.58 times SANTEXT+ and 4.35 times CUSTEXT+",
+        holds=rantext >= 1.58 * santext and rantext >= 4.35 * custext,
+        because=f"{rantext / santext:.2f} and {rantext / custext:.2f} times",
+    )
+    moved = {n: 100 * (privacy[n, 6.0][0] - privacy[n, 6.0][1]) for n in NAMES[:2]}
+    yield Shape(
+        claim="Section 7.2: SANTEXT+ and CUSTEXT+ hardly change from k = 1 to 10",
+        holds=max(moved.values()) < 5,
+        because=", ".join(f"{name} {-points:.1f} points" for name, points in moved.items()),
+    )
+    least = {name: 100 * privacy[name, 0.01][1] for name in NAMES[:2]}
+    yield Shape(
+        claim="Section 7.2: over 40 % privacy of SANTEXT+ and CUSTEXT+ at 0.01, k = 10",
+        holds=min(least.values()) > 40,
+        because=", ".join(f"{name} {share:.1f} %" for name, share in least.items()),
+    )
+    if inferred:
+        lowest = 100 * min(inferred["RANTEXT", epsilon] for epsilon in ATTACKED)
+        yield Shape(
+            claim="Section 7.3: over 80 % privacy of RANTEXT against input inference, .01 to 18",
+            holds=(True if masked else None) if lowest > 80 else False,
+            because=f"at least {lowest:.0f} %",
         )
-    return made
+        last, first, second = (inferred[name, 18.0] for name in reversed(NAMES))
+        yield Shape(
+            claim="Section 7.3: at 18 that is 1.41 times CUSTEXT+ and 1.11 times SANTEXT+",
+            holds=(last >= 1.41 * first and last >= 1.11 * second) if masked else None,
+            because=f"{last / first:.2f} and {last / second:.2f} times",
+        )
 
 
-def verdicts(ten: Mapping[str, float], one: Mapping[str, float]) -> list[Shape]:
-    """What Sections 1 and 7 say of privacy against inversion, per cent at nominal epsilon 6."""
-    told = ", ".join(f"{name} {cell:.1f}%" for name, cell in ten.items())
-    rantext, santext, custext = (ten[name] for name in KINDS)
-    moved = {name: one[name] - ten[name] for name in ("SANTEXT+", "CUSTEXT+")}
-    return [
-        Shape(
-            claim="Section 1: over 90 % privacy of RANTEXT at epsilon 6, k = 10",
-            holds=rantext > 90,
-            because=told,
-        ),
-        Shape(
-            claim="Section 1: 1.58 times SANTEXT+ and 4.35 times CUSTEXT+ at 6, k = 10",
-            holds=rantext >= 1.58 * santext and rantext >= 4.35 * custext,
-            because=f"{rantext / santext:.2f} and {rantext / custext:.2f} times",
-        ),
-        Shape(
-            claim="Section 7: SANTEXT+ and CUSTEXT+ hardly change from k = 1 to k = 10",
-            holds=max(moved.values()) < 5,
-            because=", ".join(f"{name} {-points:.1f} points" for name, points in moved.items()),
-        ),
-    ]
+def written(study: Study, data: str, report: common.Report) -> Iterator[Shape]:
+    """Tables III to VI, and what they claim."""
+    local, *more = study.locals
+
+    def cells(name: str, epsilons: tuple[float, ...], own: str) -> list[str]:
+        found = [study.scores(study.extracted(name, epsilon, own)) for epsilon in epsilons]
+        return [" / ".join(column) if all(column) else "" for column in zip(*found, strict=True)]
+
+    ours = {REMOTE: study.scores(study.alone()), LOCAL: study.scores(study.alone(local))}
+    ours |= {name: cells(name, GENERATION, local) for name in NAMES}
+    report.add(f"Table III at epsilon 1 / 2 / 3; {local} extracts:")
+    report.add(common.beside(SCORES, PRINTED["III"][data], ours))
+    if more:
+        for own, printed in zip((local, more[0]), PRINTED["IV"], strict=True):
+            report.add(f"Table IV at epsilon 2 / 6 / 10; {own} extracts:")
+            ours = {LOCAL: study.scores(study.alone(own))}
+            ours |= {name: cells(name, SIZES, own) for name in NAMES}
+            report.add(common.beside(SCORES, printed, ours))
+    sent = {(n, e): study.perturbed(n, e) for n in NAMES for e in sorted({*GENERATION, *SIZES})}
+    near = {key: cosines(texts, study.alone()) for key, texts in sent.items()}
+    ours = {n: [" / ".join(f"{near[n, e].mean():.3f}" for e in GENERATION)] for n in NAMES}
+    report.add("Table V, perturbed and non-private generation, at epsilon 1 / 2 / 3:")
+    report.add(common.beside(("cosine",), PRINTED["V"][data], ours))
+    whole = study.alone()
+    leaks = {key: [study.leaks(t, n) for n in (1, 2, 3)] for key, t in sent.items()}
+    ours = {REMOTE: [f"{study.leaks(whole, n).mean():.3f}" for n in (1, 2, 3)]}
+    for name in NAMES:
+        at_each = [[f"{found.mean():.3f}" for found in leaks[name, e]] for e in SIZES]
+        ours[name] = [" / ".join(column) for column in zip(*at_each, strict=True)]
+    report.add("Table VI, n-grams of the raw text in the perturbed generation, at 2 / 6 / 10:")
+    report.add(common.beside(("1-gram", "2-gram", "3-gram"), PRINTED["VI"], ours))
+
+    def mean(found: Mapping[Any, Any], name: str, epsilons: tuple[float, ...]) -> Any:
+        return np.mean([found[name, epsilon] for epsilon in epsilons], axis=0)
+
+    fits = {
+        (n, e): cosines(study.prefixes, study.extracted(n, e, local))
+        for n in NAMES
+        for e in GENERATION
+    }
+    own = cosines(study.prefixes, study.alone(local))
+    first = {key: found[0] for key, found in leaks.items()}
+    rantext = mean(fits, "RANTEXT", GENERATION)
+    others = {LOCAL: own, "SANTEXT+": mean(fits, "SANTEXT+", GENERATION)}
+    for name, other in others.items():
+        claim = f"Table III: coherence of RANTEXT above that of {name}"
+        yield paired(claim, {"RANTEXT": rantext - other})
+    for above, below in (("CUSTEXT+", "RANTEXT"), ("RANTEXT", "SANTEXT+")):
+        higher, lower = (mean(near, name, GENERATION) for name in (above, below))
+        yield paired(f"Table V: cosine of {above} above {below}", {above: higher - lower})
+    fewer = {name: study.leaks(whole) - mean(first, name, SIZES) for name in NAMES}
+    yield paired("Table VI: fewer 1-grams leak than without privacy, 2 to 10", fewer)
 
 
 def run(data: str, study: Study, options: argparse.Namespace, report: common.Report) -> None:
     """All tables of one data set."""
-    prefixes = [prefix for prefix, _ in study.pairs]
-    unknown = np.mean([i < 0 for p in prefixes for i in study.space.vocabulary.encode(p)])
     report.add(
-        f"{len(prefixes)} prefixes of {PREFIX} tokens, {unknown:.0%} of which are outside the "
-        "vocabulary: the paper leaves these out, here they become uniform tokens and are not "
-        "attacked."
+        f"### {data}\n\n{len(study.pairs)} prefixes of {PREFIX} tokens are attacked, "
+        f"{study.continued if study.locals else 0} continued."
     )
-    if study.writers:
-        report.add(f"The model attacks {options.guessed} texts and continues {options.texts}.")
-        cells = [study.bound()[score] for score in SCORES]
-        lines = [("raw prefix", *cells), *(ALONE if data == "cnndm" else ())]
-        report.add(common.markdown(("bound without privacy", *SCORES), lines))
-    shapes: list[Shape] = []
-    for epsilon in options.epsilons:
-        made, ten, one = [], {}, {}
-        for name, (kind, finite) in KINDS.items():
-            nominal = study.measure(kind.with_defaults(epsilon, study.space))
-            exact = common.calibrated(
-                finite.with_defaults(epsilon, study.space), study.space, epsilon
-            )
-            strict = {} if exact is None else study.measure(exact)
-            made += rows(name, epsilon, nominal, strict, data)
-            ten[name], one[name] = (
-                float(nominal[attack].rstrip("%")) for attack in (CLAIMED, "inversion, k = 1")
-            )
-        report.add(common.side_by_side(made))
-        shapes += verdicts(ten, one) if epsilon == 6.0 else []
-    strictest = max(options.epsilons)
-    sizes = rantext_lists.by_size(study.space, prefixes, strictest)
-    report.add("The law of the size of RANTEXT's lists (Fig. 4), of this vocabulary:")
+    reader = dp.MaskedContext(options.masked) if options.masked else None
+    if not reader and hasattr(study.remote[0], "loaded"):
+        reader = dp.CausalContext(study.remote[0].loaded)
+    table, privacy, inferred = attacked(study, reader, options.read)
+    report.add("Section 7, privacy, of tokens:")
+    report.add(table)
+    shapes = list(verdicts(privacy, inferred, bool(options.masked)))
+    if options.guessed:
+        make, policy = study.methods["RANTEXT"]
+        texts = study.prefixes[: options.guessed]
+        raw, sent, _ = rantext_lists.released(make(10.0), study.space, texts, policy)
+        ask = lambda messages: study.remote[0]([messages[-1]["content"]], 2000)[0]  # noqa: E731
+        rate = attacks.llm_inference(raw, sent, study.space, model=ask, top=1).rate
+        claim = "Section 7.3: 80 % privacy of RANTEXT at 10 against GPT inference"
+        shapes.append(Shape(claim=claim, holds=rate <= 0.2, because=f"{1 - rate:.0%}"))
+    report.add("The law of the size of RANTEXT's lists (Fig. 4, App. B), of this vocabulary:")
     report.add(rantext_lists.law(study.space))
-    report.add(f"RANTEXT at nominal epsilon {strictest:g} with wider noise, by its lists:")
-    report.add(rantext_lists.table(sizes))
+    if study.locals:
+        shapes += written(study, data, report)
     report.add(common.verdicts(shapes))
+    report.add("Ours: RANTEXT at nominal 6 with wider noise, and mechanisms whose loss is proven:")
+    prefixes = [prefix for prefix, _ in study.pairs]
+    report.add(rantext_lists.by_size(study.space, prefixes, 6.0))
 
 
 def main() -> None:
     """Print the tables, and write them if asked."""
     made = common.parser(__doc__, CHAT)
-    made.add_argument("--extractor", help="the local model; default: --model")
-    made.add_argument("--epsilons", type=float, nargs="+")
-    made.add_argument("--texts", type=int, help="that are continued; default 4, --full 100")
-    made.add_argument("--guessed", type=int, help="texts that the model attacks; 2, --full 50")
+    made.add_argument("--extractor", nargs="+", help="local models; default: --model")
+    made.add_argument("--masked", help="a masked model for input inference; default: --model")
+    made.add_argument("--texts", type=int, help="that are continued; default 8, --full 100")
+    made.add_argument("--read", type=int, help="texts of input inference; default 6, --full 100")
+    made.add_argument("--guessed", type=int, default=0, help="texts of GPT inference")
     options = made.parse_args()
-    options.epsilons = options.epsilons or ([1.0, 2.0, 3.0, 6.0] if options.full else [6.0])
-    options.texts = options.texts or (100 if options.full else 4)
-    options.guessed = options.guessed or (50 if options.full else 2)
-    vocabulary = dp.Vocabulary.from_tiktoken("cl100k_base", size=11_000)
+    options.texts = options.texts or (100 if options.full else 8)
+    options.read = options.read or (100 if options.full else 6)
+    vocabulary = dp.Vocabulary.from_tiktoken("cl100k_base", size=11_000, unknown="drop")
     space = dp.EmbeddingService().space(vocabulary, "input")
-    writers: tuple[Writer, ...] = ()
-    if options.model:
-        remote = open_writer(options.model, TEMPERATURE)
-        local = open_writer(options.extractor, TEMPERATURE) if options.extractor else remote
-        writers = (remote, local)
-    default = CHAT if writers and writers[0].chats else BASE
+    opened: dict[str, Any] = {}
+    for spec in dict.fromkeys([options.model, *(options.extractor or ())] if options.model else ()):
+        writer = open_writer(spec, TEMPERATURE)
+        prompts = common.templates(CHAT if writer.chats else BASE, options.prompt)
+        opened[spec] = (writer, prompts)
+    local = options.extractor or [options.model]
     report = common.Report("inferdpt", options)
     for name in ("cnndm", "wikitext2", "pubmedqa") if options.full else ("cnndm",):
-        report.add(f"### {name}")
         study = Study(
             space=space,
-            pairs=split(texts_of(options.data / name), vocabulary),
+            pairs=split(texts_of(options.data / name), dp.Vocabulary.from_tiktoken("cl100k_base"))[
+                : None if options.full else MOST
+            ],
             continued=options.texts,
-            guessed=options.guessed,
-            writers=writers,
-            prompts=common.templates(default, options.prompt),
+            methods=methods(space),
+            remote=opened.get(options.model, (None, {})),
+            locals={Path(spec).stem: opened[spec] for spec in local if opened},
         )
         run(name, study, options, report)
     report.close()

@@ -1,250 +1,276 @@
-"""PrivRewrite (2025): what k, tau, alpha, the split and the sensitivity do to a rewrite.
+"""PrivRewrite (2025): what a private choice among rewrites keeps, by each figure of the paper.
 
-    python benchmarks/papers/privrewrite.py DATA --quick --model FOLDER [--write]
+    python benchmarks/papers/privrewrite.py DATA [--quick | --full] [--model FOLDER] [--write]
 
-Sentences of ``sst2`` are sanitized token by token with epsilon_1, the model writes k candidates for
-each at temperature 0.75, similar ones are pruned (tau), and one is chosen with epsilon_2. One
-parameter at a time leaves k = 10, tau = 0.8, alpha = 1 and the even split. Scored is the cosine of
-sentence vectors of the raw text and of the chosen candidate, its expectation over the choice: the
-law of the choice is known, so that nothing is drawn. The nominal column has the token exponential
-mechanism with epsilon_1 as its parameter and the paper's sensitivity, the exact one the parameter
-whose exact loss is epsilon_1 and the range over the candidates. Candidates are written once for
-each epsilon_1 and column.
+DATA has medquad and imdb. As in the paper: total epsilon 2, split evenly, k = 10 candidates at
+temperature 0.75, pruning (tau), the choice with the printed sensitivity; EM is phase 1 alone, WP
+metric noise with eta = epsilon, both with the total. Reported is the expectation of a choice, whose
+law is known. Beside those of --model, candidates are known ones: each has a uniform share of the
+text's own words, others are foreign. They know the text, as no model may: only the choice is
+private.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from string import Template
+from typing import NamedTuple
 
 import common
 import numpy as np
-from common import Row, Shape
-from numpy.typing import NDArray
-from rantext_lists import released
+from common import Shape
+from protocol import Floats, Ids, Remembered, frequent_space, gap, in_all, listed, read, release
 from writer import Writer, open_writer
 
 import dp_middleware as dp
+from dp_middleware import _files
 from dp_middleware.frameworks import _candidates
-from dp_middleware.frameworks.privrewrite import Selection
-from dp_middleware.lab.evaluation.data import load
+from dp_middleware.frameworks._selection import Selection, Sensitivity, token_similarities
+from dp_middleware.lab.metrics import generation
 
-TEMPERATURE = 0.75
-MOST = 10  # candidates for a text
+QUICK, FULL = (200, 40, 30, 4), (500, 500, 500, 100)
+"""Texts of each set; of them with BERTScore; for the study of k; for a real model."""
+WORDS, PIECES, WRITTEN = 24, 8192, 32  # of a text, of the vocabulary, tokens of a candidate
+EPSILONS, TOTAL, LARGE = (1.0, 2.0, 4.0), 2.0, 40.0  # of both phases; the last is ours
 CHAT = {"rewrite": _candidates.questions("$text", "occurrence", 1, ())[0][-1]["content"]}
-BASE = {
-    "rewrite": "Scrambled: an hour purple laughs that the never quite hand tired\n"
-    "Repaired: An hour of laughs that never quite gets tired.\n\n"
-    "Scrambled: slow river story of grief its told spoon without tears\n"
-    "Repaired: A slow story of grief, told without tears.\n\n"
-    "Scrambled: $text\nRepaired:"
-}
-"""For models that follow no instruction: examples to continue, invented here."""
-
-EVEN = 0.5  # the share of epsilon_1 in the paper's default split
 
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """Parameters of a rewrite.
+    """Parameters of a choice: its epsilon, candidates, largest similarity, alpha, sensitivity."""
 
-    Attributes:
-        share: Of the whole epsilon, for phase 1.
-        k: Candidates.
-        tau: Largest similarity of two that are kept.
-        alpha: Of the utility.
-        sensitivity: Of the choice; ``None``: the column's own.
-    """
-
-    share: float = EVEN
-    k: int = MOST
+    epsilon: float = TOTAL / 2
+    k: int = 10
     tau: float = 0.8
     alpha: float = 1.0
-    sensitivity: str | None = None
+    sensitivity: Sensitivity = "paper"
 
 
-GRID = {
-    "default: k = 10, tau = 0.8, alpha = 1, even split": Setting(),
-    "k = 1": Setting(k=1),
-    "k = 3": Setting(k=3),
-    "tau = 0.6": Setting(tau=0.6),
-    "tau = 1, nothing pruned": Setting(tau=1.0),
-    "alpha = 0": Setting(alpha=0.0),
-    "alpha = 0.5": Setting(alpha=0.5),
-    "alpha = 2": Setting(alpha=2.0),
-    "a quarter for phase 1": Setting(share=0.25),
-    "three quarters for phase 1": Setting(share=0.75),
-    "sensitivity 1, the naive choice": Setting(sensitivity="naive"),
+CHOICES: dict[str, Sensitivity] = {
+    "PrivRewrite": "paper",
+    "PrivRewrite-Naive": "naive",
+    "ours: sensitivity of the candidates": "candidates",
 }
-DEFAULT = next(iter(GRID))
-DIFFERENCES = {
-    "alpha": "Utility and sensitivity shrink together: the law moves only where u is clipped.",
-    "k": "The same candidates, the first so many.",
-    "tau": "Sentence vectors of the bundled encoder.",
-    "sensitivity": "Exact column: the naive choice on the same candidates as the default.",
+PRIVREWRITE, NAIVE, _ = CHOICES
+VIEW, MEAN = "x - view (Table 1)", "x - candidates (Table 1)"
+STUDIES = {
+    "Fig. 3, alpha": {v: Setting(alpha=v) for v in (0.0, 0.25, 0.5, 1.0, 2.0, 4.0)},
+    "Fig. 4, tau": {v: Setting(tau=v) for v in (0.5, 0.6, 0.7, 0.8, 0.9, 1.0)},
+    "Fig. 5, share of phase 2": {v: Setting(epsilon=v * TOTAL) for v in (0.1, 0.3, 0.5, 0.7, 0.9)},
+    "Fig. 6, k": {k: Setting(k=k) for k in (10, 20, 30, 40, 50)},
 }
-SENSITIVITIES = {"nominal": "paper", "exact": "candidates"}
+
+
+class Pool(NamedTuple):
+    """A private text's ids, its candidates, and their scores, float (m, 2); see Bench.scores."""
+
+    ids: Ids
+    candidates: tuple[str, ...]
+    scores: Floats
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pool:
-    """A private text and what was written for it.
+class Bench:
+    """Vectors of tokens and of texts."""
 
-    Attributes:
-        ids: Of the text, int (n,).
-        candidates: In the order in which they came.
-        cosines: Of the text's vector and each candidate's, float (m,).
-        sanitized: Cosine with what was sent.
-    """
+    space: dp.EmbeddingSpace
+    service: Remembered
 
-    ids: NDArray[np.int64] = field(repr=False)
-    candidates: tuple[str, ...] = field(repr=False)
-    cosines: NDArray[np.float64]
-    sanitized: float
+    def scores(self, text: str, others: Sequence[str], *, bert: bool) -> Floats:
+        """Cosine and BERTScore (or NaN) of texts with a text, float (m, 2)."""
+        vectors = self.service.encode([text, *others]).astype(np.float64)
+        found = np.full(len(others), np.nan)
+        if bert:
+            scorer = generation._bert_scorer(_files.encoder_source(_files.DEFAULT_ENCODER), None)
+            found = scorer.score(list(others), [text] * len(others))[2].numpy()
+        return np.stack([vectors[1:] @ vectors[0], found], axis=1)
+
+    def pool(self, text: str, candidates: Sequence[str], *, bert: bool) -> Pool:
+        """Candidates with tokens, none of them twice, and their scores."""
+        encode = self.space.vocabulary.encode
+        own = _candidates.distinct(candidates, lambda each: len(encode(each)) > 0)
+        return Pool(encode(text), tuple(own), self.scores(text, own, bert=bert))
+
+    def chosen(self, pool: Pool, settings: Sequence[Setting]) -> Floats:
+        """Expected scores of what is chosen, float (s, 2)."""
+        encode, found = self.space.vocabulary.encode, []
+        similarities = token_similarities([encode(text) for text in pool.candidates], self.space)
+        for s in settings:
+            kept = _candidates.prune(list(pool.candidates[: s.k]), self.service, s.tau)
+            columns = [pool.candidates.index(text) for text in kept]
+            choice = Selection(epsilon=s.epsilon, alpha=s.alpha, sensitivity=s.sensitivity)
+            utilities = choice.utilities(pool.ids, similarities[:, columns])
+            scale = s.epsilon / (2 * choice.delta(len(pool.ids), similarities[:, columns]))
+            weights = np.exp(scale * (utilities - utilities.max()))
+            found.append(weights @ pool.scores[columns] / weights.sum())
+        return np.array(found)
+
+    def views(self, mechanism: dp.mechanisms.Mechanism, texts: Sequence[str]) -> list[str]:
+        """Texts as a mechanism sends them; every token is drawn for."""
+        return release(mechanism, self.space, texts, 0, policy=dp.KeepPolicy.nothing()).texts
 
 
-def pools(
-    mechanism: dp.TokenExponential,
-    space: dp.EmbeddingSpace,
-    texts: Sequence[str],
-    writer: Writer,
-    prompt: Template,
-    service: dp.EmbeddingService,
-) -> list[Pool]:
-    """Sanitize all texts and have candidates written."""
-    raw, _, sent = released(mechanism, space, texts)
-    asked = [prompt.substitute(text=text) for text in sent for _ in range(MOST)]
-    answers = [(answer.splitlines() or [""])[0].strip() for answer in writer(asked, 40)]
-    made = []
-    for number, (text, ids) in enumerate(zip(texts, raw, strict=True)):
-        own = tuple(answers[number * MOST : (number + 1) * MOST])
-        vectors = service.encode([text, sent[number], *own]).astype(np.float64)
-        cosines = vectors[1:] @ vectors[0]
-        made.append(Pool(ids=ids, candidates=own, cosines=cosines[1:], sanitized=cosines[0]))
-    return made
+def known(texts: Sequence[str], count: int) -> Iterator[list[str]]:
+    """Candidates for each text that keep a uniform share of its words; others are foreign."""
+    generator = np.random.default_rng(0)
+    foreign = np.array([word for text in texts for word in text.split()])
+    for text in texts:
+        words = np.array(text.split())
+        keeps = generator.random((count, len(words))) < generator.random((count, 1))
+        rows = np.where(keeps, words, generator.choice(foreign, keeps.shape))
+        yield [" ".join(row) for row in rows]
 
 
-def expected(
-    pool: Pool,
-    setting: Setting,
-    epsilon: float,
-    sensitivity: str,
-    space: dp.EmbeddingSpace,
-    service: dp.EmbeddingService,
-) -> float:
-    """Expectation of the chosen candidate's cosine, over the choice with this epsilon."""
-    vocabulary = space.vocabulary
-    texts = _candidates.distinct(
-        pool.candidates[: setting.k], lambda text: len(vocabulary.encode(text)) > 0
+Values = dict[tuple[str, float], Floats]
+"""Scores of each text, (n, 2), by method and total epsilon."""
+
+
+def choices(bench: Bench, pools: Sequence[Pool], epsilons: Sequence[float]) -> Values:
+    """What each choice makes of the pools; half of epsilon is the choice's."""
+    cases = [(name, epsilon) for name in CHOICES for epsilon in epsilons]
+    settings = [Setting(epsilon=e / 2, sensitivity=CHOICES[name]) for name, e in cases]
+    found = np.stack([bench.chosen(pool, settings) for pool in pools])
+    return {case: found[:, place] for place, case in enumerate(cases)}
+
+
+def baselines(bench: Bench, texts: Sequence[str], with_bert: int) -> Values:
+    """WP and EM with the whole epsilon."""
+    cases = {("WP", e): dp.MetricNoise(eta=e) for e in EPSILONS}
+    cases |= {("EM", e): dp.TokenExponential(epsilon=e) for e in EPSILONS}
+    found: Values = {}
+    for case, made in cases.items():
+        pairs = enumerate(zip(texts, bench.views(made, texts), strict=True))
+        scores = [bench.scores(x, [y], bert=number < with_bert) for number, (x, y) in pairs]
+        found[case] = np.concatenate(scores)
+    return found
+
+
+def written(bench: Bench, texts: Sequence[str], writer: Writer, prompt: Template) -> Values:
+    """A real model's candidates for texts, at the paper's total and at a large one of ours."""
+    found: Values = {}
+    for e in (TOTAL, LARGE):
+        sent = bench.views(dp.TokenExponential(epsilon=e / 2), texts)
+        asked = [prompt.substitute(text=view) for view in sent for _ in range(Setting().k)]
+        answers, pools = iter(writer(asked, WRITTEN)), []
+        for text, view in zip(texts, sent, strict=True):
+            own = [" ".join(next(answers).split()) for _ in range(Setting().k)]
+            pools.append(bench.pool(text, own if any(own) else [view], bert=True))  # the fallback
+        views = [
+            bench.scores(*pair, bert=True) for pair in zip(texts, [[v] for v in sent], strict=True)
+        ]
+        found[VIEW, e] = np.concatenate(views)
+        found[MEAN, e] = np.stack([pool.scores.mean(axis=0) for pool in pools])
+        found |= choices(bench, pools, [e])
+    return found
+
+
+def order(
+    found: Mapping[str, Values], one: str, other: str, epsilons: Sequence[float] = EPSILONS
+) -> Shape:
+    """Fig. 2: one method above another, by the cosine, and BERTScore at the total."""
+    told = ", of the model" if epsilons == (TOTAL,) else ""
+    cases = {
+        f"{name} {metric} {e:g}": gap(values[one, e][:, column], values[other, e][:, column])
+        for name, values in found.items()
+        for column, metric in enumerate(("cosine", "BERTScore"))
+        for e in (epsilons if metric == "cosine" else (TOTAL,))
+    }
+    return in_all(f"Fig. 2: {one} above {other}{told}", cases)
+
+
+def studied(studies: Mapping[str, Mapping[float, Floats]], base: Values) -> Iterator[Shape]:
+    """Figs. 3 to 6: cosines of each text by study and value; the baselines on the same texts."""
+    alpha, tau, _, k = studies.values()
+    means = {value: float(found.mean()) for value, found in alpha.items()}
+    spread = max(means.values()) - min(means.values())
+    peak = max(means, key=lambda value: means[value])
+    yield Shape(
+        claim="Fig. 3: a peak at a moderate alpha, a slight decline beyond",
+        holds=0 < peak < max(means) and spread > 1e-3,
+        because=f"means differ by {spread:.4f}: utility and sensitivity shrink together",
     )
-    texts = _candidates.prune(texts, service, setting.tau)
-    if not texts:
-        return pool.sanitized  # the fallback
-    by_text = dict(zip(reversed(pool.candidates), reversed(pool.cosines), strict=True))
-    choice = Selection(
-        epsilon=epsilon, alpha=setting.alpha, sensitivity=setting.sensitivity or sensitivity
+    sides = {f"{b:g} over {v:g}": gap(tau[b], tau[v]) for b in (0.7, 0.8) for v in (0.5, 1.0)}
+    yield in_all("Fig. 4: tau of .7 or .8 better than a small one and than no pruning", sides)
+    yield Shape(
+        claim="Fig. 5: of total 2, an even split is best",
+        holds=None,
+        because="whatever the split, phase 1 shows candidates next to nothing; more for the "
+        "choice among known ones is better",
     )
-    law = np.exp(choice.log_probs(pool.ids, [vocabulary.encode(t) for t in texts], space))
-    return float(law @ [by_text[text] for text in texts])
+    steps = {"50 over 10": gap(k[50], k[10])}
+    steps |= {f"10 over {n}": gap(k[10], base[n, TOTAL][: len(k[10]), 0]) for n in ("EM", "WP")}
+    yield in_all("Fig. 6: the cosine grows with k, and k = 10 is above EM and WP", steps)
 
 
-def bounds(made: Sequence[Pool]) -> Iterator[tuple[str, list[float]]]:
-    """What no choice changes: the sanitized text, a random candidate, the best one."""
-    yield "the sanitized text itself", [pool.sanitized for pool in made]
-    yield "a random candidate", [float(pool.cosines.mean()) for pool in made]
-    yield "the best candidate", [float(pool.cosines.max()) for pool in made]
+def of_model(found: Mapping[str, Values]) -> Iterator[Shape]:
+    """What the paper says of a model's candidates, at its total; by set, with the baselines."""
+    yield order(found, NAIVE, "WP", (TOTAL,))
+    sides = {
+        name: gap(values[MEAN, TOTAL][:, 0], values[VIEW, TOTAL][:, 0])
+        for name, values in found.items()
+    }
+    yield in_all(
+        "Table 1: the model's candidates are substantially nearer to x than the view", sides
+    )
 
 
-def cell(values: Sequence[float]) -> str:
-    """Mean and half of its 95 % interval over texts."""
-    half = 1.96 * np.std(values, ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.nan
-    return f"{np.mean(values):.3f} ± {half:.3f}"
-
-
-def difference(setting: Setting) -> str:
-    """The sentence for a line of the grid: of the parameter that is not the default."""
-    for name, sentence in DIFFERENCES.items():
-        if getattr(setting, name) != getattr(Setting(), name):
-            return sentence
-    return "Other model, texts and vectors."
-
-
-def above(values: Mapping[str, Sequence[float]], one: str, other: str) -> tuple[bool | None, str]:
-    """Whether a line's values are above another's, by a 95 % interval of paired differences."""
-    gaps = np.subtract(values[one], values[other])
-    half = 1.96 * gaps.std(ddof=1) / np.sqrt(len(gaps))
-    told = f"{gaps.mean():+.3f} ± {half:.3f}"
-    return (None if abs(gaps.mean()) <= half else bool(gaps.mean() > 0)), told
-
-
-def shapes(values: Mapping[str, Sequence[float]]) -> list[Shape]:
-    """By the figures of the exact column."""
-    more = above(values, DEFAULT, "k = 1")
-    refined = above(values, DEFAULT, "sensitivity 1, the naive choice")
-    alphas = ["alpha = 0", "alpha = 0.5", DEFAULT, "alpha = 2"]
-    means = [float(np.mean(values[name])) for name in alphas]
-    spread = max(means) - min(means)
-    peak = spread > 1e-3 and means[0] < max(means[1:3]) > means[3]
-    return [
-        Shape(
-            claim="the refined sensitivity chooses better than the naive one (abstract)",
-            holds=refined[0],
-            because=refined[1],
-        ),
-        Shape(claim="ten candidates are better than one", holds=more[0], because=more[1]),
-        Shape(
-            claim="a peak in alpha (Fig. 3)",
-            holds=peak,
-            because=f"means differ by {spread:.4f} between alpha = 0 and 2",
-        ),
-    ]
+def rows(name: str, values: Values) -> Iterator[tuple[str, ...]]:
+    """A line for each method: means over texts."""
+    for method in dict.fromkeys(method for method, _ in values):
+        at = [e for other, e in values if other == method]
+        cells = np.array([np.nanmean(values[method, e], axis=0) for e in at])
+        yield name, method, listed(at, "g"), *(listed(column, ".3f") for column in cells.T)
 
 
 def main() -> None:
     """Print the tables, and write them if asked."""
-    made = common.parser(__doc__, CHAT)
-    made.add_argument("--epsilon", type=float, default=40.0, help="of both phases, per token")
-    made.add_argument("--texts", type=int, help="default 6, --full 100")
-    options = made.parse_args()
-    if not options.model:
-        made.error("candidates need --model")
-    count = options.texts or (100 if options.full else 6)
-    texts = [text for text in load(options.data / "sst2").texts if len(text.split()) > 9][:count]
-    space, service = dp.default_space(), dp.EmbeddingService()
-    writer = open_writer(options.model, TEMPERATURE)
-    prompt = common.templates(CHAT if writer.chats else BASE, options.prompt)["rewrite"]
+    options = common.parser(__doc__, CHAT).parse_args()
+    count, with_bert, many, few = FULL if options.full else QUICK
     report = common.Report("privrewrite", options)
-    columns: dict[str, dict[str, list[float]]] = {"nominal": {}, "exact": {}}
-    for share in sorted({setting.share for setting in GRID.values()}):
-        first = dp.TokenExponential(epsilon=share * options.epsilon)
-        exact = common.calibrated(first, space, first.epsilon)
-        for column, mechanism in (("nominal", first), ("exact", exact)):
-            written = pools(mechanism, space, texts, writer, prompt, service)
-            values = columns[column]
-            if share == EVEN:
-                values |= dict(bounds(written))
-            rest, own = (1 - share) * options.epsilon, SENSITIVITIES[column]
-            for name, setting in GRID.items():
-                if setting.share == share:
-                    values[name] = [
-                        expected(pool, setting, rest, own, space, service) for pool in written
-                    ]
+    bench = Bench(space=frequent_space(PIECES), service=Remembered(dp.EmbeddingService().encode))
+    texts = {
+        name: [" ".join(r["text"].split()[:WORDS]) for r in read(options.data, name)[:count]]
+        for name in ("medquad", "imdb")
+    }
+    found: dict[str, Values] = {}
+    for name, own in texts.items():
+        pairs = enumerate(zip(own, known(own, Setting().k), strict=True))
+        pools = [bench.pool(*pair, bert=number < with_bert) for number, pair in pairs]
+        found[name] = choices(bench, pools, EPSILONS) | baselines(bench, own, with_bert)
+    shapes = [order(found, PRIVREWRITE, NAIVE), order(found, "WP", "EM")]
+    lines = [line for name, values in found.items() for line in rows(f"{name}, known", values)]
+    if options.model:
+        writer = open_writer(options.model, 0.75)
+        prompt = common.templates(CHAT, options.prompt)["rewrite"]
+        real = {}
+        for name, own in texts.items():
+            made = written(bench, own[:few], writer, prompt)
+            lines += rows(f"{name}, {few} texts, the model's", made)
+            real[name] = {case: scores[:few] for case, scores in found[name].items()} | made
+        shapes += of_model(real)
+    own = texts["medquad"][:many]
+    pairs = zip(own, known(own, max(STUDIES["Fig. 6, k"])), strict=True)
+    pools = [bench.pool(*pair, bert=False) for pair in pairs]
+    studies = {}
+    for name, grid in STUDIES.items():
+        values = np.stack([bench.chosen(pool, list(grid.values()))[:, 0] for pool in pools])
+        studies[name] = dict(zip(grid, values.T, strict=True))
     report.add(
-        f"{len(texts)} sentences of SST-2, {options.epsilon:g} nats per token for both phases, "
-        "cosine of raw and chosen text ± its 95 % interval over texts:"
+        f"The first {WORDS} words of {count} texts of medquad and of imdb, {PIECES:,} WordPieces. "
+        "The paper's figures are not at hand: its claims stand in the verdicts. What differs: the "
+        f"cosine and BERTScore (of {with_bert} texts) are MiniLM's; with known candidates, each "
+        "of which keeps a uniform share of the text's words, the choice alone is private."
     )
-    rows = [
-        Row(
-            measured=name,
-            nominal=cell(columns["nominal"][name]),
-            exact=cell(columns["exact"][name]),
-            difference=difference(GRID[name]) if name in GRID else "Bounds of the same candidates.",
-        )
-        for name in columns["exact"]
+    heads = ("set, candidates", "method", "epsilon", "cosine", "BERTScore")
+    report.add(common.markdown(heads, lines))
+    lines = [
+        (name, listed(grid, "g"), listed(map(np.mean, grid.values()), ".4f"))
+        for name, grid in studies.items()
     ]
-    report.add(common.side_by_side(rows))
-    report.add(common.verdicts(shapes(columns["exact"])))
+    report.add(common.markdown((f"medquad, {many} texts, known", "at", "cosine"), lines))
+    report.add("In the verdicts: differences, ± half of a 95 % interval over texts.")
+    report.add(common.verdicts([*shapes, *studied(studies, found["medquad"])]))
     report.close()
 
 

@@ -6,7 +6,7 @@ import importlib.util
 import json
 import math
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -42,6 +42,7 @@ class Released:
         texts: What was sent.
         raw: Tokens of each text that were drawn for, int64 (n,); -1 for an unknown one.
         drawn: What was drawn for them, int64 (n,).
+        whole: All tokens of each text and what was sent for them, kept ones too, int64 (2, m).
         kept: Share of all tokens that a public list keeps as they are.
         unknown: Share of all tokens that are neither kept nor in the vocabulary.
     """
@@ -49,6 +50,7 @@ class Released:
     texts: list[str]
     raw: list[Ids]
     drawn: list[Ids]
+    whole: list[Ids]
     kept: float
     unknown: float
 
@@ -76,6 +78,10 @@ def release(
         texts=[each.write(space.vocabulary) for each in drafts],
         raw=raw,
         drawn=[each.outputs[each.perturbed] for each in drafts],
+        whole=[
+            np.stack([each.ids, np.where(each.perturbed, each.outputs, each.ids)])
+            for each in drafts
+        ],
         kept=1 - sum(map(len, raw)) / total,
         unknown=sum(int((ids == -1).sum()) for ids in raw) / total,
     )
@@ -160,7 +166,12 @@ class Labelled:
 
     def accuracy(self, texts: Sequence[str], questions: Sequence[str] = ()) -> float:
         """Share of labels that a linear probe reads right; it learns from raw texts."""
-        return float(self._probe.score(_features(texts, questions, self.encoder), self.labels))
+        return float(self.right(texts, questions).mean())
+
+    def right(self, texts: Sequence[str], questions: Sequence[str] = ()) -> NDArray[np.bool_]:
+        """Which labels the probe reads right, bool (n,)."""
+        read = self._probe.predict(_features(texts, questions, self.encoder))
+        return np.asarray(read == np.asarray(self.labels))
 
     @cached_property
     def _probe(self) -> LogisticRegression:
@@ -190,6 +201,12 @@ def judge(*, bundled: bool) -> Remembered:
 
     model = E5()
     return Remembered(lambda texts: model.passage([text or "." for text in texts]))
+
+
+def cosines(first: Sequence[str], second: Sequence[str]) -> Floats:
+    """Of the bundled encoder's vectors of each pair of texts, float64 (n,)."""
+    one, other = (dp.EmbeddingService().encode(list(texts)) for texts in (first, second))
+    return np.einsum("nd,nd->n", one.astype(np.float64), other)
 
 
 # spaces and lists ---------------------------------------------------------------------------------
@@ -233,6 +250,30 @@ def greater(first: Sequence[float], second: Sequence[float]) -> float:
     return float(ttest_ind(first, second, equal_var=False, alternative="greater").pvalue)
 
 
+def chance(differences: Floats) -> float:
+    """One-sided t-test: p of differences, float64 (n,), whose mean is not positive."""
+    from scipy.stats import ttest_1samp
+
+    if np.ptp(differences) == 0:
+        return float(1 - np.heaviside(differences[0], 0.5))
+    return float(ttest_1samp(differences, 0.0, alternative="greater").pvalue)
+
+
+def paired(claim: str, cases: Mapping[str, Floats]) -> Shape:
+    """A shape that is reproduced if differences, text by text, are positive in every case.
+
+    By :func:`chance` below LEVEL; it is not if in any case they are negative so surely.
+    """
+    chances = [chance(differences) for differences in cases.values()]
+    told = [
+        f"{case} {cases[case].mean():+.3f} (p {p:.1g})"
+        for case, p in zip(cases, chances, strict=True)
+    ]
+    wrong = max(chances) > 1 - LEVEL / len(chances)
+    holds = True if max(chances) < LEVEL else False if wrong else None
+    return Shape(claim=claim, holds=holds, because=", ".join(told))
+
+
 def everywhere(claim: str, cases: Mapping[str, bool]) -> Shape:
     """A shape that is reproduced if it holds in all cases; says in which others it does not."""
     fails = [case for case, holds in cases.items() if not holds]
@@ -240,6 +281,31 @@ def everywhere(claim: str, cases: Mapping[str, bool]) -> Shape:
     if fails and len(fails) < len(cases):
         because += f"; not {', '.join(fails)}"
     return Shape(claim=claim, holds=not fails, because=because)
+
+
+def gap(first: Floats, second: Floats) -> tuple[float, float]:
+    """Mean of the differences, text by text and NaN left out, and half of its 95 % interval."""
+    gaps = (first - second)[~np.isnan(first - second)]
+    return float(gaps.mean()), float(1.96 * gaps.std(ddof=1) / np.sqrt(len(gaps)))
+
+
+def in_all(
+    claim: str, cases: Mapping[str, tuple[float, float]], *, equal: bool = False, more: str = ""
+) -> Shape:
+    """A shape that holds if each mean is above 0 by half its interval, or within it if ``equal``.
+
+    It does not hold if one is below by three quarters of an interval: one of many is by chance.
+    """
+    means, halves = np.array(list(cases.values())).T
+    holds = bool((means > halves).all()) or (False if (means < -1.5 * halves).any() else None)
+    told = [f"{case} {mean:+.2g} ± {half:.2g}" for case, (mean, half) in cases.items()]
+    holds = bool((np.abs(means) <= halves).all()) if equal else holds
+    return Shape(claim=claim, holds=holds, because="; ".join(told) + more)
+
+
+def listed(values: Iterable[float], form: str = "g") -> str:
+    """Numbers in a cell."""
+    return " / ".join(f"{value:{form}}" for value in values)
 
 
 def shown(number: float) -> str:

@@ -1,132 +1,130 @@
-"""What STENCIL's study measures of a mechanism: what is re-identified, and which labels survive."""
+"""What STENCIL's study measures: what an attacker names, and which labels survive."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
-from protocol import Labelled, inverted, release, shown
+import numpy as np
+from common import Shape
+from numpy.typing import NDArray
+from protocol import Floats, Ids, Labelled, in_all, release
 
 import dp_middleware as dp
-from dp_middleware.mechanisms.text_mechanisms import NoiseMechanism
+from dp_middleware.mechanisms import Mechanism
 
-ATTACKS = ("k = 1", "k = 10")
-ALONE = "noise alone"
-WINDOWS = (3, 5, 7, 9)  # of STENCIL
-SIGMA, OWN_SIGMA = 1.25, 0.75
-PAIR = (4, 5)  # windows of d_chi-STENCIL
-NOISELESS = 1e6  # an eta whose noise moves nothing
-CEILINGS = (2, 3, 4, 5, 6, 7, 8, 9)
+TOP = 5  # guesses of the attacker
+BLOCK = 1024  # of its searches at a time
+RESAMPLED = 400  # times the texts of a comparison, for its standard error
 
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What became of a data set.
+    """What became of each of n texts.
 
     Attributes:
-        recovered: Share of tokens among the k nearest to what was sent, by k.
-        accuracy: Of the probe.
+        hits: Tokens that the attacker names, int (n,).
+        drawn: Tokens that were drawn for, int (n,).
+        right: Whether the label is read right, bool (n,).
     """
 
-    recovered: Mapping[str, float]
-    accuracy: float
+    hits: NDArray[np.int64]
+    drawn: NDArray[np.int64]
+    right: NDArray[np.bool_]
 
-    def __str__(self) -> str:
-        rates = " / ".join(f"{self.recovered[attack]:.2f}" for attack in ATTACKS)
-        return f"{rates}; {self.accuracy:.2f}"
+    def point(self, weights: Floats | None = None) -> tuple[float, float]:
+        """Share of tokens named and of labels read, with a weight for each text, or without."""
+        weights = np.ones(len(self.right)) if weights is None else weights
+        shares = weights @ self.hits / (weights @ self.drawn), weights @ self.right / weights.sum()
+        return float(shares[0]), float(shares[1])
 
 
-@dataclass(frozen=True, kw_only=True)
-class Noisy:
-    """A mechanism with noise, by data set with its eta and with the one that its claim allows."""
-
-    label: str
-    nominal: Mapping[str, Outcome]
-    exact: Mapping[str, Outcome]
-    difference: str
+Curve = Sequence[Outcome]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Study:
-    """What is measured on."""
+    """What is measured on.
+
+    Attributes:
+        space: Of the mechanisms and of the attacker, who goes by the cosine.
+        sets: Texts and labels.
+        policy: What is kept: stop words and words outside the vocabulary.
+        unknown: Share of the latter.
+    """
 
     space: dp.EmbeddingSpace
     sets: Sequence[Labelled]
-    etas: Sequence[float]
+    policy: dp.KeepPolicy
+    unknown: float
 
-    def outcome(self, mechanism: NoiseMechanism, data: Labelled) -> Outcome:
+    @classmethod
+    def keeping(cls, space: dp.EmbeddingSpace, sets: Sequence[Labelled]) -> Study:
+        """A study that keeps what the paper's does."""
+        texts = [text for data in sets for text in [*data.texts, *data.questions]]
+        tokens = [
+            (text[t.start : t.end], t.id)
+            for text in texts
+            for t in space.vocabulary.occurrences(text)
+        ]
+        unknown = [word.strip().lower() for word, number in tokens if number == -1]
+        kept = dp.KeepPolicy.words(sorted(set(unknown)), label="unknown words")
+        kept |= dp.KeepPolicy.nltk_stop_words()
+        return cls(space=space, sets=sets, policy=kept, unknown=len(unknown) / len(tokens))
+
+    def outcome(self, mechanism: Mechanism, data: Labelled) -> Outcome:
         """Of one release of the texts, and of the questions."""
-        everything = dp.KeepPolicy.nothing()
-        sent = release(mechanism, self.space, data.texts, 0, policy=everything)
-        asked = release(mechanism, self.space, data.questions, 1, policy=everything)
-        accuracy = data.accuracy(sent.texts, asked.texts)
-        return Outcome(recovered=inverted(sent, self.space), accuracy=accuracy)
-
-    def unknown(self) -> float:
-        """Share of the first set's tokens that the vocabulary lacks."""
-        mechanism, nothing = dp.Stencil(window=1, sigma=SIGMA), dp.KeepPolicy.nothing()
-        return release(mechanism, self.space, self.sets[0].texts, 0, policy=nothing).unknown
-
-    def windows(self) -> dict[str, list[Outcome]]:
-        """Of STENCIL, by data set, for each of :data:`WINDOWS`."""
-        mechanisms = [dp.Stencil(window=window, sigma=SIGMA) for window in WINDOWS]
-        return {each.name: [self.outcome(m, each) for m in mechanisms] for each in self.sets}
-
-    def noisy(self) -> list[Noisy]:
-        """d_chi-STENCIL by eta and window, and noise alone, at their claim's loss as well."""
-        found = []
-        for eta in self.etas:
-            for mechanism in of_eta(eta):
-                same = at_claim(mechanism)
-                nominal = {each.name: self.outcome(mechanism, each) for each in self.sets}
-                exact = nominal
-                if same != mechanism:
-                    exact = {each.name: self.outcome(same, each) for each in self.sets}
-                found.append(
-                    Noisy(
-                        label=f"{label(mechanism)}, eta {eta:g}",
-                        nominal=nominal,
-                        exact=exact,
-                        difference=self.difference(mechanism, same),
-                    )
-                )
-        return found
-
-    def difference(self, mechanism: NoiseMechanism, same: NoiseMechanism) -> str:
-        """What the claim and the exact loss allow."""
-        loss = dp.certify(mechanism, self.space).epsilon
-        return (
-            f"{mechanism.lipschitz(None):.4g} a unit of distance, claimed "
-            f"{mechanism.claimed_epsilon:.4g}, which allows eta {same.nominal:.4g}; "
-            f"between the tokens farthest apart {shown(loss)} nats"
+        parts = [
+            release(mechanism, self.space, texts, seed, policy=self.policy)
+            for seed, texts in enumerate((data.texts, data.questions))
+            if texts
+        ]
+        hits = [[self._named(*pair) for pair in zip(p.raw, p.drawn, strict=True)] for p in parts]
+        return Outcome(
+            hits=np.sum(hits, axis=0),
+            drawn=np.sum([[len(ids) for ids in part.raw] for part in parts], axis=0),
+            right=data.right(*(part.texts for part in parts)),
         )
 
-    def ceilings(self) -> dict[int, Mapping[str, float]]:
-        """What is re-identified, by window and k, where the noise moves nothing."""
-        data = self.sets[0]
-        return {
-            window: self.outcome(
-                dp.DChiStencil(eta=NOISELESS, window=window, sigma=OWN_SIGMA), data
-            ).recovered
-            for window in CEILINGS
-        }
+    def _named(self, raw: Ids, drawn: Ids) -> int:
+        """How many raw tokens are among the :data:`TOP` of largest cosine with what was sent."""
+        scores = self._unit[drawn] @ self._unit.T
+        known = raw >= 0
+        own = scores[np.arange(len(raw)), raw]
+        return int(((scores > own[:, None]).sum(axis=1) < TOP)[known].sum())
+
+    @cached_property
+    def _unit(self) -> NDArray[np.float32]:
+        rows = self.space.vectors.astype(np.float32)
+        return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-9)
 
 
-def of_eta(eta: float) -> list[NoiseMechanism]:
-    """d_chi-STENCIL by its two windows, and the noise without a window."""
-    windows = [dp.DChiStencil(eta=eta, window=window, sigma=OWN_SIGMA) for window in PAIR]
-    return [*windows, dp.MetricNoise(eta=eta)]
+def advantage(first: Curve, second: Curve, weights: Floats | None = None) -> float:
+    """Mean accuracy of one curve above another where as much is named.
+
+    At each point of either that lies within the other, which is a broken line; NaN if none does.
+    """
+    curves = [sorted(each.point(weights) for each in curve) for curve in (first, second)]
+    gaps = []
+    for sign, points, others in ((1, *curves), (-1, *reversed(curves))):
+        places, accuracies = zip(*others, strict=True)
+        for place, accuracy in points:
+            if places[0] <= place <= places[-1]:
+                gaps.append(sign * (accuracy - np.interp(place, places, accuracies)))
+    return float(np.mean(gaps)) if gaps else np.nan
 
 
-def label(mechanism: NoiseMechanism) -> str:
-    """What a table calls it."""
-    if isinstance(mechanism, dp.DChiStencil):
-        return f"d_chi-STENCIL, L = {mechanism.window}"
-    return ALONE
+def better(claim: str, cases: Mapping[str, tuple[Curve, Curve]], *, equal: bool = False) -> Shape:
+    """A shape that holds if the first curve is above the second in all cases, or ``equal``, on it.
 
-
-def at_claim(mechanism: NoiseMechanism) -> NoiseMechanism:
-    """The same with the loss a unit of distance that is claimed for it; itself where it has it."""
-    if isinstance(mechanism, dp.MetricNoise):
-        return mechanism
-    return mechanism.at(mechanism.nominal * mechanism.claimed_epsilon / mechanism.lipschitz(None))
+    In points of accuracy, with errors of resampled texts, the same for both curves.
+    """
+    generator, found = np.random.default_rng(0), {}
+    for case, (first, second) in cases.items():
+        count = len(first[0].right)
+        draws = generator.multinomial(count, np.full(count, 1 / count), size=RESAMPLED)
+        own = [advantage(first, second, draw) for draw in draws]
+        error = np.nan if np.isnan(own).all() else np.nanstd(own)
+        found[case] = 100 * advantage(first, second), 196 * float(error)
+    return in_all(claim, found, equal=equal)

@@ -11,8 +11,8 @@ from dp_middleware import _validate
 from dp_middleware._waits import told
 from dp_middleware.certification import storage
 from dp_middleware.certification.certificates import certify, check
-from dp_middleware.certification.contextual import calibrate_contextual
 from dp_middleware.certification.enumeration import RECOMPUTED, classes_of, scout
+from dp_middleware.certification.proofs import calibrate_contextual
 from dp_middleware.embedding.arrays import Ids
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import CannotCalibrate

@@ -8,10 +8,13 @@ from contextlib import suppress
 from dp_middleware import _validate
 from dp_middleware._waits import told
 from dp_middleware.certification import storage, wording
-from dp_middleware.certification.contextual import certify_contextual
 from dp_middleware.certification.enumeration import Loss, enumerate_pairs
-from dp_middleware.certification.noise import certify_noise
-from dp_middleware.certification.texts import certify_text, certify_vectors
+from dp_middleware.certification.proofs import (
+    certify_contextual,
+    certify_noise,
+    certify_text,
+    certify_vectors,
+)
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms import landmarks
@@ -140,27 +143,27 @@ def _certificate(
     if not reason and mechanism.notion == "metric" and adjacency.classes is None:
         metric = MetricDP(epsilon=mechanism.epsilon, slack=loss.rounding)
     unknown_has_distance = metric is not None and space.vocabulary.has_unknown_symbol
-    return Certificate(
-        guarantee=NoGuarantee(reason=reason) if reason else PureDP(epsilon=loss.epsilon),
-        adjacency=adjacency,
-        method="none" if reason else "exact",
-        assumptions=(
-            *_ALWAYS,
-            wording.unknown(space),
-            *wording.classes(space, adjacency),
-            *((_UNKNOWN_DISTANCE,) if unknown_has_distance else ()),
-            *mechanism.assumptions(space),
-        ),
-        claimed=mechanism.claimed_on(space),
-        epsilon=math.inf if reason else loss.epsilon,
-        mechanism=mechanism.fingerprint,
-        space=space.fingerprint,
+    notes = (
+        *_ALWAYS,
+        wording.unknown(space),
+        *wording.classes(space, adjacency),
+        *((_UNKNOWN_DISTANCE,) if unknown_has_distance else ()),
+        *mechanism.assumptions(space),
+    )
+    recovery, retention = (None, None) if loss.english is None else loss.english
+    return wording.stated(
+        mechanism,
+        space,
+        adjacency,
+        NoGuarantee(reason=reason) if reason else PureDP(epsilon=loss.epsilon),
+        notes,
+        "exact",
         metric=metric,
         witness=_witness(loss, space),
         recovery=loss.recovery,
         retention=loss.retention,
-        recovery_in_english=None if loss.english is None else loss.english[0],
-        retention_in_english=None if loss.english is None else loss.english[1],
+        recovery_in_english=recovery,
+        retention_in_english=retention,
     )
 
 

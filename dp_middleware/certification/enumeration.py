@@ -111,9 +111,8 @@ def classes_of(space: EmbeddingSpace, adjacency: Adjacency) -> list[Ids]:
         inputs = inputs[:-1]
     if adjacency.classes is None:
         return [inputs]
-    order: dict[object, int] = {}
-    numbers = [order.setdefault(label, len(order)) for label in adjacency.classes]
-    labels = np.array([*numbers, len(order)])[: len(inputs)]
+    numbers = adjacency.numbers
+    labels = np.array([*numbers, max(numbers) + 1])[: len(inputs)]
     members = np.argsort(labels, kind="stable")
     classes = np.split(inputs[members], np.cumsum(np.bincount(labels))[:-1])
     return [members for members in classes if members.size]

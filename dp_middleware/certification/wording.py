@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 from dp_middleware.embedding.space import EmbeddingSpace
-from dp_middleware.privacy import Adjacency
+from dp_middleware.mechanisms.base import Mechanism
+from dp_middleware.privacy import Adjacency, Certificate, Guarantee, NoGuarantee
+from dp_middleware.privacy.certificate import Method
 
 ENTROPY = "the operating system's entropy is uniform"
 TEXT_TIME = (
@@ -27,6 +32,29 @@ _UNKNOWN = {
     "drop": _DROPPED,
     "raise": "a text with an unknown token is refused, which reveals that it has one",
 }
+
+
+def stated(
+    mechanism: Mechanism,
+    on: Any,
+    adjacency: Adjacency,
+    guarantee: Guarantee,
+    notes: tuple[str, ...],
+    method: Method = "proof",
+    **more: Any,
+) -> Certificate:
+    """A certificate on a space or a basis; epsilon is the guarantee's unless ``more`` has it."""
+    nothing = isinstance(guarantee, NoGuarantee)
+    return Certificate(
+        guarantee=guarantee,
+        adjacency=adjacency,
+        method="none" if nothing else method,
+        assumptions=notes,
+        claimed=mechanism.claimed_on(on),
+        mechanism=mechanism.fingerprint,
+        space=on.fingerprint,
+        **{"epsilon": getattr(guarantee, "epsilon", math.inf), **more},
+    )
 
 
 def unknown(space: EmbeddingSpace, fate: str = "released as a uniform draw") -> str:

@@ -9,7 +9,7 @@ from contextlib import redirect_stderr
 from pathlib import Path
 from typing import Any
 
-from dp_middleware.models.adapters.base import Messages
+from dp_middleware.models.adapters import Messages
 from dp_middleware.models.trust import IN_PROCESS, Location
 
 VARIABLE = "DP_DEMO_MODEL"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+import sys
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Self
@@ -132,13 +133,7 @@ class Events:
     def _admit(
         self, events: Sequence[Event], place: Place, unknown: Unknown
     ) -> tuple[Notebook, Self, list[Admitted]]:
-        """Admits a transcript to its conversation, which belongs to a session.
-
-        A conversation without a name has the answers that were noted by hand without one.
-
-        Raises:
-            EventRefused: One of the messages cannot be released.
-        """
+        """Admits a transcript to its conversation, which belongs to a session, or raises."""
         (name, after, whose), session = place, self
         whose = f"{self.sanitizer.subject or ''}\x1f{whose}"
         named, used = name is not None, frozenset[str]()
@@ -259,3 +254,27 @@ def checked_tools(tools: Any) -> Tools:
     if isinstance(tools, str) or not all(isinstance(name, str) for name in tools):
         raise ParameterError('expected tools=["name", ...], or "all", which gives all of them raw')
     return frozenset(tools)
+
+
+def public_texts(texts: Collection[str], name: str) -> tuple[str, ...]:
+    """Returns texts that go out as they are, such as keys of documents' metadata.
+
+    Args:
+        texts: The value of a parameter.
+        name: Of the parameter.
+
+    Raises:
+        ParameterError: One string, or not strings.
+    """
+    if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
+        raise ParameterError(f"expected {name}=['...'], a collection of texts")
+    return tuple(texts)
+
+
+def checked_epsilon(value: object, name: str = "epsilon") -> float:
+    """Returns an epsilon in nats, or raises ParameterError; an int may be too large for a float."""
+    is_flag = isinstance(value, bool)
+    if not is_flag and isinstance(value, int | float) and 0 < value <= sys.float_info.max:
+        return float(value)
+    shown = value if isinstance(value, float | bool) else type(value).__name__
+    raise ParameterError(f"expected {name} > 0 and finite, got {shown}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Collection, Hashable
+from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from operator import itemgetter
@@ -23,6 +23,7 @@ Tools = Collection[str] | Literal["all"]
 
 _log = logging.getLogger("dp_middleware.conversation")
 _WORDS = ("text", "content", "refusal", "thinking")  # of what else an answer says
+_ARGUMENTS = ("arguments", "args", "input", "partial_json")  # of a call
 _NOTE = "the note of an answer"
 RESTORATION = "the restoration"
 
@@ -41,16 +42,35 @@ Restorers = Callable[[bool, bool], WayBack]
 """Makes a restorer: of JSON or not, and of words for a reader or not, in which addresses stay."""
 
 
-class Plain:
-    """Restores nothing."""
+class Growing:
+    """A text in pieces: what was said, and what was restored of it. Errors hold no text.
+
+    Attributes:
+        restores: Whether anything is.
+    """
+
+    def __init__(self, way: WayBack | None) -> None:
+        self.said = self.shown = ""
+        self._way, self.restores = way, way is not None
 
     def feed(self, piece: str) -> str:
-        """Returns the piece."""
-        return piece
+        """Returns what is certain after a further piece."""
+        self.said += piece
+        return self._add(piece if self._way is None else partial(self._way.feed, piece))
 
     def close(self) -> str:
-        """Returns nothing."""
-        return ""
+        """Returns the rest."""
+        return self._add("" if self._way is None else self._way.close)
+
+    def _add(self, piece: str | Callable[[], str]) -> str:
+        try:
+            shown = piece if isinstance(piece, str) else piece()
+        except Exception as error:
+            failure = without_text(error, RESTORATION)
+        else:
+            self.shown += shown
+            return shown
+        raise failure.with_traceback(None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +103,7 @@ class Exchange(StaysHere):
         """Whether what is shown of an answer differs from it."""
         return self._restorers is not None
 
-    def restorer(self, *, json: bool = False, shown: bool = True) -> WayBack:
+    def restorer(self, *, json: bool = False, shown: bool = True) -> Growing:
         """Makes a restorer for a text in pieces; it never waits.
 
         Args:
@@ -91,19 +111,17 @@ class Exchange(StaysHere):
             shown: Whether somebody reads the text: then pseudonyms stay in addresses of hosts that
                 did not stand in the request.
         """
-        return Plain() if self._restorers is None else self._restorers(json, shown)
+        return Growing(None if self._restorers is None else self._restorers(json, shown))
 
-    def tool_restorer(self, tool: str) -> WayBack:
+    def tool_restorer(self, tool: str) -> Growing:
         """Makes a restorer for the arguments of a call in pieces, as far as the tool gets any."""
         gives = self.gives_originals(tool)
-        return self.restorer(json=True, shown=False) if gives else Plain()
+        return self.restorer(json=True, shown=False) if gives else Growing(None)
 
     def restore(self, text: str, *, json: bool = False, shown: bool = True) -> str:
         """Returns a text of the answer with the originals. **Private**."""
-        if not self.restores:
-            return text
-        growing = _Growing(self.restorer(json=json, shown=shown))
-        return growing.feed(text) + growing.feed(None)
+        growing = self.restorer(json=json, shown=shown)
+        return growing.feed(text) + growing.close()
 
     def restore_value(self, value: Any, *, shown: bool = True) -> Any:
         """Returns a copy of nested dicts, lists and tuples with the originals."""
@@ -118,6 +136,33 @@ class Exchange(StaysHere):
         if isinstance(value, bool) or not isinstance(value, str | int | float):
             return value
         return json.loads(self.restore(json.dumps(value), json=True, shown=shown))
+
+    def restore_fields(
+        self, value: Any, words: Collection[str] | None = None, *, tool: str = "", name: str = ""
+    ) -> Any:
+        """Returns a copy of what else an answer says with the originals: no ids or signatures.
+
+        Args:
+            value: A field's: nested dicts, lists and models of pydantic.
+            words: Names of the fields whose texts are restored; ``None``: all.
+            tool: The tool whose arguments may be in it, unless they stand beside another name.
+            name: Of the field.
+        """
+        if not self.restores:
+            return value
+        if name in _ARGUMENTS and (tool or words is not None):
+            return self.arguments(tool, value)
+        again = partial(self.restore_fields, words=words)
+        if hasattr(type(value), "model_fields"):
+            fields = {field: getattr(value, field) for field in type(value).model_fields}
+            return value.model_copy(update=again(fields, tool=tool))
+        if isinstance(value, Mapping):
+            tool = str(value.get("name") or tool)
+            return {field: again(part, tool=tool, name=field) for field, part in value.items()}
+        if isinstance(value, list):
+            return [again(part, tool=tool, name=name) for part in value]
+        is_shown = isinstance(value, str) and (words is None or name in words)
+        return self.restore(value) if is_shown else value
 
     def gives_originals(self, tool: str) -> bool:
         """Tells whether a tool is called with originals; warns once of each that is not."""
@@ -144,17 +189,9 @@ class Exchange(StaysHere):
         if not self.restores:
             return remote
         calls = (c._replace(arguments=self.arguments(c.name, c.arguments)) for c in remote.calls)
-        extra = {name: self._words(name, value) for name, value in remote.extra.items()}
+        extra = self.restore_fields(remote.extra, _WORDS)
         texts = tuple(map(self.restore, remote.texts))
         return replace(remote, texts=texts, calls=tuple(calls), extra=extra)
-
-    def _words(self, name: str, value: Any) -> Any:
-        """What is shown of what else an answer says: its words, no ids or signatures."""
-        if isinstance(value, dict):
-            return {key: self._words(key, entry) for key, entry in value.items()}
-        if isinstance(value, list):
-            return [self._words(name, entry) for entry in value]
-        return self.restore(value) if isinstance(value, str) and name in _WORDS else value
 
     def answer(self, remote: Message, *, left: bool = False) -> Message:
         """Notes an answer, which may go out again, and returns what is shown of it.
@@ -198,27 +235,6 @@ class Exchange(StaysHere):
         guarded(self._notebook.keep, reference, self._used, what=_NOTE)
 
 
-@dataclass
-class _Growing:
-    """A text in pieces, with what was restored of it: errors hold no text."""
-
-    restorer: WayBack
-    said: str = ""
-    shown: str = ""
-
-    def feed(self, piece: str | None) -> str:
-        """Restores a further piece; ``None``: the rest."""
-        try:
-            shown = self.restorer.close() if piece is None else self.restorer.feed(piece)
-        except Exception as error:
-            failure = without_text(error, RESTORATION)
-        else:
-            self.said += piece or ""
-            self.shown += shown
-            return shown
-        raise failure.with_traceback(None)
-
-
 class Reply(StaysHere):
     """An answer in pieces: what is shown of each, and what was said in all.
 
@@ -227,22 +243,22 @@ class Reply(StaysHere):
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
-        self._texts: dict[Hashable, tuple[str, _Growing]] = {}
-        self._calls: dict[Any, tuple[str, str, _Growing]] = {}
-        self._open: dict[Hashable, _Growing] = {}
+        self._texts: dict[Hashable, tuple[str, Growing]] = {}
+        self._calls: dict[Any, tuple[str, str, Growing]] = {}
+        self._open: dict[Hashable, Growing] = {}
 
     def text(self, piece: str, place: Hashable = "text", *, json: bool = False) -> str:
         """Returns what is shown after a piece of a text, or, at ``"refusal"``, of a refusal."""
         if place not in self._texts:
             kind = "refusal" if place == "refusal" else "text"
-            growing = _Growing(self._exchange.restorer(json=json))
+            growing = self._exchange.restorer(json=json)
             self._texts[place] = kind, growing
             self._open[place] = growing
         return self._texts[place][1].feed(piece)
 
     def call(self, place: Hashable, call_id: str, tool: str) -> None:
         """Begins a call of a tool."""
-        self._open[place] = growing = _Growing(self._exchange.tool_restorer(tool))
+        self._open[place] = growing = self._exchange.tool_restorer(tool)
         self._calls[place] = call_id, tool, growing
 
     def has_call(self, place: Hashable) -> bool:
@@ -256,7 +272,7 @@ class Reply(StaysHere):
     def close(self, place: Hashable) -> str:
         """Returns what was held back of the text or the arguments at a place."""
         growing = self._open.pop(place, None)
-        return "" if growing is None else growing.feed(None)
+        return "" if growing is None else growing.close()
 
     def close_all(self) -> dict[Hashable, str]:
         """Returns what was held back, by places, where there is any; texts first."""

@@ -8,19 +8,11 @@ from typing import Any, Literal
 
 from dp_middleware import _validate
 from dp_middleware.conversation.exchange import Exchange, Reply, Tools
-from dp_middleware.conversation.messages import ONCE, Message, Role, ToolCall, is_structured
+from dp_middleware.conversation.messages import ONCE, Message, ToolCall, is_structured, role_of
 from dp_middleware.conversation.notebook import Unknown
 from dp_middleware.conversation.session import Session
 from dp_middleware.errors import ParameterError, guarded
 
-_ROLES: dict[str, Role] = {
-    "user": "user",
-    "system": "system",
-    "developer": "system",
-    "tool": "tool",
-    "function": "tool",
-    "assistant": "assistant",
-}
 _MESSAGE = ("role", "content", "tool_calls", "tool_call_id")
 _PART = ("type", "text")
 _CALL = ("id", "type", "index", "function")
@@ -136,7 +128,7 @@ def _transcript(inputs: Mapping[str, Any], rules: Rules) -> list[Message]:
 def _read(message: Any, where: str, known: set[Any], rules: Rules) -> list[Message]:
     """A message; an answer's texts and calls each by itself, as a proxy shows them."""
     said = _fields(message, _MESSAGE, where)
-    role = _ROLES.get(said.get("role") or "")
+    role = role_of(said.get("role"))
     content, calls = said.get("content"), said.get("tool_calls") or []
     if role is None or (calls and role != "assistant"):
         raise ParameterError(f"{where}: expected a user's, system, tool's or assistant's message")

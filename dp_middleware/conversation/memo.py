@@ -10,14 +10,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from threading import Lock
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 from dp_middleware import _forks, _validate
 from dp_middleware.conversation.releaser import EventKeys, Released, Releaser, from_data
 from dp_middleware.errors import EventRefused
 from dp_middleware.sanitizers.spans import Detector
-
-WhenFull = Literal["forget", "refuse"]
 
 WAIT = 60.0  # seconds for another process that is just releasing
 _LOCKS = 1024
@@ -95,15 +93,13 @@ class ReleaseMemo:
         *,
         capacity: int,
         expires: float,
-        when_full: WhenFull,
         clock: Callable[[], float],
     ) -> None:
         _validate.at_least(2, capacity=capacity)
-        _validate.one_of(("forget", "refuse"), when_full=when_full)
         if expires != math.inf:
             _validate.positive(expires=expires)
         self._memo, self._capacity, self._expires = memo, capacity, expires
-        self._refuses, self._clock = when_full == "refuse", clock
+        self._clock = clock
         self._left: deque[tuple[bytes, str]] = deque()  # by note_left, not stored yet
         self.after_fork()
         _forks.renewed[id(self)] = self
@@ -129,7 +125,7 @@ class ReleaseMemo:
         A detector runs outside of the lock, and may use the session.
 
         Raises:
-            EventRefused: The event was noted as a remote answer, or the memo is full.
+            EventRefused: The event was noted as a remote answer.
             DPMiddlewareError: As :meth:`Sanitizer.release`.
         """
         with self.exclusive() as entries:
@@ -142,7 +138,6 @@ class ReleaseMemo:
                 known, is_edited = _known(entries, event, digest, releaser)
                 if known is not None:
                     return known
-                self._require_room(entries, event.released, event.private)  # it costs nothing yet
                 kept = releaser.kept_in(entries, self._clock())
             with kept:
                 released = _drawn(releaser, replace(draft, edited=is_edited))
@@ -186,7 +181,7 @@ class ReleaseMemo:
             private: The key of the mark that the first one's event is a private one.
 
         Raises:
-            EventRefused: The event was released as a private one, or the memo is full.
+            EventRefused: The event was released as a private one.
         """
         with self._of_event(rows[0][0]), self.exclusive() as entries:
             if private is not None and entries.get(private) is not None:
@@ -213,8 +208,7 @@ class ReleaseMemo:
         with self._opened(wait) as entries:
             while self._left:
                 note, text = self._left.popleft()
-                with suppress(EventRefused):  # a full memo: it is refused when it is sent again
-                    self._store(entries, (note, b"", text))
+                self._store(entries, (note, b"", text))
 
     @contextmanager
     def exclusive(self) -> Iterator[Entries]:
@@ -226,11 +220,7 @@ class ReleaseMemo:
 
     @contextmanager
     def _opened(self, wait: float) -> Iterator[Entries]:
-        """The entries that have not expired.
-
-        What is sealed lives twice as long after a release: an answer to it is noted while the
-        release lives, and then lives as long itself, with values that the sealed data restore.
-        """
+        """The entries that have not expired; what is sealed lives twice as long, for answers."""
         now = self._clock()
         with self._memo.exclusive(wait) as entries:
             entries.forget(now - self._expires, now - 2 * self._expires)
@@ -246,9 +236,9 @@ class ReleaseMemo:
         """While nobody else releases or notes an event: how the entries are had.
 
         In memory an event's charge, which waits for the disk, holds up no other event. In a file,
-        where a full memo refuses and where releases depend on each other, all wait.
+        and where releases depend on each other, all wait.
         """
-        is_free = isinstance(self._memo, Entries) and not self._refuses and not releaser.remembers
+        is_free = isinstance(self._memo, Entries) and not releaser.remembers
         with self._of_event(note):
             if is_free:
                 yield self.exclusive
@@ -257,20 +247,10 @@ class ReleaseMemo:
                     yield lambda: nullcontext(entries)
 
     def _store(self, entries: Entries, *rows: Row) -> None:
-        self._require_room(entries, *(key for key, _, _ in rows))
         for key, digest, content in rows:
             entries.put(key, Entry(digest=digest, created=self._clock(), content=content))
         while len(entries) > self._capacity:
             entries.forget_oldest()
-
-    def _require_room(self, entries: Entries, *keys: bytes) -> None:
-        if not self._refuses:
-            return
-        if len(entries) + sum(entries.get(key) is None for key in keys) > self._capacity:
-            raise EventRefused(
-                f"expected room in the memo, got {len(entries)} entries; raise capacity= or use "
-                'when_full="forget", which charges forgotten events again'
-            )
 
 
 def _known(

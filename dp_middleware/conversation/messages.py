@@ -83,9 +83,13 @@ def _of_dict(message: Mapping[str, Any]) -> tuple[Any, Any, Any]:
         if not all(isinstance(text, str) for text in texts):
             raise ParameterError("expected messages of text, got one with parts of another kind")
         content = "\n\n".join(texts)
-    if isinstance(role, str):
-        role = _OTHER_ROLES.get(role, role)
-    return message.get("id"), role, content
+    return message.get("id"), role_of(role), content
+
+
+def role_of(name: object) -> Role | None:
+    """Returns the role that clients call by a name, or ``None``."""
+    role: Any = _OTHER_ROLES.get(str(name), name)
+    return role if role in ROLES else None
 
 
 def by_role(scope: Detector | Mapping[str, Detector] | None) -> dict[str, Detector]:

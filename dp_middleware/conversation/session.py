@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Literal, NoReturn
 
 from dp_middleware import _validate
-from dp_middleware.conversation.memo import Entries, ReleaseMemo, WhenFull
+from dp_middleware.conversation.memo import Entries, ReleaseMemo
 from dp_middleware.conversation.memo_file import FileMemo
 from dp_middleware.conversation.messages import (
     ONCE as ONCE,
@@ -50,10 +50,10 @@ class Session(Twins):
             what a scope declared public, but no raw private text; default: memory.
         key: 32 bytes or more that key the digests of ids and raw texts; needed with a memo file
             and never written: keep it elsewhere. Default: a fresh one.
-        capacity: Largest number of entries; a private event counts as two.
+        capacity: Largest number of entries, of which the oldest is dropped; a private event
+            counts as two.
         expires: Seconds after which an entry is dropped; ``inf`` for never. A dropped event that
             is seen again is a new release and a new charge.
-        when_full: ``"forget"`` drops the oldest entry, ``"refuse"`` raises.
         clock: Seconds since the epoch.
         subjects: ``"many"`` lets the config of a LangChain call name its subject, who is charged:
             then it must not come from users; :meth:`for_subject` needs no such leave.
@@ -75,7 +75,6 @@ class Session(Twins):
         key: bytes | None = None,
         capacity: int = 100_000,
         expires: float = MONTH,
-        when_full: WhenFull = "forget",
         clock: Callable[[], float] = time.time,
         scope: Detector | Mapping[str, Detector] | None = None,
         subjects: Literal["one", "many"] = "one",
@@ -95,7 +94,6 @@ class Session(Twins):
             Entries() if memo is None else FileMemo(memo, digests.of, sanitizer.ledger),
             capacity=capacity,
             expires=expires,
-            when_full=when_full,
             clock=clock,
         )
         self._warned = set[str]()  # tools that are called with pseudonyms
@@ -132,8 +130,7 @@ class Session(Twins):
                 would be taken for an edited version of the other.
 
         Raises:
-            EventRefused: An assistant's text that was not noted, a noted event with another
-                role, or a full memo.
+            EventRefused: An assistant's text that was not noted; a noted event's other role.
             BudgetExhausted: From the ledger; nothing was drawn.
             DPMiddlewareError: As :meth:`Sanitizer.release`.
         """
@@ -222,7 +219,7 @@ class Session(Twins):
                 then known by its place behind these messages.
 
         Raises:
-            EventRefused: The event was released as a private one, or the memo is full.
+            EventRefused: The event was released as a private one.
             ParameterError: A transcript that does not end with an assistant's message without id.
         """
         checked((event_id, "assistant", text))

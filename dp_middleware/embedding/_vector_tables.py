@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Literal
 
 import numpy as np
@@ -37,16 +36,13 @@ def named_space(
     path = _files.cache_path("vectors", key, suffix=".npz")
     beside = ("spaces", key, _files.code_fingerprint())
 
+    def made() -> dict[str, Table]:
+        encoded = kind == "encoded"
+        table = encode_tokens(vocabulary, encode) if encoded else _input(model, vocabulary, kind)
+        return {"vectors": table}
+
     def read() -> Floats:
-        if (stored := arrays.load(path)) is not None:
-            table = stored["vectors"]
-        else:
-            encoded = kind == "encoded"
-            table = (
-                encode_tokens(vocabulary, encode) if encoded else _input(model, vocabulary, kind)
-            )
-            with suppress(OSError):
-                arrays.store({"vectors": table}, path)
+        table = arrays.kept(path, made)["vectors"]
         return table.astype(np.float64) if kind == "raw" else unit_rows(table)
 
     def read_again() -> Floats:

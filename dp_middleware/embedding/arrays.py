@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -62,6 +63,16 @@ def load(path: Path) -> dict[str, NDArray[Any]] | None:
     except Exception:  # whatever a damaged file is taken for
         return None
     return arrays if np.array_equal(digest, _digest(arrays)) else None
+
+
+def kept(path: Path, make: Callable[[], Mapping[str, NDArray[Any]]]) -> Mapping[str, NDArray[Any]]:
+    """Reads what was stored, or makes and stores it; a folder that is not writable costs time."""
+    if (stored := load(path)) is not None:
+        return stored
+    made = make()
+    with suppress(OSError):
+        store(made, path)
+    return made
 
 
 def _digest(arrays: Mapping[str, NDArray[Any]]) -> NDArray[np.uint8]:

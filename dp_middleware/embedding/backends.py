@@ -1,17 +1,21 @@
-"""Backends, which turn texts into vectors."""
+"""Backends, which turn texts into vectors, and one model for all threads of a process."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextvars import Context
 from dataclasses import dataclass, field
+from threading import Lock
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from dp_middleware import _files, _validate
+from dp_middleware import _files, _forks, _validate
+from dp_middleware._quiet import call_unrecorded
 from dp_middleware._waits import told
-from dp_middleware.errors import needs
+from dp_middleware.embedding.grid import unit_rows
+from dp_middleware.errors import DPMiddlewareError, EmbeddingError, ParameterError, needs
 
 Encode = Callable[[list[str]], ArrayLike]
 
@@ -96,3 +100,102 @@ class Given:
         """Returns its ``encode``."""
         encode: Encode = self.inner.encode
         return encode
+
+
+Rows = NDArray[np.float32]
+
+_WARM = ["a warm and public sentence"]
+
+
+def check_texts(texts: Sequence[str]) -> list[str]:
+    """Returns the texts, of the type ``str`` itself, or raises ParameterError."""
+    if isinstance(texts, str):
+        raise ParameterError("expected a list of texts, got one str")
+    listed = list(texts)
+    for text in listed:
+        if not issubclass(type(text), str):
+            raise ParameterError(f"expected texts of type str, got {type(text).__name__}")
+    # A subclass may compare and hash as it likes.
+    return [text if type(text) is str else str.__str__(text) for text in listed]
+
+
+class SharedModel:
+    """Opens a backend at its first use, and lets one thread at a time call it.
+
+    A call has no texts of other callers in it, from whose lengths its rows would move by rounding.
+    A long one is cut into batches, texts of like length together, which saves padding; others get
+    their turn between two. Equal texts of a batch are computed once; nothing is kept of them.
+    """
+
+    def __init__(self, backend: Backend) -> None:
+        self.backend = backend
+        self._encode: Encode | None = None
+        self._computing = False
+        self._width: int | None = None
+        self.after_fork()
+        _forks.renewed[id(self)] = self
+
+    def after_fork(self) -> None:
+        """Makes a new lock; a model that the parent was using may be in any state."""
+        if self._computing:
+            self._encode, self._computing = None, False
+        self._lock = Lock()
+
+    def encode(self, texts: list[str]) -> Rows:
+        """Returns unit rows, float32 (n, d), in the order of the texts; blocks the thread.
+
+        Raises:
+            EmbeddingError: The model failed. Holds no text.
+        """
+        if not texts:
+            return np.empty((0, self._width or self.encode(_WARM).shape[1]), np.float32)
+        order = sorted(range(len(texts)), key=lambda k: -len(texts[k]))
+        size = self.backend.batch
+        batches = [order[start : start + size] for start in range(0, len(order), size)]
+        rows = np.concatenate([self._rows([texts[k] for k in batch]) for batch in batches])
+        table = np.empty_like(rows)
+        table[order] = rows
+        return table
+
+    def _rows(self, texts: list[str]) -> Rows:
+        numbers: dict[str, int] = {}
+        places = [numbers.setdefault(text, len(numbers)) for text in texts]
+        with self._lock:
+            self._computing = True
+            try:
+                if self._encode is None:
+                    self._encode = _opened(self.backend)
+                vectors = call_unrecorded(Context(), self._encode, list(numbers))
+                rows = _checked(vectors, len(numbers), self._width)
+            except (Exception, SystemExit) as error:  # whatever it is, it may quote texts
+                failed = f"the embedding model failed with {type(error).__name__}"
+                if isinstance(error, EmbeddingError):
+                    failed = str(error)
+            else:
+                self._width = rows.shape[1]
+                return rows[places]
+            finally:
+                self._computing = False
+        raise EmbeddingError(failed)
+
+
+def _opened(backend: Backend) -> Encode:
+    """Opens a backend; it has seen no text yet, so the words of an error may be shown."""
+    try:
+        return backend.open()
+    except Exception as error:
+        kind = "" if isinstance(error, DPMiddlewareError) else f"{type(error).__name__}: "
+        failed = f"the embedding model cannot be loaded: {kind}{error}"
+    raise EmbeddingError(failed)
+
+
+def _checked(vectors: ArrayLike, count: int, width: int | None) -> Rows:
+    """Rows of unit length, float32 (count, d); zero rows stay zero."""
+    rows = np.asarray(vectors, dtype=np.float64)
+    if rows.ndim != 2 or len(rows) != count or width not in (None, rows.shape[1]):
+        raise EmbeddingError(
+            f"expected {count} vectors of {width or 'equal'} length, got an array of {rows.shape}"
+        )
+    if not np.isfinite(rows).all():
+        raise EmbeddingError("expected finite numbers in vectors, got NaN or infinity")
+    return unit_rows(rows).astype(np.float32)

@@ -17,9 +17,14 @@ from dp_middleware._files import DEFAULT_ENCODER
 from dp_middleware.embedding import _vector_tables
 from dp_middleware.embedding._vector_tables import Kind
 from dp_middleware.embedding.arrays import Floats, VectorSource
-from dp_middleware.embedding.backends import Backend, Given, SentenceModel
+from dp_middleware.embedding.backends import (
+    Backend,
+    Given,
+    SentenceModel,
+    SharedModel,
+    check_texts,
+)
 from dp_middleware.embedding.grid import unit_rows
-from dp_middleware.embedding.shared import SharedModel, check_texts
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
 from dp_middleware.vocabulary.vocabulary import Vocabulary
@@ -103,10 +108,6 @@ class EmbeddingService:
         if isinstance(named, SentenceModel):
             return type(self), (named.model, named.device)
         return type(self).of, (named,)
-
-    def warm_up(self) -> None:
-        """Loads the model and computes a public sentence, so that no call has to wait for that."""
-        self.encode([])
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Returns vectors of whole texts, float32 (n, d), of unit length; blocks the thread."""

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from dp_middleware import _validate
 from dp_middleware.errors import ChatError, RemoteError, withheld
-from dp_middleware.models.adapters.base import Adapter, Messages
+from dp_middleware.models.adapters import Adapter, Messages
 from dp_middleware.models.chat import ChatModel, chat_model
 from dp_middleware.privacy import Unit
 

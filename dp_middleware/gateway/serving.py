@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import multiprocessing
 import os
 import signal
@@ -22,6 +23,8 @@ with needs("gateway"):
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _TICK = 0.5  # seconds between two looks at the workers
 _MARGIN = 10.0  # seconds for a worker to end after its last request
+_PAUSE = 5.0  # seconds until another try to replace a worker
+_log = logging.getLogger("dp_middleware.gateway")
 
 
 class Server(uvicorn.Server):
@@ -38,6 +41,9 @@ class Server(uvicorn.Server):
 class Workers:
     """Processes that serve one socket; a dead one is replaced.
 
+    If the one in its place cannot start, as where the settings are broken by now, the others go on,
+    and it is tried again after a pause, or when the settings are to be read again.
+
     uvicorn's own supervisor asks its workers by a pipe whether they live, and notices no signal
     while it waits for an answer: up to a minute, where a worker dies before it answers.
 
@@ -45,12 +51,18 @@ class Workers:
         config: Of every worker; its app is named, and imported by each.
         listening: Their socket.
         margin: Seconds that a worker has to end behind ``timeout_graceful_shutdown``.
+        pause: Seconds between two tries to replace a worker.
     """
 
     def __init__(
-        self, config: Config, listening: socket.socket, *, margin: float = _MARGIN
+        self,
+        config: Config,
+        listening: socket.socket,
+        *,
+        margin: float = _MARGIN,
+        pause: float = _PAUSE,
     ) -> None:
-        self._config, self._listening = config, listening
+        self._config, self._listening, self._pause = config, listening, pause
         self._seconds = (config.timeout_graceful_shutdown or 0) + margin
         self._signals = 0  # a lock would not do in their handler
 
@@ -58,7 +70,7 @@ class Workers:
         """Serves until a signal; a second one ends all at once.
 
         Raises:
-            DPMiddlewareError: A worker could not start.
+            DPMiddlewareError: One of the first workers could not start.
         """
         for sig in _SIGNALS:
             signal.signal(sig, self._hear)
@@ -80,9 +92,9 @@ class Workers:
     def _hear(self, sig: int, frame: FrameType | None) -> None:
         self._signals += 1
 
-    def _start(self) -> SpawnProcess:
+    def _start(self, pause: float | None = None) -> SpawnProcess:
         process = multiprocessing.get_context("spawn").Process(
-            target=_serve, args=(self._config, self._listening)
+            target=_serve, args=(self._config, self._listening, pause)
         )
         process.start()
         return process
@@ -92,7 +104,7 @@ class Workers:
             return worker
         if worker.exitcode == STARTUP_FAILURE:
             raise DPMiddlewareError("a worker could not start; its log says why")
-        return self._start()
+        return self._start(self._pause)
 
     def _stop(self, workers: list[SpawnProcess]) -> None:
         """Lets requests that have begun end, and kills what is left after that."""
@@ -108,9 +120,24 @@ class Workers:
             worker.join()
 
 
-def _serve(config: Config, listening: socket.socket) -> None:
+def _serve(config: Config, listening: socket.socket, pause: float | None) -> None:
+    """A worker; ``pause``: of one in the place of another, before it ends because it cannot start.
+
+    While it waits it is like one that loads: any signal ends it, and it is replaced.
+    """
     config.configure_logging()
-    Server(config).run(sockets=[listening])
+    server = Server(config)
+    try:
+        server.run(sockets=[listening])
+    except (Exception, SystemExit) as error:
+        if server.started:
+            raise
+        is_ours = isinstance(error, DPMiddlewareError)
+        _log.error("a worker could not start: %s", error if is_ours else type(error).__name__)
+        if pause is None:
+            raise SystemExit(STARTUP_FAILURE) from None
+        time.sleep(pause)
+        raise SystemExit(1) from None
 
 
 class TimedHeads(H11Protocol):

@@ -9,7 +9,7 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from http.cookiejar import CookieJar, DefaultCookiePolicy
+from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
@@ -22,7 +22,12 @@ from dp_middleware.gateway.settings import ANTHROPIC, Settings
 _PASSED = {400, 404, 408, 409, 413, 422, 429}  # statuses that a client can do something about
 _ONE = httpx.Limits(max_connections=1, max_keepalive_connections=1)
 _KEPT = 4.0  # seconds without a request: servers of uvicorn and Node hang up after 5
-_PLAIN = {"accept-encoding": "identity"}  # a compressed answer has no size before it is unpacked
+_PLAIN = {
+    "accept": "*/*",
+    "accept-encoding": "identity",  # a compressed answer has no size before it is unpacked
+    "user-agent": "dp-middleware",
+}
+_url = lru_cache(maxsize=64)(httpx.URL)
 
 
 class Connections(httpx.AsyncBaseTransport):
@@ -81,26 +86,23 @@ class _Answer(httpx.AsyncByteStream):
 
 
 class Upstream:
-    """A client of the upstream, for one event loop."""
+    """A client of the upstream, for one event loop.
+
+    It follows no redirect, keeps no cookie, and reads no proxy or password from the environment.
+    """
 
     def __init__(self, settings: Settings, measures: Measures) -> None:
         self._settings, self._terms, self._measures = settings, settings.upstream, measures
-        self._http: httpx.AsyncClient | None = None
-        self._dialect = {"anthropic-version": "2023-06-01"}
+        self._http: Connections | None = None
+        self._limits = {"timeout": httpx.Timeout(self._terms.seconds).as_dict()}
+        self._heads, self._dialect = dict(_PLAIN), {"anthropic-version": "2023-06-01"}
         if key := settings.upstream_key.get_secret_value():
+            self._heads["authorization"] = f"Bearer {key}"
             self._dialect["x-api-key"] = key  # beside the other form: some servers speak both
 
     def open(self) -> None:
-        """Opens it; no proxy or password is read from the environment."""
-        key = self._settings.upstream_key.get_secret_value()
-        self._http = httpx.AsyncClient(
-            headers={**_PLAIN, **({"authorization": f"Bearer {key}"} if key else {})},
-            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),  # keeps none
-            timeout=httpx.Timeout(self._terms.seconds),
-            transport=Connections(),
-            follow_redirects=False,
-            trust_env=False,
-        )
+        """Opens it."""
+        self._http = Connections()
 
     async def close(self) -> None:
         """Closes connections."""
@@ -187,10 +189,7 @@ class Upstream:
         outcome = None
         try:
             async with asyncio.timeout(self._settings.limits.seconds):
-                url = self._terms.url.rstrip("/") + path
-                headers = self._dialect if path.startswith(ANTHROPIC) else None
-                request = self._http.build_request("POST", url, json=body, headers=headers)
-                response = await self._http.send(request, stream=True)
+                response = await self._http.handle_async_request(self._request(path, body))
                 try:
                     if response.status_code != 200:
                         raise self._refused(response)
@@ -203,6 +202,14 @@ class Upstream:
             outcome = _outcome(error)
         if outcome is not None:
             raise self._failed(outcome)
+
+    def _request(self, path: str, body: dict[str, Any]) -> httpx.Request:
+        url = _url(self._terms.url.rstrip("/") + path)
+        heads = {**self._heads, **(self._dialect if path.startswith(ANTHROPIC) else {})}
+        request = httpx.Request("POST", url, json=body, headers=heads, extensions=self._limits)
+        if url.userinfo:
+            next(httpx.BasicAuth(url.username, url.password).auth_flow(request))
+        return request
 
     def _refused(self, response: httpx.Response) -> Failure:
         status = response.status_code

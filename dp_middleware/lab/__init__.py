@@ -1,4 +1,4 @@
-"""The laboratory: attacks, metrics, audits, curves, and one table of them for a setting."""
+"""The laboratory: attacks, metrics, audits, and one table of them for a setting."""
 
 import lazy_loader  # type: ignore[import-untyped]
 

@@ -34,6 +34,11 @@ At its default, where the law is that of before, a fingerprint leaves it out.
 """
 
 
+def named(name: str, text: str) -> str:
+    """Makes a fingerprint of a name and the digest of a text."""
+    return f"{name}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Mechanism(ABC):
     """Maps tokens at random, with a guarantee: a frozen dataclass of public parameters.
@@ -60,6 +65,7 @@ class Mechanism(ABC):
     references: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
+        _validate.check_fields(self)
         if self.scale is None:
             return
         value = getattr(self, self.scale)
@@ -116,8 +122,7 @@ class Mechanism(ABC):
             for k, v in self.parameters.items()
             if k not in silent
         }
-        text = f"{kind}/{self.name}/{self.version}/{sorted(plain.items())!r}"
-        return f"{self.name}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+        return named(self.name, f"{kind}/{self.name}/{self.version}/{sorted(plain.items())!r}")
 
     @property
     def claimed_epsilon(self) -> float:

@@ -13,7 +13,6 @@ from dp_middleware import _validate
 from dp_middleware._torch import torch
 from dp_middleware.embedding.arrays import Floats
 from dp_middleware.embedding.space import EmbeddingSpace, on_host
-from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms.base import LATER
 from dp_middleware.mechanisms.kernels.buckets import (
     Sensitivity,
@@ -28,7 +27,7 @@ from dp_middleware.mechanisms.text_mechanisms import ContextualMechanism, Reads,
 DEFAULT_LOGIT_BOUND = 20.0
 """Only for a first try: take the bound from public text, by ``context.logit_bound``."""
 
-MOST_BUCKETS = 10**6
+_READS = _validate.choice("raw", "released")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,29 +43,16 @@ class _Bucketed(ContextualMechanism):
     depend on buckets' utilities over their range alone, which are in [0, 1] for whatever u.
     """
 
-    logit_bound: float
-    context: Reads = "raw"
-    buckets: int = 50
-    logit_weight: float = 0.5
-    distance_weight: float = 1.0
-    sensitivity: Sensitivity = field(default="worst-case", metadata=LATER)
+    logit_bound: float = field(metadata=_validate.POSITIVE)
+    context: Reads = field(default="raw", metadata=_READS)
+    buckets: int = field(default=50, metadata=_validate.count(most=10**6))
+    logit_weight: float = field(default=0.5, metadata=_validate.NONNEGATIVE)
+    distance_weight: float = field(default=1.0, metadata=_validate.POSITIVE)
+    sensitivity: Sensitivity = field(
+        default="worst-case", metadata=LATER | _validate.choice("worst-case", "printed")
+    )
 
     references: ClassVar[tuple[str, ...]] = ("cape2025",)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _validate.one_of(("raw", "released"), context=self.context)
-        _validate.one_of(("worst-case", "printed"), sensitivity=self.sensitivity)
-        _validate.at_least(1, buckets=self.buckets)
-        if self.buckets > MOST_BUCKETS:
-            raise ParameterError(f"expected buckets <= {MOST_BUCKETS}, got {self.buckets}")
-        _validate.positive(logit_bound=self.logit_bound, distance_weight=self.distance_weight)
-        _validate.nonnegative(logit_weight=self.logit_weight)
-        if self.logit_weight:  # finite too
-            _validate.positive(logit_weight=self.logit_weight)
-        object.__setattr__(self, "buckets", int(self.buckets))
-        for name in ("logit_bound", "logit_weight", "distance_weight"):
-            object.__setattr__(self, name, float(getattr(self, name)))
 
     @classmethod
     def with_defaults(cls, nominal: float, space: EmbeddingSpace) -> Self:
@@ -182,7 +168,7 @@ class CapeStrict(_Bucketed):
         "epsilon + ln((q + 1)/q), q = floor(V / buckets), once per token (our repair)"
     )
 
-    context: Reads = "released"
+    context: Reads = field(default="released", metadata=_READS)
 
     def claimed_on(self, space: EmbeddingSpace) -> float:
         """Adds to epsilon what buckets of two sizes add on this space."""

@@ -5,14 +5,13 @@ A code knows its masses exactly; how its search finds a text is nobody's busines
 
 from __future__ import annotations
 
-import hashlib
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,10 +19,12 @@ from numpy.typing import NDArray
 from dp_middleware import _validate
 from dp_middleware._files import DEFAULT_ENCODER
 from dp_middleware._waits import told
+from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.embedding.backends import SentenceModel
 from dp_middleware.embedding.plain import PlainEncoder, searcher
 from dp_middleware.errors import ParameterError
-from dp_middleware.mechanisms.kernels import near_units, pursuit, units
+from dp_middleware.mechanisms.base import named
+from dp_middleware.mechanisms.kernels import units
 from dp_middleware.mechanisms.text_mechanisms import Encoder, spellable
 from dp_middleware.sampling.entropy import Entropy, below
 from dp_middleware.sampling.response import exp_below
@@ -32,10 +33,13 @@ from dp_middleware.vocabulary.vocabulary import Vocabulary
 _UNIT = 12.5  # nats
 _MARGIN = 2.0  # nats beyond the logarithm of the number of sequences of units
 _FEWEST = 8
-_MOST_ROUNDS = 64
 _NEAR = 160  # units that are encoded for a text
+_LIMIT = 45.5  # nats for which prices are stated
+
 FALL = 0.02
 """Cosine with the text that a further word of it may cost in a search: other readers gain."""
+
+Encode = Callable[[list[str]], NDArray[np.float32]]
 
 
 def default_rounds(epsilon: float) -> int:
@@ -46,6 +50,22 @@ def default_rounds(epsilon: float) -> int:
 def nats_of(mass: Fraction) -> float:
     """Returns what a mass costs: -ln of it, also where it is too small for a float."""
     return math.log(mass.denominator) - math.log(mass.numerator)
+
+
+def price_of_a_nat(stated: float, limit: float) -> float:
+    """Returns in cosine what a nat is worth where a release may have so many of them."""
+    return stated * (_LIMIT / limit) ** 2 if limit else 0.0
+
+
+def finite_rows(encode: Encode, texts: list[str]) -> NDArray[np.float32]:
+    """Encodes texts, with 0 for what is no number."""
+    return np.nan_to_num(encode(texts), posinf=0.0, neginf=0.0)
+
+
+def promising(sums: NDArray[Any], target: NDArray[Any], prices: Floats, count: int) -> Ids:
+    """Lists the sums of vectors that come nearest to the target for their price, the best first."""
+    cosines = sums @ target / np.maximum(np.linalg.norm(sums, axis=1), 1e-6)
+    return np.argsort(prices - cosines, kind="stable")[:count]
 
 
 class PublicCode(ABC):
@@ -111,8 +131,7 @@ class PublicCode(ABC):
     @property
     def fingerprint(self) -> str:
         """Identifies name, version and fields."""
-        text = f"{self.name}/{self.version}/{self!r}"
-        return f"{self.name}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+        return named(self.name, f"{self.name}/{self.version}/{self!r}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,16 +148,12 @@ class UnitCode(PublicCode):
 
     name: ClassVar[str] = "units"
 
-    rounds: int | None = None
+    rounds: int | None = field(default=None, metadata=_validate.count(most=64))
     codebook: tuple[str, ...] | None = None
-    shortlist: int = 24
+    shortlist: int = field(default=24, metadata=_validate.COUNT)
 
     def __post_init__(self) -> None:
-        if self.rounds is not None:
-            _validate.at_least(1, rounds=self.rounds)
-            if self.rounds > _MOST_ROUNDS:
-                raise ParameterError(f"expected rounds <= {_MOST_ROUNDS}, got {self.rounds}")
-        _validate.at_least(1, shortlist=self.shortlist)
+        _validate.check_fields(self)
         if self.codebook is not None:
             object.__setattr__(self, "codebook", units.checked(self.codebook))
 
@@ -211,10 +226,10 @@ class UnitCode(PublicCode):
         if plain is None:
             vectors = _vectors(encoder, self.units)
         else:
-            listed = near_units.nearest(target, plain.pieces, len(listed), _NEAR)
+            listed = units.nearest(target, plain.pieces, len(listed), _NEAR)
             vectors = encode([[k] for k in range(len(listed))])
         place = 0  # the units are its digits to the base M
-        for number in pursuit.best_units(target, self.rounds or 1, vectors, encode, self.shortlist):
+        for number in units.best_units(target, self.rounds or 1, vectors, encode, self.shortlist):
             place = place * len(self.units) + listed[number]
         return place
 

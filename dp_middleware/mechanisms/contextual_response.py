@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -50,14 +50,12 @@ class ContextualResponse(ContextualMechanism):
     truth: ClassVar[str] = "epsilon-DP, exactly and once per token: later codebooks see releases"
     references: ClassVar[tuple[str, ...]] = ("kairouz2014",)
 
-    mixture: float = 0.15
+    mixture: float = field(default=0.15, metadata=_validate.PROBABILITY)
     unigram: tuple[float, ...] | None = None
     allowed: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _validate.probability(mixture=self.mixture)
-        object.__setattr__(self, "mixture", float(self.mixture))
         if self.unigram is not None:
             weights = _listed(self.unigram, "unigram as finite weights >= 0", "iuf")
             if not (np.isfinite(weights).all() and (weights >= 0).all() and weights.any()):

@@ -27,13 +27,9 @@ class _CandidateLists(ChannelMechanism):
 
     references: ClassVar[tuple[str, ...]] = ("chen2023",)
 
-    candidates: int = 20
+    candidates: int = field(default=20, metadata=_validate.COUNT)
 
     outside: ClassVar[float]
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _validate.at_least(1, candidates=self.candidates)
 
     @abstractmethod
     def candidate_lists(self, ids: Ids, space: EmbeddingSpace) -> tuple[torch.Tensor, torch.Tensor]:

@@ -36,18 +36,13 @@ class DocumentResponse(TextMechanism):
 
     Attributes:
         epsilon: Nats for the whole text. Positive.
-        rounds: Number T of units; default one for 12.5 nats.
-        codebook: Public words, phrases or sentences, the most useful first; ``None``: English
-            words and phrases. The first M are used, so few that T ln M is 2 nats below epsilon:
-            then the best sequence is released with a probability of .88 or more.
-        shortlist: Completions that the encoder sees for a unit: more are better and slower.
+        rounds: See :class:`UnitCode`, and so for the rest.
+        codebook: Public units; ``None``: English words and phrases.
+        shortlist: Completions that the encoder sees for a unit.
     """
 
     name: ClassVar[str] = "document-response"
     version: ClassVar[int] = 2  # units without shameful words
-    claim: ClassVar[str] = "epsilon-DP for any text and any other"
-    truth: ClassVar[str] = "epsilon-DP for the whole text, exactly"
-    largest: ClassVar[float] = 1e3
     references: ClassVar[tuple[str, ...]] = ("kairouz2014",)
 
     epsilon: float

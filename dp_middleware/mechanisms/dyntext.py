@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal, Self
 
 import numpy as np
@@ -62,22 +62,11 @@ class DynText(ChannelMechanism):
     outside: ClassVar[float] = -np.inf
     pays_density: ClassVar[bool] = True
 
-    epsilon_density: float = 0.5
-    delta: float = 1e-5
-    candidates: int = 20
-    reading: Reading = "table"
-    table_seed: int = 0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _validate.positive(epsilon_density=self.epsilon_density)
-        _validate.probability(delta=self.delta)
-        _validate.at_least(1, candidates=self.candidates)
-        _validate.one_of(("table", "fresh"), reading=self.reading)
-        _validate.at_least(0, table_seed=self.table_seed)
-        for name in ("epsilon_density", "delta"):
-            object.__setattr__(self, name, float(getattr(self, name)))
-        object.__setattr__(self, "table_seed", int(self.table_seed))
+    epsilon_density: float = field(default=0.5, metadata=_validate.POSITIVE)
+    delta: float = field(default=1e-5, metadata=_validate.PROBABILITY)
+    candidates: int = field(default=20, metadata=_validate.COUNT)
+    reading: Reading = field(default="table", metadata=_validate.choice("table", "fresh"))
+    table_seed: int = field(default=0, metadata=_validate.count(0))
 
     @classmethod
     def with_defaults(cls, nominal: float, space: EmbeddingSpace) -> Self:

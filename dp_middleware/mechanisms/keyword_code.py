@@ -2,34 +2,38 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from itertools import accumulate
 from typing import ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dp_middleware import _validate
 from dp_middleware.errors import ParameterError
-from dp_middleware.mechanisms.codes import FALL, PublicCode, nats_of
+from dp_middleware.mechanisms.base import named
+from dp_middleware.mechanisms.codes import (
+    FALL,
+    Encode,
+    PublicCode,
+    finite_rows,
+    nats_of,
+    price_of_a_nat,
+    promising,
+)
 from dp_middleware.mechanisms.text_mechanisms import Encoder, spellable
 from dp_middleware.sampling.entropy import Entropy, below
 from dp_middleware.vocabulary import frequencies
 
-Encode = Callable[[list[str]], NDArray[np.float32]]
-
 _WORD = re.compile(r"[a-z]+")
 _NATS_A_WORD = 6.0
-_PRICE = 0.0003  # in cosine, of a nat where there are so many:
-_LIMIT = 45.5
+_PRICE = 0.0003  # in cosine, of a nat
 _MOST_READ = 64  # words of a text
 
 
@@ -53,13 +57,11 @@ class KeywordCode(PublicCode):
     name: ClassVar[str] = "keywords"
 
     counts: tuple[tuple[str, int], ...] | None = None
-    most: int | None = None
-    shortlist: int = 8
+    most: int | None = field(default=None, metadata=_validate.COUNT)
+    shortlist: int = field(default=8, metadata=_validate.COUNT)
 
     def __post_init__(self) -> None:
-        _validate.at_least(1, shortlist=self.shortlist)
-        if self.most is not None:
-            _validate.at_least(1, most=self.most)
+        _validate.check_fields(self)
         if self.counts is not None:
             counts = tuple(sorted((str(word), count) for word, count in self.counts))
             for word, count in counts:
@@ -107,8 +109,7 @@ class KeywordCode(PublicCode):
     def fingerprint(self) -> str:
         """Identifies counts, number, and search."""
         counts = frequencies.keywords_fingerprint() if self.counts is None else self.counts
-        text = f"{self.version}/{self.most}/{self.shortlist}/{counts}"
-        return f"{self.name}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+        return named(self.name, f"{self.version}/{self.most}/{self.shortlist}/{counts}")
 
     @cached_property
     def _table(self) -> _Table:
@@ -180,7 +181,7 @@ class _OwnWords:
         read = sorted(nats, key=lambda word: -nats[word])[:_MOST_READ]
         self._code, self._nats = code, {word: nats[word] for word in nats if word in read}
         self._limit = nats_of(least)
-        self._price = _PRICE * (_LIMIT / self._limit) ** 2 if self._limit else 0.0
+        self._price = price_of_a_nat(_PRICE, self._limit)
 
     def _cost(self, bag: Sequence[str]) -> float:
         """Nats of a bag of distinct words."""
@@ -203,10 +204,7 @@ class _OwnWords:
 
     def nearest(self, text: str, encode: Encode) -> Iterator[list[str]]:
         """Bags that come nearest to the text for their price, as long as none falls back."""
-
-        def rows(texts: list[str]) -> NDArray[np.float32]:
-            return np.nan_to_num(encode(texts), posinf=0.0, neginf=0.0)
-
+        rows = partial(finite_rows, encode)
         if not (longer := self._longer([])):
             return
         words = list(self._nats)
@@ -217,8 +215,7 @@ class _OwnWords:
             # the vector of a bag is near the mean of its words' vectors
             sums = len(bag) * head + np.array([alone[one[-1]] for one in longer])
             prices = self._price * np.array([self._cost(one) for one in longer])
-            cosines = sums @ target / np.maximum(np.linalg.norm(sums, axis=1), 1e-6)
-            listed = np.argsort(prices - cosines, kind="stable")[: self._code.shortlist]
+            listed = promising(sums, target, prices, self._code.shortlist)
             heads = rows([self._code.written(longer[k]) for k in listed]) if bag else sums[listed]
             scores = heads @ target - prices[listed]
             first = int(np.argmax(scores))

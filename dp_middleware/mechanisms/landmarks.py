@@ -16,7 +16,7 @@ from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms.base import Mechanism, ScoredMechanism
-from dp_middleware.mechanisms.kernels.quadrature import SMALL
+from dp_middleware.mechanisms.kernels.radius import SMALL
 from dp_middleware.mechanisms.keys import is_known, key_on_disk
 from dp_middleware.mechanisms.rantext import RanText
 from dp_middleware.sampling import landmarks as marks

@@ -2,31 +2,37 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import partial
 from importlib.resources import files
 from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dp_middleware import _validate
 from dp_middleware.contexts import CausalContext
 from dp_middleware.contexts.lines import Writer, writer
 from dp_middleware.embedding.arrays import Floats
-from dp_middleware.mechanisms.codes import FALL, PublicCode, nats_of
+from dp_middleware.mechanisms.base import named
+from dp_middleware.mechanisms.codes import (
+    FALL,
+    Encode,
+    PublicCode,
+    finite_rows,
+    nats_of,
+    price_of_a_nat,
+    promising,
+)
 from dp_middleware.mechanisms.keyword_code import english
 from dp_middleware.mechanisms.text_mechanisms import Encoder, spellable
 from dp_middleware.sampling.entropy import Entropy, below
 from dp_middleware.vocabulary import frequencies
-
-Encode = Callable[[list[str]], NDArray[np.float32]]
 
 PROMPT = (files("dp_middleware.mechanisms") / "data" / "lines.txt").read_text("utf-8")
 """What the model reads first by default: lines of which the next one is the release."""
@@ -34,8 +40,7 @@ PROMPT = (files("dp_middleware.mechanisms") / "data" / "lines.txt").read_text("u
 _WORD = re.compile(r"[^\W_]+(?:['.&/-][^\W_]+)*")
 _PART = re.compile("[a-z]+")
 _NATS_A_TOKEN = 2.5
-_PRICE = 0.003  # in cosine, of a nat where there are so many:
-_LIMIT = 45.5
+_PRICE = 0.003  # in cosine, of a nat
 _PIECE = 1.5  # nats that a further token of a word is taken to cost, before the model is asked
 _SURE = Fraction(1023, 1024)  # of a mass, whatever passes of the same tokens are rounded to
 _HOPE = 0.8  # of that guess: what a word costs in the end is often less
@@ -78,17 +83,14 @@ class LanguageModelCode(PublicCode):
 
     model: str | Path | tuple[Any, Any] = field(repr=False)
     prompt: str = field(default=PROMPT, kw_only=True, repr=False)
-    hazard: float = field(default=0.03, kw_only=True)
-    english: float = field(default=0.125, kw_only=True)
-    most: int | None = field(default=None, kw_only=True)
+    hazard: float = field(default=0.03, kw_only=True, metadata=_validate.PROBABILITY)
+    english: float = field(default=0.125, kw_only=True, metadata=_validate.PROBABILITY)
+    most: int | None = field(default=None, kw_only=True, metadata=_validate.COUNT)
     device: str = field(default="cpu", kw_only=True)
-    shortlist: int = field(default=16, kw_only=True)
+    shortlist: int = field(default=16, kw_only=True, metadata=_validate.COUNT)
 
     def __post_init__(self) -> None:
-        _validate.probability(hazard=self.hazard, english=self.english)
-        _validate.at_least(1, shortlist=self.shortlist)
-        if self.most is not None:
-            _validate.at_least(1, most=self.most)
+        _validate.check_fields(self)
         self._context  # noqa: B018 - refuses what is no prompt
 
     def fitted(self, epsilon: float) -> Self:
@@ -107,8 +109,7 @@ class LanguageModelCode(PublicCode):
     def fingerprint(self) -> str:
         """Identifies the model by its name, and the prompt and numbers."""
         text = f"{self.version}/{self._context.parameters}/{self.hazard}/{self.most}"
-        text += f"/{self.english}/{frequencies.keywords_fingerprint()}"
-        return f"{self.name}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+        return named(self.name, f"{text}/{self.english}/{frequencies.keywords_fingerprint()}")
 
     @property
     def _context(self) -> CausalContext:
@@ -173,8 +174,9 @@ class _Search:
     """Words of a text in their order, each time one more."""
 
     def __init__(self, code: LanguageModelCode, text: str, limit: float, encode: Encode) -> None:
-        self._writer, self._encode, self._limit = code._writer, encode, limit
-        self._price = _PRICE * (_LIMIT / limit) ** 2 if limit else 0.0
+        self._writer, self._limit = code._writer, limit
+        self._rows = partial(finite_rows, encode)
+        self._price = price_of_a_nat(_PRICE, limit)
         self._shortlist, self._longest = code.shortlist, code._longest
         self._text = spellable(text)
         self._shares = math.log(1 - code.english), math.log(code.english)
@@ -205,8 +207,7 @@ class _Search:
                 return
             prices = self._price * np.array([guesses[word] for word in longer])
             sums = len(chosen) * head + np.array([alone[self._words[k].lower()] for k in longer])
-            cosines = sums @ target / np.maximum(np.linalg.norm(sums, axis=1), 1e-6)
-            listed = np.argsort(prices - cosines, kind="stable")[: self._shortlist]
+            listed = promising(sums, target, prices, self._shortlist)
             lines = [sorted([*chosen, longer[k]]) for k in listed]
             heads = sums[listed]
             if chosen:
@@ -228,9 +229,6 @@ class _Search:
                         yield [self._words[k] for k in chosen]
                         break
                 misses += 1
-
-    def _rows(self, texts: list[str]) -> NDArray[np.float32]:
-        return np.nan_to_num(self._encode(texts), posinf=0.0, neginf=0.0)
 
     def _of(self, words: Sequence[int]) -> list[int]:
         """Tokens of words."""

@@ -41,12 +41,11 @@ class MetricNoise(NoiseMechanism):
     references: ClassVar[tuple[str, ...]] = ("feyisetan2020", "chatzikokolakis2013")
 
     eta: float
-    nearness: Nearness = field(default="distance", metadata=LATER)
+    nearness: Nearness = field(default="distance", metadata=LATER | _validate.choice(*SEARCHES))
 
     def __post_init__(self) -> None:
         super().__post_init__()
         noise.require_eta(self.eta)
-        _validate.one_of(tuple(SEARCHES), nearness=self.nearness)
 
     def perturb(self, ids: ArrayLike, space: EmbeddingSpace, entropy: Entropy) -> Ids:
         """Draws released ids, int64 (n,); each depends on its own id and its own bytes alone."""

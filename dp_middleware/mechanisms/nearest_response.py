@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, Literal, Self
 
 import numpy as np
@@ -48,14 +48,14 @@ class NearestResponse(ChannelMechanism):
     full_support: ClassVar[bool] = False
     tight: ClassVar[bool] = True
 
-    candidates: int
+    candidates: int = field(metadata=_validate.COUNT)
     codebook: tuple[int, ...] | None = None
-    nearness: Nearness = "distance"
+    nearness: Nearness = field(
+        default="distance", metadata=_validate.choice("distance", "centred_cosine")
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _validate.at_least(1, candidates=self.candidates)
-        _validate.one_of(("distance", "centred_cosine"), nearness=self.nearness)
         if self.codebook is None:
             return
         codewords = priors.array(self.codebook, "codebook as ids of tokens")

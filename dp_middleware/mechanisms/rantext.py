@@ -16,8 +16,7 @@ from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms.base import ChannelMechanism
 from dp_middleware.mechanisms.kernels.marginal import Curves, RadiusGrid
-from dp_middleware.mechanisms.kernels.quadrature import SMALL, RadiusQuadrature
-from dp_middleware.mechanisms.kernels.radius import RadiusLaw, radius_law
+from dp_middleware.mechanisms.kernels.radius import SMALL, RadiusLaw, RadiusQuadrature, radius_law
 
 JUMP = 38.1294 / 19.0648
 """Nominal epsilon at which the paper's noise rule jumps from about 2 to about 9."""

@@ -25,17 +25,9 @@ from dp_middleware.sampling.sampler import Entropy
 class _Windowed(NoiseMechanism):
     """Shared by the two: means over a window of length L, and width sigma of its weights."""
 
-    window: int = 5
+    window: int = field(default=5, metadata=_validate.COUNT)
     sigma: float
-    nearness: Nearness = field(default="distance", metadata=LATER)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _validate.at_least(1, window=self.window)
-        _validate.positive(sigma=self.sigma)
-        _validate.one_of(tuple(SEARCHES), nearness=self.nearness)
-        object.__setattr__(self, "window", int(self.window))
-        object.__setattr__(self, "sigma", float(self.sigma))
+    nearness: Nearness = field(default="distance", metadata=LATER | _validate.choice(*SEARCHES))
 
     def perturb(self, ids: ArrayLike, space: EmbeddingSpace, entropy: Entropy) -> Ids:
         """Draws released ids, int64 (n,); each depends on the ids of its window."""
@@ -72,7 +64,7 @@ class Stencil(_Windowed):
     scale: ClassVar[str | None] = None
     references: ClassVar[tuple[str, ...]] = ("stencil",)
 
-    sigma: float = 1.25
+    sigma: float = field(default=1.25, metadata=_validate.POSITIVE)
 
     def perturb_among(
         self, ids: Ids, fresh: NDArray[np.bool_], space: EmbeddingSpace, entropy: Entropy
@@ -124,7 +116,7 @@ class DChiStencil(_Windowed):
     references: ClassVar[tuple[str, ...]] = ("stencil", "chatzikokolakis2013")
 
     eta: float
-    sigma: float = 0.75
+    sigma: float = field(default=0.75, metadata=_validate.POSITIVE)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -131,6 +131,10 @@ class TextMechanism(Mechanism):
         epsilon: Nats for the whole text. Positive.
     """
 
+    claim: ClassVar[str] = "epsilon-DP for any text and any other"
+    truth: ClassVar[str] = "epsilon-DP for the whole text, exactly"
+    largest: ClassVar[float] = 1e3
+
     epsilon: float
 
     def __getstate__(self) -> dict[str, Any]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar, Literal
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal, get_args
 
 from dp_middleware import _validate
 from dp_middleware._torch import torch
@@ -36,11 +36,7 @@ class TokenExponential(ScoredMechanism):
     references: ClassVar[tuple[str, ...]] = ("mcsherry2007", "privrewrite")
     product: ClassVar[Product] = "cosine"
 
-    score: Score = "clipped_cosine"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _validate.one_of(("clipped_cosine", "shifted_cosine"), score=self.score)
+    score: Score = field(default="clipped_cosine", metadata=_validate.choice(*get_args(Score)))
 
     def scores(self, products: torch.Tensor, space: EmbeddingSpace) -> torch.Tensor:
         """Computes epsilon/2 times u."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from dp_middleware import _validate
@@ -44,16 +44,8 @@ class TruncatedExponential(ScoredMechanism):
     )
     references: ClassVar[tuple[str, ...]] = ("carvalho2023", "chatzikokolakis2013")
 
-    threshold: float | None = None
-    beta: float = 0.001
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _validate.probability(beta=self.beta)
-        object.__setattr__(self, "beta", float(self.beta))
-        if self.threshold is not None:
-            _validate.positive(threshold=self.threshold)
-            object.__setattr__(self, "threshold", float(self.threshold))
+    threshold: float | None = field(default=None, metadata=_validate.POSITIVE)
+    beta: float = field(default=0.001, metadata=_validate.PROBABILITY)
 
     def cut(self, size: int) -> float:
         """Computes the threshold for a vocabulary of ``size`` tokens, in units of distance."""

@@ -50,9 +50,6 @@ class WeightedResponse(TextMechanism):
     """
 
     name: ClassVar[str] = "weighted-response"
-    claim: ClassVar[str] = "epsilon-DP for any text and any other"
-    truth: ClassVar[str] = "epsilon-DP for the whole text, exactly"
-    largest: ClassVar[float] = 1e3
     references: ClassVar[tuple[str, ...]] = ("kairouz2014",)
 
     epsilon: float

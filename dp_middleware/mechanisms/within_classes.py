@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -15,7 +14,7 @@ from dp_middleware._torch import torch
 from dp_middleware.embedding.arrays import Ids
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
-from dp_middleware.mechanisms.base import ChannelMechanism, rows_of
+from dp_middleware.mechanisms.base import ChannelMechanism, named, rows_of
 from dp_middleware.privacy import Adjacency
 
 
@@ -39,7 +38,7 @@ class _Classed(ChannelMechanism):
         keys = (*type(self).references, *(key for part in self.parts for key in part.references))
         object.__setattr__(self, "references", tuple(dict.fromkeys(keys)))
 
-    @property
+    @cached_property
     def adjacency(self) -> Adjacency:
         """Returns the relation of finite loss: a token replaced within its class."""
         return Adjacency.within(self.classes)
@@ -48,8 +47,7 @@ class _Classed(ChannelMechanism):
     def fingerprint(self) -> str:
         """Identifies the inner mechanisms, by their own, and the classes as a partition."""
         parts = (self.name, str(self.version), *(part.fingerprint for part in self.parts))
-        text = "/".join((*parts, self.adjacency.fingerprint))
-        return f"{self.name}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+        return named(self.name, "/".join((*parts, self.adjacency.fingerprint)))
 
     def _numbers(self, space: EmbeddingSpace) -> Ids:
         """Labels as numbers, int64 (V,) or (V + 1,)."""
@@ -57,12 +55,7 @@ class _Classed(ChannelMechanism):
             raise ParameterError(
                 f"expected {len(space)} class labels, one per token, got {len(self.classes)}"
             )
-        return self._order
-
-    @cached_property
-    def _order(self) -> Ids:
-        order: dict[Hashable, int] = {}
-        return np.array([order.setdefault(label, len(order)) for label in self.classes])
+        return np.array(self.adjacency.numbers)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -32,11 +32,7 @@ _NOWHERE = "http://localhost"  # where a client's proxies are looked up that kno
 
 
 def wire_of(x: Any) -> tuple[set[str], set[str], set[str]]:
-    """Reads what an object and the clients in its fields call.
-
-    URLs; URLs of proxies that may read what is sent to one of them; names of classes that send
-    where one cannot tell.
-    """
+    """Returns URLs that an object calls, proxies that may read them, and classes not known."""
     holders = _holders(x)
     urls, proxies = set[str](), set[str]()
     inner = [id(client._client) for client in holders if _is_one_of(client, _OPENAI)]
@@ -105,10 +101,7 @@ def _is_address(value: Any) -> bool:
 
 
 def _is_direct(x: Any, holders: list[Any]) -> bool:
-    """Tells whether no client passes the environment's proxies, and no other will be made.
-
-    A model that has but one of the two, for threads or for tasks, makes the other when asked.
-    """
+    """Tells whether no client passes the environment's proxies, nor one that is made when asked."""
     if getattr(x, "_trust_env", True) is False:
         return True
     clients = [
@@ -158,11 +151,7 @@ _MADE_LATER = {"_http_client": httpx.Client, "_async_http_client": httpx.AsyncCl
 
 
 def stay(model: Any) -> None:
-    """Adds a response hook, httpx's own, to the model's clients: private calls stay.
-
-    A redirect is then the answer itself. Reached are clients of httpx that the model has by now,
-    and LlamaIndex's, which are made here; one made later, or another library, follows redirects.
-    """
+    """Lets private calls of a model's httpx clients, as it has them now, follow no redirect."""
     names = [name for name, value in fields_of(model) if value is None]
     for name, make in _MADE_LATER.items():
         if name in names:

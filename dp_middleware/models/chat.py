@@ -7,16 +7,17 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from dp_middleware.errors import ChatError, ExtractorError, ParameterError
-from dp_middleware.models.adapters.base import (
+from dp_middleware.models.adapters import (
     Adapter,
     AdapterError,
+    AsyncOpenAIAdapter,
     FunctionAdapter,
+    LangChainAdapter,
+    LlamaIndexAdapter,
     Messages,
+    OpenAIAdapter,
     Unrecorded,
 )
-from dp_middleware.models.adapters.langchain import LangChainAdapter
-from dp_middleware.models.adapters.llama_index import LlamaIndexAdapter
-from dp_middleware.models.adapters.openai_client import AsyncOpenAIAdapter, OpenAIAdapter
 from dp_middleware.models.parts import inherits
 from dp_middleware.models.recorders import Recorded
 from dp_middleware.models.trust import Location, locate, require_trusted

@@ -11,7 +11,7 @@ from dp_middleware.embedding import EmbeddingService
 from dp_middleware.embedding.backends import Encode, Given
 from dp_middleware.errors import EmbeddingError, ParameterError
 from dp_middleware.models._wires import stay
-from dp_middleware.models.adapters.llama_index import silent_manager
+from dp_middleware.models.adapters import silent_manager
 from dp_middleware.models.parts import fields_of, inherits, inner_models, walk
 from dp_middleware.models.recorders import refuse_dispatched
 from dp_middleware.models.trust import Location, locate, require_trusted

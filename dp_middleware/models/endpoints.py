@@ -61,10 +61,7 @@ def ollama(model: str, host: str | None = None) -> ChatModel:
 
 
 def _ollama_url(host: str) -> str:
-    """Where a server at this address speaks OpenAI's protocol.
-
-    As with Ollama's own clients, the default port is Ollama's, but after a scheme the scheme's.
-    """
+    """Where a server speaks OpenAI's protocol; without a scheme the default port is Ollama's."""
     try:
         given = urlsplit(host if "://" in host else f"http://{host}")
         name, port = given.hostname or "", given.port

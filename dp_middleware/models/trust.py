@@ -10,14 +10,17 @@ from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any, Protocol
 
 from dp_middleware.errors import ParameterError, UntrustedHost
-from dp_middleware.models._known import is_local, is_open, is_vendors, runs_in_process
 from dp_middleware.models._wires import host_of, is_host, wire_of
 from dp_middleware.models.parts import (
     fields_of,
     inherits,
     inner_models,
+    is_local,
     is_model,
+    is_open,
+    is_vendors,
     parts_of,
+    runs_in_process,
     values_of,
     walk,
 )

@@ -157,9 +157,13 @@ class Adjacency:
             return f"entities({','.join(self.kinds)})+{beside}"
         if self.classes is None:
             return "substitution"
+        return "within-" + hashlib.sha256(repr(self.numbers).encode()).hexdigest()[:16]
+
+    @cached_property
+    def numbers(self) -> list[int]:
+        """Numbers the classes of the tokens in the order of their first ones; none: empty."""
         order: dict[Hashable, int] = {}
-        numbers = [order.setdefault(label, len(order)) for label in self.classes]
-        return "within-" + hashlib.sha256(repr(numbers).encode()).hexdigest()[:16]
+        return [order.setdefault(label, len(order)) for label in self.classes or ()]
 
     def __str__(self) -> str:
         if self.by_sentence:

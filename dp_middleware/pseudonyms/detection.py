@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, cast
 
 from dp_middleware._quiet import unrecorded
 from dp_middleware.errors import ParameterError
+from dp_middleware.pseudonyms.analyzers import entities_of_analyzer, labels_of_pipeline
 from dp_middleware.pseudonyms.labels import (
     CONTEXTUAL,
     IDENTIFYING,
@@ -18,7 +19,6 @@ from dp_middleware.pseudonyms.labels import (
 )
 from dp_middleware.pseudonyms.structured import Value, View
 from dp_middleware.sanitizers.spans import PART, name_of
-from dp_middleware.scopes.analyzers import entities_of_analyzer, labels_of_pipeline
 
 PIECE = 10_000
 """Characters that a pipeline reads at once: time and memory grow with their number alone."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from dp_middleware.certification import certify
 from dp_middleware.embedding import EmbeddingService
-from dp_middleware.embedding.shared import check_texts
+from dp_middleware.embedding.backends import check_texts
 from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms import VectorResponse
 from dp_middleware.privacy import Certificate

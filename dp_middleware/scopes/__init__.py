@@ -7,6 +7,5 @@ written so that the frame around it keeps its form.
 
 from dp_middleware.scopes._json import json_values
 from dp_middleware.scopes._matches import matches
-from dp_middleware.scopes.analyzers import presidio
 
-__all__ = ["json_values", "matches", "presidio"]
+__all__ = ["json_values", "matches"]

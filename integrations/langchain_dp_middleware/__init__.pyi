@@ -4,9 +4,8 @@ from .chat_model import DPChatModel as DPChatModel
 from .check import Finding as Finding, check_agent as check_agent, check_chain as check_chain
 from .documents import DPDocumentTransformer as DPDocumentTransformer
 from .embeddings import DPEmbeddings as DPEmbeddings, ServiceEmbeddings as ServiceEmbeddings
-from .head import PrivateHead as PrivateHead
+from .head import DPSanitizer as DPSanitizer, PrivateHead as PrivateHead
 from .inferdpt import InferDPTChatModel as InferDPTChatModel
 from .privrewrite import PrivRewriteRunnable as PrivRewriteRunnable
 from .retriever import DPRetriever as DPRetriever
-from .sanitizer import DPSanitizer as DPSanitizer
 from .tracing import untraced as untraced

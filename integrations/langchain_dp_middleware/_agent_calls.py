@@ -37,21 +37,13 @@ _PUBLIC = ("content", "tool_call_id", "name", "status", "id")  # an artifact sta
 
 @dataclass(frozen=True)
 class PublicResults:
-    """Tells what a public tool returned from what others wrote in its name.
-
-    A reviewer's rejection, an emulated tool and a notice in front of a result have the tool's name
-    too, and may be private. The mark is keyed and holds for one content: it can neither be written
-    by others nor outlive an edit.
-    """
+    """Marks what a public tool returned, by a key: others write in its name too, and edit."""
 
     session: dp.Session
     tools: Collection[str]
 
     def mark(self, result: Any, tool: str) -> Any:
-        """Marks what a call of a tool returned, a message or a ``Command``, if it is public.
-
-        Errors get no mark: they quote the arguments.
-        """
+        """Marks what a public tool returned, a message or a ``Command``, but for errors."""
         if tool not in self.tools:
             return result
         if isinstance(result, ToolMessage):
@@ -82,11 +74,7 @@ class PublicResults:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelCall:
-    """What is sent to an agent's model in one call, and the exchange that restores its answer.
-
-    The answer is noted in ``own``, the exchange of the agent's own messages; ``extracts``: a local
-    model's words will stand for it.
-    """
+    """What is sent to a model, and its way back; noted in ``own``, of the agent's own messages."""
 
     exchange: Exchange
     own: Exchange
@@ -184,10 +172,7 @@ def turn_of(messages: Sequence[AnyMessage]) -> str:
 
 
 def _with_ids(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
-    """Returns messages, those without an id named by their place: behind which, and how far.
-
-    So a retry finds the releases of messages that another middleware put in.
-    """
+    """Names messages without an id by their place, so that a retry finds their releases."""
     copies: list[AnyMessage] = []
     anchor, distance = "", 0
     for message in messages:

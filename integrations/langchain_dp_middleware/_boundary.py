@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,6 +12,7 @@ from langsmith.run_helpers import get_current_run_tree
 from pydantic import BaseModel, ConfigDict
 
 import dp_middleware as dp
+from dp_middleware.conversation.events import checked_epsilon
 from dp_middleware.conversation.exchange import Exchange, Tools
 from dp_middleware.conversation.session import session_of
 from dp_middleware.errors import ParameterError, UnknownAnswer, without_text
@@ -26,6 +26,10 @@ EPSILON_SPEC = ConfigurableFieldSpec(
     name="Epsilon",
     description="Nats per token occurrence of this call's releases; at most max_epsilon.",
     default=None,
+)
+SPECS: Any = property(
+    lambda adapter: [EPSILON_SPEC, *getattr(getattr(adapter, "_rest", None), "config_specs", ())],
+    doc="The epsilon of a call, and what can be configured in the rest.",
 )
 MODEL_CONFIG = ConfigDict(arbitrary_types_allowed=True, extra="forbid", hide_input_in_errors=True)
 """Of the adapters that are pydantic models."""
@@ -46,19 +50,7 @@ def cross(
     tools: Tools = (),
     remedy: str = NOTE_OR_DECLARE,
 ) -> list[tuple[Any, Exchange]]:
-    """Charges and draws for every private text of some inputs, in no run of LangChain.
-
-    Args:
-        adapter: Its fields are the session, the most that a call gets, and the rules of messages.
-        values: The inputs. Private.
-        read: Reads one, as :func:`read_transcript` or :func:`read_input`.
-        config: Of the call: its epsilon, its subject, its conversation.
-        tools: Which are called with originals.
-        remedy: What to do about an AI message that the session does not know.
-
-    Returns:
-        The copy that goes out for each, and the exchange that restores its answer.
-    """
+    """Charges and draws for the private texts of some inputs: copies to send, and exchanges."""
     rules = MessageRules.of(adapter)
     options: Any = {"unknown": rules.passes, "tools": tools}
     try:
@@ -108,25 +100,9 @@ def conversation_of(config: RunnableConfig | None) -> str | None:
 def session_for(
     session: dp.Session, config: RunnableConfig | None, ceiling: float | None
 ) -> dp.Session:
-    """Returns the session at the epsilon and for the subject that a call asks for.
-
-    The epsilon may come from a client, so it has a ceiling; the subject must not.
-
-    Args:
-        session: The adapter's.
-        config: Of the call.
-        ceiling: Nats per token occurrence, the most that a call gets; ``None``: its own.
-
-    Raises:
-        ParameterError: What was asked for is no epsilon, or no subject that a call may name.
-        NotPrepared: What was asked for takes a search, for which no call waits.
-    """
-    asked = _configurable(config).get(EPSILON)
-    if asked is not None and not _is_epsilon(asked):
-        shown = asked if isinstance(asked, float | bool) else type(asked).__name__
-        raise ParameterError(f"expected {EPSILON} > 0 and finite in the config, got {shown}")
-    own = session.sanitizer.certificate.epsilon
-    wanted = own if asked is None else float(asked)
+    """Returns the session at the epsilon, under a ceiling, and for the subject of a call."""
+    asked, own = _configurable(config).get(EPSILON), session.sanitizer.certificate.epsilon
+    wanted = own if asked is None else checked_epsilon(asked, EPSILON)
     allowed = min(wanted, own if ceiling is None else float(ceiling))
     return for_subject(session if allowed == own else session.prepared_at(allowed), config)
 
@@ -177,13 +153,15 @@ def fields_of(
     return {"session": session_of(session), **options, **parts}
 
 
-def names_of(keys: Collection[str] | None) -> tuple[str, ...] | None:
-    """Returns the private keys of a dict, checked."""
-    if keys is None:
-        return None
-    if isinstance(keys, str) or not keys:
+def check_fields(adapter: Any) -> None:
+    """Checks the fields that a head and a sanitizer have in common; sets session and keys."""
+    keys = adapter.keys
+    if keys is not None and (isinstance(keys, str) or not keys):
         raise ParameterError(f"expected keys=['question', ...], got keys={keys!r}")
-    return tuple(keys)
+    object.__setattr__(adapter, "session", session_of(adapter.session))
+    object.__setattr__(adapter, "keys", None if keys is None else tuple(keys))
+    require_epsilon(max_epsilon=adapter.max_epsilon)
+    MessageRules.of(adapter)  # refuses what is none
 
 
 def at_most(session: dp.Session, epsilon: float | None) -> dp.Session:
@@ -197,12 +175,5 @@ def at_most(session: dp.Session, epsilon: float | None) -> dp.Session:
 def require_epsilon(**parameters: object) -> None:
     """Refuses a parameter that is no epsilon; ``None`` is the sanitizer's own."""
     for name, value in parameters.items():
-        if value is not None and not _is_epsilon(value):
-            raise ParameterError(f"expected {name} > 0 and finite, got {value!r}")
-
-
-def _is_epsilon(x: object) -> bool:
-    """An int may be too large for a float."""
-    if not isinstance(x, int | float) or isinstance(x, bool):
-        return False
-    return 0 < x <= sys.float_info.max
+        if value is not None:
+            checked_epsilon(value, name)

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
 from langchain_core.messages.tool import tool_call_chunk
-from langchain_core.outputs import ChatGeneration, ChatResult, LLMResult
+from langchain_core.outputs import ChatGeneration
 from langchain_core.runnables import Runnable, RunnableConfig, RunnablePassthrough
 from pydantic import BaseModel
 
@@ -22,20 +22,11 @@ from dp_middleware.privacy.releases import Receipt
 from langchain_dp_middleware._wrappers import RefusedWrappers
 
 METADATA = "dp"  # of an answer that an adapter has shown
-_GIVEN = ("arguments", "args", "input", "partial_json")  # keys of what a named tool is given
 
 
 @dataclass(frozen=True, kw_only=True)
 class Entered:
-    """A call behind the boundary: all that the rest is given, and the way back of its answer.
-
-    Attributes:
-        rest: What runs there; nothing, if the released input is the output.
-        input: Released.
-        config: Of the call.
-        exchange: Restores what returns; ``None``: nothing is.
-        receipt: What was released and charged.
-    """
+    """A call behind the boundary: what runs there on what was released, and its way back."""
 
     rest: Runnable[Any, Any] = field(default_factory=RunnablePassthrough)
     input: Any
@@ -106,10 +97,7 @@ class ReleasedCalls(RefusedWrappers):
     def astream_events(
         self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
     ) -> Any:
-        """Gives the events of the rest: LangChain's own have the raw input in the first.
-
-        ``version="v3"`` returns an awaitable, as LangChain does.
-        """
+        """Gives the events of the rest; of ``version="v3"`` an awaitable, as LangChain does."""
         if kwargs.get("version") == "v3":
             return self._typed_events(input, config, **kwargs)
         return self._events(input, config, **kwargs)
@@ -146,11 +134,9 @@ def restored(exchange: Exchange | None, value: Any) -> Any:
     if isinstance(value, BaseMessage):
         names = {"content", "additional_kwargs", "tool_calls", "invalid_tool_calls"}
         fields = {name: getattr(value, name) for name in names & {*type(value).model_fields}}
-        return value.model_copy(update=_said(exchange, fields))
+        return value.model_copy(update=exchange.restore_fields(fields))
     if isinstance(value, ChatGeneration):
         return ChatGeneration(message=again(value.message), generation_info=value.generation_info)
-    if isinstance(value, ChatResult | LLMResult):
-        return value.model_copy(update={"generations": again(value.generations)})
     if isinstance(value, BaseModel):
         fields = {name: getattr(value, name) for name in type(value).model_fields}
         return value.model_copy(update=again(fields))
@@ -162,20 +148,6 @@ def restored(exchange: Exchange | None, value: Any) -> Any:
         return exchange.restore(value)
     is_number = isinstance(value, int | float) and math.isfinite(value)
     return exchange.restore_value(value) if is_number else value
-
-
-def _said(exchange: Exchange, value: Any) -> Any:
-    """The texts of an answer; a tool is called with originals only where it was named."""
-    if isinstance(value, dict):
-        tool = value.get("name")
-        given = _GIVEN if isinstance(tool, str) else ()
-        return {
-            key: exchange.arguments(str(tool), part) if key in given else _said(exchange, part)
-            for key, part in value.items()
-        }
-    if isinstance(value, list):
-        return [_said(exchange, part) for part in value]
-    return exchange.restore(value) if isinstance(value, str) else value
 
 
 # what is shown in pieces -------------------------------------------------------------------------

@@ -19,7 +19,6 @@ from langchain_core.messages import (
 from langchain_core.prompt_values import ChatPromptValue, StringPromptValue
 
 from dp_middleware.conversation.messages import ONCE, Message
-from dp_middleware.conversation.templates import Template, parts_of
 from dp_middleware.errors import ParameterError
 from langchain_dp_middleware._answers import answer_of, message_again
 
@@ -35,13 +34,10 @@ class MessageRules:
         system: ``"pass"``: public, sent as it is; ``"release"``: private.
         ai: ``"noted"``: sent if the session knows it as a remote answer, refused otherwise;
             ``"pass"``: one that is not known is declared public and sent.
-        public_templates: Of a private text that one of these prompts made only the values are
-            released, the others whole.
     """
 
     system: Literal["pass", "release"] = "pass"
     ai: Literal["noted", "pass"] = "noted"
-    public_templates: tuple[Template, ...] = ()
 
     def __post_init__(self) -> None:
         one_of(("pass", "release"), "system", self.system)
@@ -90,17 +86,7 @@ def read_transcript(value: object, rules: MessageRules) -> Input:
 
 
 def read_input(keys: Collection[str] | None, value: object, rules: MessageRules) -> Input:
-    """Reads what is private in an input, which is never changed; lists of messages go first.
-
-    Args:
-        keys: Keys of a dict whose values are private, the others being public; None: every value
-            is private and must be text.
-        value: Text, a prompt value, a list of messages, or a dict. Private.
-        rules: For messages.
-
-    Raises:
-        ParameterError: Something in ``value`` cannot be released. Names its place, never itself.
-    """
+    """Reads what is private in an input, messages first; of a dict, with ``keys``, their values."""
     if not isinstance(value, dict):
         if keys is None:
             return _read_value(value, rules, "the input")
@@ -162,7 +148,7 @@ def _read_all(messages: Sequence[Any], rules: MessageRules, where: str) -> list[
     """Reads a transcript; a str stays one and never comes again."""
     once = Message(role="user", id=ONCE)
     return [
-        _reading(once, message, lambda copy: copy, rules, where)
+        _reading(once, message, lambda copy: copy, where)
         if isinstance(message, str)
         else read_message(message, rules, f"{where}, message {i}")
         for i, message in enumerate(messages)
@@ -190,7 +176,7 @@ def read_message(x: object, rules: MessageRules, where: str) -> MessageReading:
 
     if role == "system" and rules.system == "pass":
         return public_reading(build(message.content))
-    return _reading(Message(role=role, id=message.id), message.content, build, rules, where)
+    return _reading(Message(role=role, id=message.id), message.content, build, where)
 
 
 _ROLES: dict[Any, type[BaseMessage]] = {
@@ -218,7 +204,7 @@ def message_of(x: object, where: str) -> BaseMessage:
 
 
 def _reading(
-    event: Message, content: Any, build: Callable[[Any], Any], rules: MessageRules, where: str
+    event: Message, content: Any, build: Callable[[Any], Any], where: str
 ) -> MessageReading:
     """The blocks of a message are the parts of one event: their number and order are public."""
     whole = isinstance(content, str)
@@ -226,17 +212,12 @@ def _reading(
         (_text_of(block, f"{where}, block {i}"), isinstance(block, dict))
         for i, block in enumerate([content] if whole else content)
     ]
-    texts, templates = tuple(text for text, _ in blocks), rules.public_templates
-    cut = [parts_of(templates, event.role, text) for text in texts] if templates else None
-    if cut is not None:
-        texts = tuple(value for parts in cut for value in parts.values)
+    texts = tuple(text for text, _ in blocks)
 
     def again(sent: Message) -> Any:
-        rest = iter(sent.texts)
-        joined = sent.texts if cut is None else [parts.joined(rest) for parts in cut]
         copies = [
             {"type": "text", "text": text} if is_block else text
-            for text, (_, is_block) in zip(joined, blocks, strict=True)
+            for text, (_, is_block) in zip(sent.texts, blocks, strict=True)
         ]
         return build(copies[0] if whole else copies)
 

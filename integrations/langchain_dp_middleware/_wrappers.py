@@ -39,10 +39,7 @@ def by_way(way: str, name: str) -> Any:
 
 
 class RefusedWrappers:
-    """Refuses what would see raw input before the adapter does, also on all that derives from it.
-
-    LangChain would trace it, unless what is recorded was declared public, or hand it to others.
-    """
+    """Refuses what would trace raw input or hand it on, also on all that derives from it."""
 
     @property
     def _allowed(self) -> Collection[str]:
@@ -97,11 +94,7 @@ class RefusedWrappers:
 
 
 class PrivateBinding(RefusedWrappers, RunnableBinding[Any, Any]):
-    """Something made of an adapter, with what the adapter refuses.
-
-    Attributes:
-        component: The adapter.
-    """
+    """Something made of an adapter, its ``component``, with what that refuses."""
 
     component: Any = Field(exclude=True, repr=False)
 

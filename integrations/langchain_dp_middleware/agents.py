@@ -10,9 +10,8 @@ from typing import Any, Literal
 from langchain_core.messages import AIMessage, BaseMessage
 
 import dp_middleware as dp
-from dp_middleware.conversation.events import checked_tools
+from dp_middleware.conversation.events import checked_tools, public_texts
 from dp_middleware.conversation.exchange import Tools
-from dp_middleware.conversation.public import public_texts
 from dp_middleware.conversation.session import session_of
 from dp_middleware.errors import needs, raise_alone, without_text
 from dp_middleware.frameworks import inferdpt
@@ -162,10 +161,7 @@ class DPAgentMiddleware(AgentMiddleware[Any, Any, Any]):
         raise_alone(failure)
 
     def _swapped(self, request: ModelRequest[Any]) -> tuple[ModelCall, ModelRequest[Any]]:
-        """Releases a request of a run, which must not be recorded.
-
-        The schemas of an answer, which are called like tools, get originals.
-        """
+        """Releases a request of a run that nothing records; schemas of answers get originals."""
         if self._traced == "refuse":
             refuse_recorders(type(self).__name__)
         specs, tools = getattr(request.response_format, "schema_specs", ()), self._tools

@@ -4,39 +4,34 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from string import Formatter
-from typing import Any, Literal
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Literal
 
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import BaseMessage, SystemMessage
+from langchain_core.messages import BaseMessage
 from langchain_core.outputs import LLMResult
-from langchain_core.prompts import (
-    ChatPromptTemplate,
-    MessagesPlaceholder,
-    PromptTemplate,
-    SystemMessagePromptTemplate,
+from langchain_core.runnables import (
+    Runnable,
+    RunnableBinding,
+    RunnableConfig,
+    RunnableSequence,
+    ensure_config,
 )
-from langchain_core.runnables import Runnable, RunnableBinding, RunnableConfig, ensure_config
+from langchain_core.runnables.base import coerce_to_runnable
 from langchain_core.runnables.config import merge_configs
-from langchain_core.runnables.utils import ConfigurableFieldSpec
 from langchain_core.utils.function_calling import convert_to_openai_tool
-from pydantic import Field, field_validator
+from pydantic import AfterValidator, Field
 
 from dp_middleware.conversation.events import checked_tools
-from dp_middleware.conversation.exchange import Exchange, Tools
-from dp_middleware.conversation.templates import Template
+from dp_middleware.conversation.exchange import Exchange
 from dp_middleware.errors import ParameterError
-from langchain_dp_middleware._boundary import (
-    EPSILON_SPEC,
-    MODEL_CONFIG,
-    cross,
-    fields_of,
-)
+from langchain_dp_middleware._answers import note_all, with_notes
+from langchain_dp_middleware._boundary import MODEL_CONFIG, SPECS, cross, fields_of
 from langchain_dp_middleware._calls import Entered, ReleasedCalls, restored
 from langchain_dp_middleware._messages import read_transcript
-from langchain_dp_middleware._model_head import BoundModel, ModelHead
-from langchain_dp_middleware._notes import note_all, with_notes
+from langchain_dp_middleware._wrappers import PrivateBinding, RefusedWrappers
+from langchain_dp_middleware.head import Head
 
 
 class DPChatModel(ReleasedCalls, BaseChatModel):
@@ -54,8 +49,6 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
         max_epsilon: As of :class:`PrivateHead`, as the next two and ``tools``.
         system: ``"pass"`` or ``"release"``.
         ai: ``"noted"`` or ``"pass"``.
-        public_templates: Public prompts, as f-strings or LangChain's templates of f-strings: of a
-            text that one of them made, only the values are released; that it did is public.
         tools: Names of the tools that are called with originals, or ``"all"``.
 
     Raises:
@@ -69,23 +62,12 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
     max_epsilon: float | None = None
     system: Literal["pass", "release"] = "pass"
     ai: Literal["noted", "pass"] = "noted"
-    public_templates: tuple[Template, ...] = ()
-    tools: Any = ()
+    tools: Annotated[Any, AfterValidator(checked_tools)] = ()
 
     def __init__(self, session: Any, inner: Any, **options: Any) -> None:
         if not isinstance(inner, BaseChatModel):
             raise ParameterError(f"expected inner= a chat model, got {type(inner).__name__}")
         super().__init__(**fields_of(type(self), session, options, inner=inner))
-
-    @field_validator("public_templates", mode="before")
-    @classmethod
-    def _templates(cls, value: Any) -> tuple[Template, ...]:
-        return _templates_of(value)
-
-    @field_validator("tools")
-    @classmethod
-    def _tools(cls, value: Any) -> Tools:
-        return checked_tools(value)
 
     # composition -----------------------------------------------------------------------------
 
@@ -133,10 +115,7 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
     def _head(self, rest: Runnable[Any, Any] | None = None) -> ModelHead:
         return ModelHead(model=self, then=rest or self.inner)
 
-    @property
-    def config_specs(self) -> list[ConfigurableFieldSpec]:
-        """The epsilon of a call."""
-        return [EPSILON_SPEC]
+    config_specs = SPECS
 
     # calls of chat models --------------------------------------------------------------------
 
@@ -216,46 +195,69 @@ def _answered(answers: LLMResult, exchanges: Sequence[Exchange]) -> LLMResult:
     return answers.model_copy(update={"generations": rows})
 
 
-# public prompts -----------------------------------------------------------------------------------
+# what is made of the model: it is made of the inner one, behind the same boundary -----------------
 
 
-def _templates_of(prompts: Iterable[Any]) -> tuple[Template, ...]:
-    """Returns the fixed parts of f-strings, prompt templates and chat prompt templates.
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class ModelHead(Head):
+    """The boundary of a chat model in front of what is made of it; may run in other runs.
 
-    What a chat prompt says without values in the name of others than the system stays private, as
-    does a message that is a value and nothing else.
+    Attributes:
+        model: Its session and rules release.
     """
-    if isinstance(prompts, str):
-        raise ParameterError("expected public_templates=['...'], a collection of templates")
-    return tuple(template for prompt in prompts for template in _templates(prompt, None))
+
+    goes_first: ClassVar[bool] = False
+
+    model: Any
+
+    def __repr__(self) -> str:
+        return f"{self.model!r}\n| {self.then!r}"
+
+    def __ror__(self, other: Any) -> Any:
+        return RunnableSequence(coerce_to_runnable(other), self)
+
+    config_specs = SPECS
+
+    def _with_rest(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
+        """A fallback that is a DPChatModel is called behind this boundary."""
+        if name == "with_fallbacks":
+            fallbacks, *args = args or [kwargs.pop("fallbacks")]  # type: ignore[assignment]
+            args = ([x._behind if isinstance(x, RefusedWrappers) else x for x in fallbacks], *args)
+        return super()._with_rest(name, *args, **kwargs)
+
+    @property
+    def _behind(self) -> Runnable[Any, Any]:
+        return self._rest.with_config(self.config) if self.config else self._rest
+
+    def _enter(self, value: Any, config: RunnableConfig | None) -> Entered:
+        entered: Entered = self.model.entered(value, self._merged(config), self._rest)
+        return entered
 
 
-def _templates(x: Any, role: str | None) -> Iterator[Template]:
-    if isinstance(x, Template):
-        yield x
-    elif isinstance(x, str) or (isinstance(x, PromptTemplate) and x.template_format == "f-string"):
-        fixed = _fixed(x if isinstance(x, str) else x.template)
-        if role is None or (any(fixed) and (len(fixed) > 1 or role == "system")):
-            yield Template(fixed=fixed, role=role)
-    elif isinstance(x, ChatPromptTemplate):
-        for message in x.messages:
-            yield from _of_message(message)
-    else:
-        raise ParameterError(f"expected a prompt template of f-strings, got {type(x).__name__}")
+class BoundModel(PrivateBinding):
+    """A DPChatModel with arguments and config of its calls: still a model, as LangChain expects."""
 
+    component: Any = Field(default=None, exclude=True, repr=False)
 
-def _of_message(message: Any) -> Iterator[Template]:
-    is_system = isinstance(message, SystemMessage | SystemMessagePromptTemplate)
-    said = getattr(message, "prompt", None) or getattr(message, "content", [])
-    if not isinstance(message, MessagesPlaceholder):
-        for part in said if isinstance(said, list) else [said]:
-            yield from _templates(part, "system" if is_system else "user")
+    @property
+    def _component(self) -> Any:
+        return self.bound
 
+    @property
+    def head(self) -> ModelHead:
+        """What is made of it is made of the inner model, behind the boundary."""
+        model: Any = self.bound
+        head: ModelHead = model._head(model.inner.bind(**self.kwargs))
+        return head.with_config(self.config)
 
-def _fixed(template: str) -> tuple[str, ...]:
-    parts = [""]
-    for text, name, _, _ in Formatter().parse(template):
-        parts[-1] += text
-        if name is not None:
-            parts.append("")
-    return tuple(parts)
+    @property
+    def _behind(self) -> Runnable[Any, Any]:
+        return self.head._behind
+
+    bind = RunnableBinding.bind
+    with_config = RunnableBinding.with_config
+
+    def _derived(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
+        return getattr(self.head, name)(*args, **kwargs)
+
+    _wrapped = _derived

@@ -8,7 +8,7 @@ from typing import Any
 from langchain_core.documents import BaseDocumentTransformer, Document
 
 import dp_middleware as dp
-from dp_middleware.conversation.public import public_texts
+from dp_middleware.conversation.events import public_texts
 from dp_middleware.conversation.session import ONCE, session_of
 from dp_middleware.errors import guarded
 from langchain_dp_middleware._boundary import at_most, for_subject

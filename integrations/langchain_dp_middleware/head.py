@@ -1,4 +1,4 @@
-"""The head of a chain: releases the input before LangChain, and any tracer, sees it."""
+"""The head of a chain, before LangChain and any tracer; and a step for chains that none traces."""
 
 from __future__ import annotations
 
@@ -14,24 +14,27 @@ from langchain_core.runnables.utils import ConfigurableFieldSpec
 
 from dp_middleware.conversation.events import checked_tools
 from dp_middleware.conversation.exchange import Tools
-from dp_middleware.conversation.session import session_of
 from dp_middleware.errors import ParameterError
+from langchain_dp_middleware._answers import with_notes
 from langchain_dp_middleware._boundary import (
-    EPSILON_SPEC,
+    SPECS,
     USAGE,
+    check_fields,
     cross,
-    names_of,
     refuse_outer_run,
-    require_epsilon,
 )
 from langchain_dp_middleware._calls import Entered, ReleasedCalls
-from langchain_dp_middleware._messages import MessageRules, one_of, read_input
-from langchain_dp_middleware._notes import with_notes
+from langchain_dp_middleware._messages import one_of, read_input
 from langchain_dp_middleware._wrappers import by_way
 
 if TYPE_CHECKING:
     from langchain_core.runnables.graph import Graph
     from langchain_core.utils.pydantic import TypeBaseModel
+
+_REMEDY = (
+    "put a PrivateHead first instead, or, if all that records this chain may see raw text, set "
+    'traced="allow"'
+)
 
 
 # A plain Runnable, not a RunnableSerializable: pydantic would copy the session into configured
@@ -193,21 +196,15 @@ class PrivateHead(Head):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "session", session_of(self.session))
-        require_epsilon(max_epsilon=self.max_epsilon)
+        check_fields(self)
         one_of(("ignore", "note"), "answers", self.answers)
-        MessageRules.of(self)  # refuses what is none
         object.__setattr__(self, "tools", checked_tools(self.tools))
-        object.__setattr__(self, "keys", names_of(self.keys))
 
     def __repr__(self) -> str:
         rest = "" if self.then is None else f"\n| {self.then!r}"
         return f"PrivateHead({self.session!r}, keys={self.keys!r}){rest}"
 
-    @property
-    def config_specs(self) -> list[ConfigurableFieldSpec]:
-        """The epsilon of a call, and what can be configured in the rest."""
-        return [EPSILON_SPEC, *self._rest.config_specs]
+    config_specs = SPECS
 
     def _enter(self, value: Any, config: RunnableConfig | None) -> Entered:
         """Lets the release itself be the output of a head without a rest: nothing is restored."""
@@ -221,3 +218,47 @@ class PrivateHead(Head):
         return Entered(
             rest=rest, input=released, config=merged, exchange=exchange, receipt=exchange.receipt
         )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class DPSanitizer(ReleasedCalls, Runnable[Any, Any]):
+    """Releases what passes through: text, prompt values, messages, or chosen keys of a dict.
+
+    In the middle of a chain callbacks and tracers of the sequence have recorded the raw text. So it
+    refuses to run inside another run unless ``traced="allow"`` declares that these may see it.
+    Without such a reason use :class:`PrivateHead`, whose fields these are but for ``traced``.
+
+    Attributes:
+        traced: ``"refuse"`` or ``"allow"`` to run inside another run.
+
+    Raises:
+        ParameterError: From a call, before anything is charged: inside another run, or an input
+            that cannot be released.
+    """
+
+    session: Any
+    keys: Collection[str] | None = None
+    max_epsilon: float | None = None
+    traced: Literal["refuse", "allow"] = "refuse"
+    system: Literal["pass", "release"] = "pass"
+    ai: Literal["noted", "pass"] = "noted"
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        one_of(("refuse", "allow"), "traced", self.traced)
+
+    def __repr__(self) -> str:
+        return f"DPSanitizer({self.session!r}, keys={self.keys!r}, traced={self.traced!r})"
+
+    config_specs = SPECS
+
+    @property
+    def _allowed(self) -> Collection[str]:
+        return ("record",) if self.traced == "allow" else ()
+
+    def _enter(self, value: Any, config: RunnableConfig | None) -> Entered:
+        config = config or RunnableConfig()
+        if self.traced == "refuse":
+            refuse_outer_run(config, "DPSanitizer", _REMEDY)
+        [(released, _)] = cross(self, [value], partial(read_input, self.keys), config)
+        return Entered(input=released, config=config)

@@ -2,34 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Iterable, Iterator
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Sequence
 from contextlib import aclosing
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NoReturn, cast
 from uuid import uuid4
 
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
+from langchain_core.messages import (
+    AIMessage,
+    AIMessageChunk,
+    BaseMessage,
+    HumanMessage,
+    SystemMessage,
+)
 from langchain_core.outputs import ChatGeneration, ChatResult, LLMResult
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import set_config_context
-from langchain_core.runnables.utils import ConfigurableFieldSpec
 from pydantic import Field
 
 from dp_middleware._quiet import in_thread, pieces_in_thread
+from dp_middleware.conversation.exchange import Exchange
+from dp_middleware.conversation.messages import Message
 from dp_middleware.errors import ParameterError, RemoteError, guarded
 from dp_middleware.frameworks import chat_model, inferdpt
 from dp_middleware.models.chat import local_model
 from langchain_dp_middleware._boundary import (
-    EPSILON_SPEC,
     MODEL_CONFIG,
+    SPECS,
     cross,
     fields_of,
     refuse_outer_run,
 )
 from langchain_dp_middleware._calls import signed
-from langchain_dp_middleware._messages import read_transcript
-from langchain_dp_middleware._turns import Asked, messages_of, turn_of
+from langchain_dp_middleware._messages import message_of, messages_in, read_transcript
 from langchain_dp_middleware._wrappers import RefusedWrappers
 
 REMEDY = (
@@ -218,10 +224,7 @@ class InferDPTChatModel(RefusedWrappers, BaseChatModel):
 
     # description -----------------------------------------------------------------------------
 
-    @property
-    def config_specs(self) -> list[ConfigurableFieldSpec]:
-        """The epsilon of a call."""
-        return [EPSILON_SPEC]
+    config_specs = SPECS
 
     @property
     def _llm_type(self) -> str:
@@ -231,3 +234,56 @@ class InferDPTChatModel(RefusedWrappers, BaseChatModel):
 def _answered(asked: Asked, text: str) -> AIMessage:
     asked.note_place(text)
     return cast("AIMessage", signed(AIMessage(content=text, id=asked.name), asked.exchange.receipt))
+
+
+def messages_of(value: object) -> list[BaseMessage]:
+    """Makes messages of a text, prompt value or list; a bare text is new at every call."""
+    messages = [
+        HumanMessage(x, id=str(uuid4()))
+        if isinstance(x, str)
+        else message_of(x, f"the input, message {i}")
+        for i, x in enumerate(messages_in(value))
+    ]
+    for i, message in enumerate(messages):
+        if not isinstance(message, HumanMessage | SystemMessage | AIMessage):
+            raise ParameterError(
+                f"the input, message {i}: expected a human, system or ai message, got "
+                f"{type(message).__name__}"
+            )
+    last = messages[-1] if messages else None
+    if not isinstance(last, HumanMessage) or not last.text.strip():
+        raise ParameterError("expected a human message with text at the end of the transcript")
+    return messages
+
+
+def turn_of(
+    messages: Sequence[BaseMessage], instruction: str
+) -> tuple[inferdpt.Messages, str, str]:
+    """Splits a transcript: its history, its last text, and its system messages or instruction."""
+    rules = [message.text for message in messages if isinstance(message, SystemMessage)]
+    *before, last = [message for message in messages if not isinstance(message, SystemMessage)]
+    history = [
+        {"role": "assistant" if isinstance(m, AIMessage) else "user", "content": str(m.text)}
+        for m in before
+    ]
+    return history, str(last.text), "\n\n".join(rules) or instruction
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """A turn for which the remote model wrote a draft, under the name of the answer to come."""
+
+    exchange: Exchange
+    question: inferdpt.Messages = field(repr=False)
+    draft: str
+    name: str = field(default_factory=lambda: f"dp-{uuid4()}")
+
+    def note(self) -> None:
+        """Lets the draft out again for an answer of this id."""
+        remote = Message(role="assistant", texts=(self.draft,), id=self.name)
+        self.exchange.note(remote, remote)
+
+    def note_place(self, answer: str) -> None:
+        """Lets it out again for this answer without an id, behind its turn. Never waits."""
+        remote, local = (Message(role="assistant", texts=(x,)) for x in (self.draft, answer))
+        self.exchange.note_extracted((remote, local), left=True)

@@ -5,23 +5,23 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection
 from contextvars import Context
-from typing import Any, Literal
+from functools import partial
+from typing import Annotated, Any, Literal
 from uuid import uuid4
 
 from langchain_core.callbacks import CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnableConfig
-from langchain_core.runnables.utils import ConfigurableFieldSpec
-from pydantic import Field, field_validator
+from pydantic import BeforeValidator, Field
 
 import dp_middleware as dp
-from dp_middleware.conversation.public import public_texts
+from dp_middleware.conversation.events import public_texts
 from dp_middleware.errors import ParameterError, guarded
 from dp_middleware.models.trust import require_local
 from langchain_dp_middleware._boundary import (
-    EPSILON_SPEC,
     MODEL_CONFIG,
+    SPECS,
     fields_of,
     refuse_outer_run,
     session_for,
@@ -34,6 +34,7 @@ _REMEDY = (
     "retrieve first, in a call of its own, and give the documents to the chain; or, if the query "
     'is public, as one that a remote model wrote, say so with query="public"'
 )
+_Names = BeforeValidator(partial(public_texts, name="public_metadata"))
 
 
 class DPRetriever(ReleasedCalls, BaseRetriever):
@@ -68,7 +69,7 @@ class DPRetriever(ReleasedCalls, BaseRetriever):
 
     session: Any = Field(exclude=True, repr=False)
     retriever: Any = Field(exclude=True, repr=False)
-    public_metadata: tuple[str, ...] = ()
+    public_metadata: Annotated[tuple[str, ...], _Names] = ()
     query: Literal["private", "public"] = "private"
     trusted_hosts: frozenset[str] = frozenset()
     identify: Callable[[Document], str] | None = Field(default=None, exclude=True, repr=False)
@@ -83,11 +84,6 @@ class DPRetriever(ReleasedCalls, BaseRetriever):
         fields = fields_of(type(self), session, options, retriever=retriever)
         require_local(retriever, options.get("trusted_hosts", ()))
         super().__init__(**fields)
-
-    @field_validator("public_metadata", mode="before")
-    @classmethod
-    def _names(cls, value: Any) -> tuple[str, ...]:
-        return public_texts(value, "public_metadata")
 
     def invoke(self, input: str, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
         """Returns the released documents; ``kwargs`` go to the local retriever."""
@@ -104,10 +100,7 @@ class DPRetriever(ReleasedCalls, BaseRetriever):
     ) -> list[Document]:
         return self._release(session_for(self.session, None, self.max_epsilon), query)
 
-    @property
-    def config_specs(self) -> list[ConfigurableFieldSpec]:
-        """The epsilon of a call."""
-        return [EPSILON_SPEC]
+    config_specs = SPECS
 
     @property
     def _allowed(self) -> Collection[str]:

@@ -20,7 +20,7 @@ from langchain_core.tracers.stdout import ConsoleCallbackHandler
 
 from dp_middleware import _quiet
 from dp_middleware.errors import ParameterError
-from langchain_dp_middleware._notes import Noting
+from langchain_dp_middleware._answers import Noting
 
 _REMEDY = (
     "call the agent inside `with untraced():` and without callbacks, or declare with "
@@ -108,10 +108,7 @@ def deaf_handlers() -> list[Any]:
 
 
 def _recorders(callbacks: Any) -> list[str]:
-    """Class names of handlers, but for those that carry a stream to its caller or record nothing.
-
-    An event stream starts before the run, and only in ``untraced()`` is there no other recorder.
-    """
+    """Class names of handlers, but for those that record nothing or carry an untraced stream."""
     harmless: list[type] = [Noting, _DeafConsole, _DeafPrinter]
     if _quiet.is_unrecorded():
         harmless += [_AstreamEventsCallbackHandler, LogStreamCallbackHandler]

@@ -1,23 +1,30 @@
-"""Answers of a remote model: shown with the originals of pseudonyms, and remembered."""
+"""Calls of a remote model: transcripts are released, answers restored and remembered."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Generator, Hashable, Iterator
+from collections.abc import AsyncGenerator, Callable, Generator, Hashable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, Generic, TypeVar
+from dataclasses import dataclass, replace
+from itertools import takewhile
+from typing import Any, Generic, Literal, TypeVar
 
 from llama_index.core.base.llms import types as llms
 from llama_index.core.llms.llm import LLM
 from pydantic import BaseModel
 
+import dp_middleware as dp
 from dp_middleware._quiet import aclosing, closing
-from dp_middleware.conversation.exchange import RESTORATION, Exchange, WayBack
-from dp_middleware.conversation.messages import Message
+from dp_middleware.conversation.exchange import RESTORATION, Exchange, Growing, Tools
+from dp_middleware.conversation.messages import ONCE, Message
+from dp_middleware.conversation.templates import Template, parts_of
 from dp_middleware.errors import ParameterError, guarded
-from llama_index_dp_middleware._messages import answer_of
+from llama_index_dp_middleware._blocks import in_block
+from llama_index_dp_middleware._messages import answer_of, slots_of
 
 T = TypeVar("T")
 Response = TypeVar("Response", llms.ChatResponse, llms.CompletionResponse)
+
+System = Literal["pass", "release"]
 
 Show = Callable[[Hashable, str, bool], str]
 """Shows a text at a named place of an answer; ``True``: it is the arguments of a call."""
@@ -27,16 +34,12 @@ _THOUGHTS = "thinking_delta"
 
 
 class AnswerCall(Generic[T]):
-    """What a model is sent, and its answer; what could still become a pseudonym is held back.
-
-    Args:
-        structured: Whether the answer is an object: JSON in its text, ``raw`` made of it.
-    """
+    """What a model is sent, and its answer; ``structured``: an object, as JSON and in ``raw``."""
 
     def __init__(self, exchange: Exchange, structured: bool, model: LLM, sent: T) -> None:
         self.model, self.sent = model, sent
         self._exchange, self._structured = exchange, structured
-        self._growing: dict[Hashable, tuple[WayBack, str, str]] = {}  # with what was said, shown
+        self._growing: dict[Hashable, Growing] = {}
         self._words, self._thoughts = self._restorer(), self._restorer()  # of deltas
         self._last: tuple[Any, Any] | None = None  # piece, and what was shown of it
 
@@ -49,10 +52,7 @@ class AnswerCall(Generic[T]):
     def note_pieces(
         self, pieces: Generator[Response, None, None]
     ) -> Generator[Response, None, None]:
-        """Does as :meth:`note`, for an answer in pieces, the last of which has all of it.
-
-        One that is left is noted as far as it went, and its connection closed.
-        """
+        """Does as :meth:`note`, of an answer in pieces, as far as it went when it is left."""
         with closing(pieces), self._noting():
             for piece in pieces:
                 yield self._feed(piece)
@@ -116,16 +116,14 @@ class AnswerCall(Generic[T]):
         if self._last is None:
             return
         remote, shown = self._last
-        words, thought = (
-            guarded(restorer.close, what=RESTORATION) for restorer in (self._words, self._thoughts)
-        )
+        words, thought = self._words.close(), self._thoughts.close()
         whole = self._whole(remote)
         said, before = (getattr(x, "message", None) or x.text for x in (whole, shown))
         if words or thought or said != before:
             self._last = remote, _with(whole, words, thought)
             yield self._signed(self._last[1])
 
-    def _restorer(self, *, is_call: bool = False) -> WayBack:
+    def _restorer(self, *, is_call: bool = False) -> Growing:
         return self._exchange.restorer(json=is_call or self._structured, shown=not is_call)
 
     def _complete(self, place: Hashable, text: str, is_call: bool) -> str:
@@ -135,12 +133,11 @@ class AnswerCall(Generic[T]):
     def _grown(self, place: Hashable, text: str, is_call: bool) -> str:
         """Shows a text that has grown since the last piece, or is another one."""
         key = place, is_call  # a place may hold a text first, and then a call
-        restorer, said, shown = self._growing.get(key) or (None, "", "")
-        if restorer is None or not text.startswith(said):
-            restorer, said, shown = self._restorer(is_call=is_call), "", ""
-        shown += restorer.feed(text[len(said) :])
-        self._growing[key] = restorer, text, shown
-        return shown
+        growing = self._growing.get(key)
+        if growing is None or not text.startswith(growing.said):
+            growing = self._growing[key] = self._restorer(is_call=is_call)
+        growing.feed(text[len(growing.said) :])
+        return growing.shown
 
     def _copy(self, response: Any, show: Show) -> Any:
         """Copies a response: ``delta`` and what is public are as before."""
@@ -214,3 +211,59 @@ def _forms(response: llms.ChatResponse | llms.CompletionResponse) -> list[Messag
     own = answer_of(message)
     stripped = Message(role="assistant", texts=((message.content or "").strip(),))
     return [own, stripped] if own.words() != stripped.words() else [own]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Transcript:
+    """One conversation of a session, with the settings of a :class:`DPLLM`."""
+
+    session: dp.Session
+    system: System
+    templates: tuple[Template, ...]
+    conversation: str | None
+    tools: Tools
+    inner: LLM
+    structured: bool
+
+    def release(self, messages: Sequence[llms.ChatMessage]) -> AnswerCall[list[llms.ChatMessage]]:
+        """Makes new messages that may be sent, or raises an error without text."""
+        return guarded(self._call, self._messages, messages)
+
+    def release_prompt(self, prompt: str) -> AnswerCall[str]:
+        """Releases a prompt without a transcript: a new event at every call."""
+        return guarded(self._call, self._prompt, prompt)
+
+    def _call(
+        self, work: Callable[[dp.Session, Any], tuple[Exchange, T]], private: Any
+    ) -> AnswerCall[T]:
+        exchange, sent = work(in_block(self.session), private)
+        return AnswerCall(exchange, self.structured, self.inner, sent)
+
+    def _prompt(self, session: dp.Session, prompt: str) -> tuple[Exchange, str]:
+        parts = parts_of(self.templates, "user", prompt)
+        once = [Message(role="user", texts=(value,), id=ONCE) for value in parts.values]
+        exchange = self._exchange(session, once)
+        return exchange, parts.joined(message.text for message in exchange.sent)
+
+    def _messages(
+        self, session: dp.Session, messages: Sequence[llms.ChatMessage]
+    ) -> tuple[Exchange, list[llms.ChatMessage]]:
+        """Releases messages; those before the history, which memories rewrite, stand aside."""
+        slots = [
+            slots_of(m, f"message {k}", self.templates, printed=session.restores)
+            for k, m in enumerate(messages)
+        ]
+        told = [slot.message for slot in slots]
+        if self.system == "pass":
+            told = [replace(m, public=m.public or m.role == "system") for m in told]
+        private = [place for place, message in enumerate(told) if not message.public]
+        leading = list(takewhile(lambda place: told[place].role == "system", private))
+        begun = [told[place] for place in private[len(leading) :]][:1]
+        start = session.digest(begun[0].role, begun[0].event.text) if begun else ""
+        for number, place in enumerate(leading):
+            told[place] = replace(told[place], aside=True, id=f"{start} {number}")
+        exchange = self._exchange(session, told)
+        return exchange, [slot.build(sent) for slot, sent in zip(slots, exchange.sent, strict=True)]
+
+    def _exchange(self, session: dp.Session, transcript: Sequence[Message]) -> Exchange:
+        return session.exchange(transcript, conversation=self.conversation, tools=self.tools)

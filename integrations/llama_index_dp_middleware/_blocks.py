@@ -12,6 +12,7 @@ from llama_index_instrumentation.dispatcher import DISPATCHER_SPAN_DECORATED_ATT
 
 import dp_middleware as dp
 from dp_middleware import _quiet
+from dp_middleware.conversation.events import checked_epsilon
 from dp_middleware.errors import ParameterError
 from dp_middleware.models.recorders import refuse_recorders
 
@@ -37,11 +38,7 @@ def epsilon(value: float) -> Iterator[None]:
         NotPrepared: From a call in the block: it takes a search first, by ``session.at(value)`` or
             ``dp-middleware prepare`` when your program starts.
     """
-    number: object = value
-    if isinstance(number, bool) or not isinstance(number, int | float) or not 0 < value < math.inf:
-        shown = number if isinstance(number, int | float) else type(number).__name__
-        raise ParameterError(f"expected epsilon > 0 and finite, got {shown}")
-    token = _epsilon.set(min(float(value), _epsilon.get()))
+    token = _epsilon.set(min(checked_epsilon(value), _epsilon.get()))
     try:
         yield
     finally:

@@ -38,14 +38,7 @@ class Slots(NamedTuple):
 def slots_of(
     message: Any, where: str, templates: Collection[Template] = (), *, printed: bool = False
 ) -> Slots:
-    """Reads the texts of a message, block by block; of its metadata a tool call's id is kept.
-
-    Of a block that one of ``templates`` made only the values are texts; ``printed``: what Python
-    printed of a tool's result is read as JSON.
-
-    Raises:
-        ParameterError: Something cannot be released. Names its place, never itself.
-    """
+    """Reads a message's texts, of templates the values; ``printed``: results of tools as JSON."""
     if not isinstance(message, llms.ChatMessage):
         raise ParameterError(f"{where}: expected a ChatMessage, got {type(message).__name__}")
     kind, role = message.role, _ROLES.get(message.role)
@@ -117,11 +110,7 @@ def _spelled(arguments: Any) -> str:
 
 
 def templates_of(prompts: Iterable[Any]) -> tuple[Template, ...]:
-    """Returns the fixed parts of texts with ``{values}`` and of LlamaIndex's prompt templates.
-
-    What a chat prompt says without values in the name of others than the system stays private, as
-    does a message that is a value and nothing else.
-    """
+    """Returns the fixed parts of prompts; of chats what has values or is the system's."""
     if isinstance(prompts, str):
         raise ParameterError("expected public_templates=['...'], a collection of templates")
     return tuple(template for prompt in prompts for template in _templates(prompt))

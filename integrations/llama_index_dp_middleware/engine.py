@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import AsyncGenerator, Collection, Generator, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from llama_index.core.base.base_query_engine import BaseQueryEngine
@@ -12,18 +13,20 @@ from llama_index.core.prompts.mixin import PromptMixinType
 from llama_index.core.schema import NodeWithScore, QueryBundle, QueryType
 
 import dp_middleware as dp
-from dp_middleware._quiet import in_thread, pieces_in_thread
-from dp_middleware.conversation.exchange import Exchange
-from dp_middleware.conversation.public import public_texts
+from dp_middleware._quiet import aclosing, closing, in_thread, pieces_in_thread
+from dp_middleware.conversation.events import public_texts
+from dp_middleware.conversation.exchange import RESTORATION, Exchange
 from dp_middleware.errors import ParameterError, guarded
 from dp_middleware.frameworks import inferdpt
 from dp_middleware.models.chat import local_model
 from dp_middleware.models.trust import require_local
 from dp_middleware.privacy.releases import Receipt, receipts
 from llama_index_dp_middleware._blocks import unrecorded, unspanned
-from llama_index_dp_middleware._responses import for_extractor, restored
 from llama_index_dp_middleware.nodes import release_scored
 from llama_index_dp_middleware.query import DPQueryTransform, require_words
+
+_INSTRUCTION = "Answer the question that is the Original Text."
+_WITH_PASSAGES = "Answer the question at the end of the Original Text from what stands before it."
 
 Found = tuple[list[NodeWithScore], list[NodeWithScore]]
 """Raw nodes, and their released copies."""
@@ -98,7 +101,7 @@ class DPQueryEngine(BaseQueryEngine):
             answer = self._inner.synthesize(released, nodes)
         exchange = self._exchange(query, passages, answer)
         if self._extractor is None:
-            return restored(exchange, answer, receipt)
+            return _restored(exchange, answer, receipt)
         if isinstance(answer, responses.StreamingResponse):
             answer = answer.get_response()
         question, kept = _extraction(exchange, query, passages, answer, receipt)
@@ -117,7 +120,7 @@ class DPQueryEngine(BaseQueryEngine):
             answer = await self._inner.asynthesize(released, nodes)
         exchange = await in_thread(self._exchange, query, passages, answer)
         if self._extractor is None:
-            return restored(exchange, answer, receipt)
+            return _restored(exchange, answer, receipt)
         if isinstance(answer, responses.AsyncStreamingResponse):
             answer = await answer.get_response()
         question, kept = _extraction(exchange, query, passages, answer, receipt)
@@ -149,12 +152,15 @@ class DPQueryEngine(BaseQueryEngine):
 def _extraction(
     exchange: Exchange,
     query: QueryBundle,
-    passages: list[NodeWithScore],
+    passages: Sequence[NodeWithScore],
     answer: Any,
     receipt: Receipt,
 ) -> tuple[inferdpt.Messages, dict[str, Any]]:
-    remote = str(answer)
-    question = for_extractor(query.query_str, passages, exchange.restore(remote))
+    """Writes what a local model is asked about a raw query and the raw nodes for it. Private."""
+    remote, texts = str(answer), [scored.node.get_content() for scored in passages]
+    document = "\n\n".join([*texts, query.query_str])
+    instruction = _WITH_PASSAGES if texts else _INSTRUCTION
+    question = inferdpt.for_extractor(document, exchange.restore(remote), instruction)
     metadata = {"remote_text": remote, "dp": receipt.to_dict()}
     return question, {"source_nodes": answer.source_nodes, "metadata": metadata}
 
@@ -163,3 +169,51 @@ def _bundle(query: QueryType) -> QueryBundle:
     bundle = QueryBundle(query) if isinstance(query, str) else query
     require_words(bundle)
     return bundle
+
+
+# responses: restored, or written by a local model from raw text --------------------------------
+
+
+def _restored(
+    exchange: Exchange, answer: responses.RESPONSE_TYPE, receipt: Receipt
+) -> responses.RESPONSE_TYPE:
+    """Returns a copy of a response with the originals and the receipt; its nodes stay released."""
+    if not exchange.restores:
+        return answer
+    metadata = {**(answer.metadata or {}), "dp": receipt.to_dict()}
+    if isinstance(answer, responses.StreamingResponse):
+        pieces = _restored_pieces(exchange, answer.response_gen)
+        return replace(answer, response_gen=pieces, metadata=metadata)
+    if isinstance(answer, responses.AsyncStreamingResponse):
+        later = _arestored_pieces(exchange, answer.response_gen)
+        return replace(answer, response_gen=later, metadata=metadata)
+    metadata["remote_text"] = str(answer)
+    if isinstance(answer, responses.PydanticResponse):
+        value = answer.response
+        if value is not None:
+            text = exchange.restore(value.model_dump_json(), json=True)
+            value = guarded(type(value).model_validate_json, text, what=RESTORATION)
+        return responses.PydanticResponse(value, answer.source_nodes, metadata)
+    return replace(
+        answer, response=answer.response and exchange.restore(answer.response), metadata=metadata
+    )
+
+
+def _restored_pieces(
+    exchange: Exchange, pieces: Generator[str, None, None]
+) -> Generator[str, None, None]:
+    restorer = exchange.restorer()
+    with closing(pieces):
+        for piece in pieces:
+            yield restorer.feed(piece)
+    yield restorer.close()
+
+
+async def _arestored_pieces(
+    exchange: Exchange, pieces: AsyncGenerator[str, None]
+) -> AsyncGenerator[str, None]:
+    restorer = exchange.restorer()
+    async with aclosing(pieces):
+        async for piece in pieces:
+            yield restorer.feed(piece)
+    yield restorer.close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any, NoReturn
 
@@ -14,15 +14,14 @@ from llama_index.core.llms.llm import LLM
 from llama_index.core.llms.structured_llm import StructuredLLM
 
 import dp_middleware as dp
-from dp_middleware.conversation.events import checked_tools
+from dp_middleware.conversation.events import checked_tools, public_texts
 from dp_middleware.conversation.exchange import Tools
-from dp_middleware.conversation.public import public_texts
 from dp_middleware.conversation.session import session_of
 from dp_middleware.conversation.templates import Template
 from dp_middleware.errors import ParameterError
+from llama_index_dp_middleware._answers import System, Transcript
 from llama_index_dp_middleware._blocks import silent_pieces, unrecorded, unspanned
 from llama_index_dp_middleware._messages import templates_of
-from llama_index_dp_middleware._transcript import System, Transcript
 
 _SETTINGS = (
     *("completion_to_prompt", "messages_to_prompt", "output_parser"),
@@ -49,6 +48,28 @@ def _silent(name: str) -> Any:
     async def amethod(self: Any, *args: Any, **kwargs: Any) -> Any:
         with unrecorded():
             return result_of(await inherited(self, args)(*args, **kwargs))
+
+    return amethod if name.startswith("a") else method
+
+
+def _released(name: str) -> Any:
+    """Makes a call of the model: what it is given is released, its answer noted and restored."""
+    field, which = ("messages", "release") if "chat" in name else ("prompt", "release_prompt")
+    note = {"a": "anote_pieces", "s": "note_pieces"}[name[0]] if "stream" in name else "note"
+
+    def call_of(self: Any, args: Any, kwargs: Any) -> tuple[Any, list[Any]]:
+        private, *rest = args or (kwargs.pop(field),)
+        return getattr(self._transcript, which)(private), rest
+
+    @unspanned
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        call, rest = call_of(self, args, kwargs)
+        return getattr(call, note)(getattr(call.model, name)(call.sent, *rest, **kwargs))
+
+    @unspanned
+    async def amethod(self: Any, *args: Any, **kwargs: Any) -> Any:
+        call, rest = await asyncio.to_thread(call_of, self, args, kwargs)
+        return getattr(call, note)(await getattr(call.model, name)(call.sent, *rest, **kwargs))
 
     return amethod if name.startswith("a") else method
 
@@ -139,59 +160,10 @@ class DPLLM(FunctionCallingLLM):
         inner: llms.LLMMetadata = self._inner.metadata
         return inner.model_copy(update={"system_role": llms.MessageRole.USER})
 
-    # calls -----------------------------------------------------------------------------------
-
-    @unspanned
-    def chat(self, messages: Sequence[llms.ChatMessage], **kwargs: Any) -> llms.ChatResponse:
-        call = self._transcript.release(messages)
-        return call.note(call.model.chat(call.sent, **kwargs))
-
-    @unspanned
-    async def achat(self, messages: Sequence[llms.ChatMessage], **kwargs: Any) -> llms.ChatResponse:
-        call = await asyncio.to_thread(self._transcript.release, messages)
-        return call.note(await call.model.achat(call.sent, **kwargs))
-
-    @unspanned
-    def stream_chat(
-        self, messages: Sequence[llms.ChatMessage], **kwargs: Any
-    ) -> llms.ChatResponseGen:
-        call = self._transcript.release(messages)
-        return call.note_pieces(call.model.stream_chat(call.sent, **kwargs))
-
-    @unspanned
-    async def astream_chat(
-        self, messages: Sequence[llms.ChatMessage], **kwargs: Any
-    ) -> llms.ChatResponseAsyncGen:
-        call = await asyncio.to_thread(self._transcript.release, messages)
-        return call.anote_pieces(await call.model.astream_chat(call.sent, **kwargs))
-
-    @unspanned
-    def complete(
-        self, prompt: str, formatted: bool = False, **more: Any
-    ) -> llms.CompletionResponse:
-        call = self._transcript.release_prompt(prompt)
-        return call.note(call.model.complete(call.sent, formatted, **more))
-
-    @unspanned
-    async def acomplete(
-        self, prompt: str, formatted: bool = False, **more: Any
-    ) -> llms.CompletionResponse:
-        call = await asyncio.to_thread(self._transcript.release_prompt, prompt)
-        return call.note(await call.model.acomplete(call.sent, formatted, **more))
-
-    @unspanned
-    def stream_complete(
-        self, prompt: str, formatted: bool = False, **more: Any
-    ) -> llms.CompletionResponseGen:
-        call = self._transcript.release_prompt(prompt)
-        return call.note_pieces(call.model.stream_complete(call.sent, formatted, **more))
-
-    @unspanned
-    async def astream_complete(
-        self, prompt: str, formatted: bool = False, **more: Any
-    ) -> llms.CompletionResponseAsyncGen:
-        call = await asyncio.to_thread(self._transcript.release_prompt, prompt)
-        return call.anote_pieces(await call.model.astream_complete(call.sent, formatted, **more))
+    chat, achat = _released("chat"), _released("achat")
+    stream_chat, astream_chat = _released("stream_chat"), _released("astream_chat")
+    complete, acomplete = _released("complete"), _released("acomplete")
+    stream_complete, astream_complete = _released("stream_complete"), _released("astream_complete")
 
     # tools and structured output ---------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from llama_index.core.bridge.pydantic import BaseModel, PrivateAttr
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 
 import dp_middleware as dp
-from dp_middleware.conversation.public import public_texts
+from dp_middleware.conversation.events import public_texts
 from dp_middleware.conversation.session import session_of
 from dp_middleware.errors import ParameterError, guarded
 from llama_index_dp_middleware._blocks import in_block, unspanned
@@ -168,11 +168,7 @@ def release_nodes(
 def _release(
     session: dp.Session, node: schema.BaseNode, metadata: tuple[str, ...]
 ) -> schema.BaseNode:
-    """Copies nothing but the id, the chosen metadata and the ids of its source and neighbours.
-
-    By the source's id stores delete it. Entries of neighbours have their metadata and an unsalted
-    hash of their text, offsets count private characters, the embedding is of the raw text.
-    """
+    """Copies the id, chosen metadata and neighbours' ids: more would tell of the raw text."""
     text = node.get_content()
     release = in_block(session).release(node.id_, "tool", text, conversation=CONVERSATION)
     return (schema.Document if isinstance(node, schema.Document) else schema.TextNode)(

@@ -7,7 +7,6 @@ from dp_middleware.errors import needs
 with needs("openai-agents", "openai-agents"):
     import agents  # noqa: F401
 
-from openai_agents_dp_middleware._items import release_input
-from openai_agents_dp_middleware.model import DPModel, private_run
+from openai_agents_dp_middleware.model import DPModel, private_run, release_input
 
 __all__ = ["DPModel", "private_run", "release_input"]

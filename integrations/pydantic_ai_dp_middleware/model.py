@@ -12,17 +12,10 @@ from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse
 from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.usage import RequestUsage
 
-from dp_middleware.conversation.events import checked_tools
-from dp_middleware.conversation.exchange import (
-    RESTORATION,
-    Exchange,
-    Plain,
-    Tools,
-    WayBack,
-)
-from dp_middleware.conversation.public import public_texts
+from dp_middleware.conversation.events import checked_tools, public_texts
+from dp_middleware.conversation.exchange import Exchange, Growing, Tools
 from dp_middleware.conversation.session import session_of
-from dp_middleware.errors import ParameterError, guarded
+from dp_middleware.errors import ParameterError
 from pydantic_ai_dp_middleware._messages import ModelReading, answer_of
 
 _GROWING: tuple[tuple[type, str, Any], ...] = (  # parts, where they grow, and by what
@@ -148,21 +141,20 @@ def _field(piece: Any) -> str:
     return ""
 
 
-def _restorer(exchange: Exchange, part: Any) -> WayBack:
+def _restorer(exchange: Exchange, part: Any) -> Growing:
     if not isinstance(part, ai.BaseToolCallPart):
         return exchange.restorer()
     return exchange.tool_restorer(part.tool_name)
 
 
-def _fed(exchange: Exchange, restorer: WayBack, piece: Any, *, closes: bool = False) -> Any:
+def _fed(exchange: Exchange, restorer: Growing, piece: Any, *, closes: bool = False) -> Any:
     """Returns what is shown of a part or of a delta; ``closes``: it is all there is."""
     name = _field(piece)
     value = getattr(piece, name, None)
     if isinstance(value, str):
-        shown = guarded(restorer.feed, value, what=RESTORATION)
-        rest = guarded(restorer.close, what=RESTORATION) if closes else ""
-        return replace(piece, **{name: shown + rest})
-    if value is None or isinstance(restorer, Plain):
+        shown = restorer.feed(value)
+        return replace(piece, **{name: shown + restorer.close() if closes else shown})
+    if value is None or not restorer.restores:
         return piece
     return replace(piece, **{name: exchange.restore_value(value, shown=False)})
 
@@ -177,7 +169,7 @@ class _ShownStream(StreamedResponse):
     def __init__(self, exchange: Exchange, inner: StreamedResponse) -> None:
         super().__init__(inner.model_request_parameters)
         self._exchange, self._inner = exchange, inner
-        self._open: dict[int, WayBack] = {}  # by the place of a part
+        self._open: dict[int, Growing] = {}  # by the place of a part
 
     async def _get_event_iterator(self) -> AsyncIterator[Any]:
         async for event in self._inner:
@@ -194,7 +186,7 @@ class _ShownStream(StreamedResponse):
             restorer = self._open[event.index]
             yield replace(event, delta=_fed(self._exchange, restorer, event.delta))
         elif isinstance(event, ai.PartEndEvent):
-            rest = guarded(self._open[event.index].close, what=RESTORATION)
+            rest = self._open[event.index].close()
             if not rest:
                 return
             [(name, delta)] = [(n, d) for part, n, d in _GROWING if isinstance(event.part, part)]

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 from support.cases import over
+from support.contexts import by_left
 from support.spaces import random_space, space_of
 
 import dp_middleware as dp
-from dp_middleware.certification.contextual import calibrate_contextual, certify_contextual
-from dp_middleware.contexts import Context
+from dp_middleware.certification.proofs import calibrate_contextual, certify_contextual
 from dp_middleware.mechanisms.cape import Cape, CapeStrict
 from dp_middleware.sampling import sampler
 
@@ -21,32 +21,10 @@ BOTH = over("kind", [Cape, CapeStrict])
 SIZE = 4
 
 
-class TableContext(Context):
-    """Logits from a public table, indexed by the token on the left (the last row: none)."""
-
-    def __init__(self, table):
-        self.table = np.asarray(table, dtype=float)
-
-    @property
-    def window(self):
-        return 2
-
-    def logits(self, ids, space):
-        return self.table[[-1, *ids[:-1]]] if len(ids) else np.empty((0, len(space)))
-
-    def start(self, space):
-        return TableStream(self)
-
-
-class TableStream:
-    def __init__(self, context):
-        self.context, self.left = context, -1
-
-    def logits(self):
-        return self.context.table[[self.left]]
-
-    def append(self, number):
-        self.left = number
+def context_of(rows):
+    """Logits from a public table, by the token on the left, raw or released."""
+    table = np.asarray(rows, dtype=float)
+    return by_left(rows, raw=lambda ids: table[np.append(-1, ids)[:-1]], window=2)
 
 
 def law_of_texts(rows, mechanism, context, ids):
@@ -92,7 +70,7 @@ def worst_loss(mechanism, space, context, length):
 
 def steep_context(bound=4.0):
     """Each left token puts all weight elsewhere: the worst that a context can do."""
-    return TableContext(np.vstack([bound * np.eye(SIZE), np.full(SIZE, bound)]))
+    return context_of(np.vstack([bound * np.eye(SIZE), np.full(SIZE, bound)]))
 
 
 @BOTH
@@ -122,7 +100,7 @@ def test_a_released_context_attains_its_certificate():
 def test_a_raw_context_costs_more_and_at_most_every_position_that_sees_the_token(kind, length):
     """The right neighbour sees the changed token: its row loses too."""
     space = space_of(np.ones((SIZE, 1)))
-    context = TableContext([[4, 4, 0, 0], [0, 0, 4, 4], [4, 4, 0, 0], [0, 0, 4, 4], [0, 0, 0, 0]])
+    context = context_of([[4, 4, 0, 0], [0, 0, 4, 4], [4, 4, 0, 0], [0, 0, 4, 4], [0, 0, 0, 0]])
     mechanism = kind(epsilon=2.0, buckets=2, logit_bound=4.0, context="raw")
     loss = worst_loss(mechanism, space, context, length)
     released = dataclasses.replace(mechanism, context="released")
@@ -133,7 +111,7 @@ def test_a_raw_context_costs_more_and_at_most_every_position_that_sees_the_token
 def test_a_raw_context_really_exceeds_one_position():
     """Its own row by the distances, its neighbour's by the logits: more than any one position."""
     space = space_of([[0.0], [0.0], [40.0], [40.0]])
-    context = TableContext([[4, 4, 0, 0], [4, 4, 0, 0], [0, 0, 4, 4], [0, 0, 4, 4], [4, 4, 4, 4]])
+    context = context_of([[4, 4, 0, 0], [4, 4, 0, 0], [0, 0, 4, 4], [0, 0, 4, 4], [4, 4, 4, 4]])
     settings_ = {"epsilon": 2.0, "buckets": 2, "logit_bound": 4.0, "distance_weight": 50.0}
     raw = CapeStrict(**settings_, context="raw")
     one = raw.position_loss(SIZE)

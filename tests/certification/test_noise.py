@@ -10,7 +10,7 @@ from support.noise_laws import line_law
 from support.spaces import random_space, space_of, spaces
 
 import dp_middleware as dp
-from dp_middleware.certification.noise import certify_noise
+from dp_middleware.certification.proofs import certify_noise
 from dp_middleware.mechanisms.metric_noise import MetricNoise
 from dp_middleware.mechanisms.stencil import DChiStencil, Stencil
 from dp_middleware.privacy import Certificate

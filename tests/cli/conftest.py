@@ -22,4 +22,3 @@ def toy(monkeypatch, tmp_path):
 def letters(monkeypatch):
     """Sentence vectors without a model, for evaluations and attacks."""
     monkeypatch.setattr("dp_middleware.lab.evaluation.running.default_encoder", Letters)
-    monkeypatch.setattr("dp_middleware.lab.evaluation.attacking.default_encoder", Letters)

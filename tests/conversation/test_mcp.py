@@ -76,7 +76,7 @@ def test_an_agent_with_the_official_client(tmp_path):
                 await client.read_resource("people://all")
             return record
 
-    record = asyncio.run(asyncio.wait_for(talk(), 100))
+    record = asyncio.run(asyncio.wait_for(talk(), 300))
     assert set(record) == {"name", "mail", "order"}
     assert isinstance(record["order"], int)
     assert not [text for text in told if any(w in text for w in ("Mirela", "Tamburi", "48213"))]

@@ -182,16 +182,18 @@ def test_a_left_answer_outlives_a_release_that_fails(options):
 
 def test_a_text_released_once_is_kept_nowhere(options):
     books = Charges()
-    talk = session(books, capacity=2, when_full="refuse", scope={"tool": marked}, **options)
+    talk = session(books, capacity=2, scope={"tool": marked}, **options)
     text = words(30)
+    kept = talk.release("m", "user", "w1")
     found = [talk.release_once("user", text), asyncio.run(talk.arelease_once("user", text))]
     found += talk.release_many([(ONCE, "user", text), (ONCE, "user", text)])
     assert len({release.text for release in found}) == 4
-    assert books.tokens == [30] * 4
+    assert books.tokens == [1, *[30] * 4]
     public = talk.release_once("tool", f"{CANARY} [{CANARY}]").text
     assert public.startswith(f"{CANARY} [")
     assert public.count(CANARY) == 1
-    assert talk.release("m", "user", "w1")  # the memo had room for it
+    assert talk.release("m", "user", "w1") == kept
+    assert len(books.tokens) == 6  # nothing pushed it out of the memo
     for items in ([(ONCE, "assistant", CANARY)], [(ONCE, "user", 7)], [(ONCE, CANARY, "")]):
         with pytest.raises(dp.DPMiddlewareError) as error:
             talk.release_many(items)  # type: ignore[arg-type]
@@ -426,24 +428,6 @@ def test_a_full_memo_forgets(options):
     assert again.text != first.text
 
 
-def test_a_full_memo_refuses(options):
-    books = Charges()
-    strict = session(books, capacity=5, when_full="refuse", **options)
-    for k in range(2):
-        strict.release(f"m{k}", "user", "w1")
-    with pytest.raises(EventRefused, match="expected room in the memo, got 4 entries"):
-        strict.release("m3", "user", "w1")  # one entry is not enough
-    strict.note_remote("a", "b")
-    with pytest.raises(EventRefused, match="room"):
-        strict.note_remote("c", "b")
-    leave(strict, "as far as it went")
-    for item in (("c", "assistant", "b"), (None, "assistant", "as far as it went")):
-        with pytest.raises(EventRefused, match="known from note_remote"):
-            strict.release_many([item])
-    strict.release("m1", "user", "w2")  # an edit needs no more room
-    assert books.tokens == [1, 1, 1]
-
-
 def test_entries_expire(options):
     books, now = Charges(), [1000.0]
     talk = session(books, expires=60, clock=lambda: now[0], **options)
@@ -461,7 +445,7 @@ def test_entries_expire(options):
 
 def test_refusals(tmp_path):
     for bad in (
-        {"capacity": 1}, {"expires": 0}, {"when_full": "grow"}, {"key": b"short"},
+        {"capacity": 1}, {"expires": 0}, {"key": b"short"},
         {"key": "x" * 32}, {"memo": tmp_path / "m"}, {"memo": tmp_path / "m", "key": b"short"},
     ):  # fmt: skip
         with pytest.raises(dp.ParameterError, match="expected"):

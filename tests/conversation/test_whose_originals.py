@@ -9,11 +9,10 @@ import pytest
 from support.cases import over
 from support.chat_models import langchain_model, llama_index_llm
 from support.contract import OpenAIServer, ToolCall
-from support.entities import detector, private
+from support.entities import private
 from support.gateway import KEYS, MODEL, running
-from support.loops import PerLoop
-
-import dp_middleware as dp
+from support.loops import async_client
+from support.pseudonymous import pseudonyms
 
 pytest.importorskip("faker", reason="the lists of names are of the extra detect")
 pytest.importorskip("openai")
@@ -21,10 +20,6 @@ pytest.importorskip("openai")
 OURS = "My name is Mirela Tamburi."
 THEIRS = "Who am I? I live in Berlin."
 ALIKE = "Hello."
-
-
-def session():
-    return dp.Pseudonyms(detector(), on_empty="pass").session()
 
 
 def note(seen):
@@ -47,7 +42,7 @@ def chat_model(remote, seen):
     from langchain_core.tools import tool
     from langchain_dp_middleware import DPChatModel
 
-    model = DPChatModel(session(), langchain_model(remote.url), tools="all")
+    model = DPChatModel(pseudonyms(), langchain_model(remote.url), tools="all")
     asked = model.bind_tools([tool(note(seen))])
     return lambda history: show(seen, asked.invoke(history))
 
@@ -56,7 +51,7 @@ def chat_model_stream(remote, seen):
     pytest.importorskip("langchain_openai")
     from langchain_dp_middleware import DPChatModel
 
-    model = DPChatModel(session(), langchain_model(remote.url))
+    model = DPChatModel(pseudonyms(), langchain_model(remote.url))
     return lambda history: "".join(piece.text for piece in model.stream(history))
 
 
@@ -70,7 +65,7 @@ def head_on_messages(remote, seen):
     pytest.importorskip("langchain_openai")
     from langchain_dp_middleware import PrivateHead
 
-    chain = PrivateHead(session(), answers="note") | langchain_model(remote.url)
+    chain = PrivateHead(pseudonyms(), answers="note") | langchain_model(remote.url)
     return lambda history: chain.invoke(history).text
 
 
@@ -78,7 +73,7 @@ def head_on_texts(remote, seen):
     pytest.importorskip("langchain_openai")
     from langchain_dp_middleware import PrivateHead
 
-    chain = PrivateHead(session()) | (lambda d: d["q"]) | langchain_model(remote.url)
+    chain = PrivateHead(pseudonyms()) | (lambda d: d["q"]) | langchain_model(remote.url)
     return lambda history: chain.invoke({"q": history[-1][1]}).text
 
 
@@ -87,7 +82,7 @@ def unnamed_agent(remote, seen):
     from langchain_core.tools import tool
     from langchain_dp_middleware import DPAgentMiddleware
 
-    ours = DPAgentMiddleware(session(), traced="allow", tools="all")
+    ours = DPAgentMiddleware(pseudonyms(), traced="allow", tools="all")
     tools = [tool(note(seen))]
     agent = agents.create_agent(langchain_model(remote.url), tools, middleware=[ours])
     said = {}  # by their text: an agent knows answers by their ids
@@ -104,7 +99,7 @@ def llama_model(remote):
     pytest.importorskip("llama_index.llms.openai")
     from llama_index_dp_middleware import DPLLM
 
-    return DPLLM(session(), llama_index_llm(remote.url), tools="all")
+    return DPLLM(pseudonyms(), llama_index_llm(remote.url), tools="all")
 
 
 def llama_messages(history):
@@ -160,15 +155,8 @@ def query_engine(remote, seen):
 
     node = TextNode(id_="n", text="Names are words.")
     index = VectorStoreIndex([node], embed_model=MockEmbedding(4))
-    engine = DPQueryEngine(session(), index.as_query_engine(llm=llama_index_llm(remote.url)))
+    engine = DPQueryEngine(pseudonyms(), index.as_query_engine(llm=llama_index_llm(remote.url)))
     return lambda history: str(engine.query(history[-1][1]))
-
-
-def async_client(remote):
-    import openai
-
-    http = openai.DefaultAsyncHttpxClient(transport=PerLoop())
-    return openai.AsyncOpenAI(api_key="none", base_url=remote.url, max_retries=0, http_client=http)
 
 
 def openai_agent(remote, seen, streams=False):
@@ -176,9 +164,9 @@ def openai_agent(remote, seen, streams=False):
     from agents import Agent, OpenAIChatCompletionsModel, Runner, function_tool
     from openai_agents_dp_middleware import private_run
 
-    client = async_client(remote)
+    client = async_client(remote.url)
     inner = OpenAIChatCompletionsModel(MODEL, client)
-    how = private_run(session(), inner, tracing_disabled=True, tools="all")
+    how = private_run(pseudonyms(), inner, tracing_disabled=True, tools="all")
     agent = Agent("helper", tools=[function_tool(note(seen))])
 
     async def run(history):
@@ -203,9 +191,9 @@ def pydantic_agent(remote, seen):
     from pydantic_ai.providers.openai import OpenAIProvider
     from pydantic_ai_dp_middleware import DPModel
 
-    client = async_client(remote)
+    client = async_client(remote.url)
     inner = OpenAIChatModel(MODEL, provider=OpenAIProvider(openai_client=client))
-    agent = Agent(DPModel(session(), inner, tools="all"), tools=[note(seen)])
+    agent = Agent(DPModel(pseudonyms(), inner, tools="all"), tools=[note(seen)])
 
     def message(role, text):
         if role == "user":

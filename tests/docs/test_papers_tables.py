@@ -78,23 +78,24 @@ def test_cape_measures_texts_and_laws():
     texts = ["the good film", "the bad film", "the old film", "the new film"] * 2
     records = [{"text": text, "label": k % 2} for k, text in enumerate(texts)]
     encoder = protocol.Remembered(lambda some: np.array([[t.count("o"), len(t)] for t in some]))
-    study = cape_study.Study(
+    data = protocol.Labelled.of("sst2", records, 4, 4, encoder)
+    sharp = cape_study.Method(
+        name="sharp",
         space=space,
+        make=lambda epsilon: dp.SanText(epsilon=1000 * epsilon),
         policy=dp.KeepPolicy.words(["the"], label="one"),
-        sets=[protocol.Labelled.of("sst2", records, 4, 4, encoder)],
-        prefixes={"cnndm": ["the old film", "the new good film"]},
-        encoder=encoder,
     )
-    santext, custext, *_ = cape.methods({}, [], space)
-    sharp = study.measured(santext, dp.SanText(epsilon=1000.0))
-    assert sharp[cape_study.ROUGE] == sharp["cnndm, Rouge-L"] == sharp["N_t"] == 100
-    assert sharp["sst2, re-identified, k = 1"] == 100
-    assert sharp["cnndm, cosine"] == pytest.approx(100)
-    assert sharp["S_t"] == pytest.approx(1)
-    flat = study.measured(custext, dp.CusTextAggressive(epsilon=1e-9, candidates=6))
-    assert flat["N_t"] == pytest.approx(100 / 6)
-    assert flat["S_t"] == pytest.approx(6)
-    assert study.bare(santext, dp.SanText(epsilon=1000.0)) == {cape_study.BARE: 100}
+    rouge, _, privacy = cape.measured([sharp], data)
+    assert rouge["sharp"] == [100] * len(cape.EPSILONS)
+    assert privacy["sharp"] == [0] * len(cape.EPSILONS)
+    assert sharp.deniability(1.0, texts) == pytest.approx((100, 1))
+    flat = cape_study.Method(
+        name="flat",
+        space=space,
+        make=lambda epsilon: dp.CusTextAggressive(epsilon=1e-9, candidates=6),
+        policy=sharp.policy,
+    )
+    assert flat.deniability(1.0, texts) == pytest.approx((100 / 6, 6))
 
 
 def test_cape_is_the_papers_with_one_part_changed():
@@ -103,31 +104,76 @@ def test_cape_is_the_papers_with_one_part_changed():
     published = cape.cape(20.0, 14.0)
     assert (published.sensitivity, published.context) == ("printed", "raw")
     assert (published.buckets, published.logit_weight, published.distance_weight) == (50, 0.5, 1.0)
-    varied = cape.ablations(published)
-    assert varied.pop("as published") == published
     changed = [
         [name for name, value in one.parameters.items() if value != published.parameters[name]]
-        for one in varied.values()
+        for one in cape.ablations(published).values()
     ]
-    assert changed == [["sensitivity"], ["logit_weight"], ["distance_weight"], *[["buckets"]] * 2]
+    assert changed.count([]) == 2  # the published one, of either row
+    assert changed.count(["logit_weight"]) == 5
+    assert changed.count(["buckets"]) == 4
 
 
-def outcome(recovered, accuracy):
+def test_cape_is_compared_at_equal_privacy():
+    from cape_study import advantage
+
+    line = [(100.0, 50.0), (0.0, 90.0)]
+    assert advantage([(50.0, 75.0)], line) == pytest.approx(5)
+    assert advantage([(25.0, 75.0), (75.0, 55.0)], line) == pytest.approx(-5)
+
+
+def curve(*points):
+    """Outcomes of 20 texts of 10 tokens each, with shares named and read."""
     from stencil_study import Outcome
 
-    return Outcome(recovered={"k = 1": recovered, "k = 10": recovered}, accuracy=accuracy)
+    return [
+        Outcome(
+            hits=np.full(20, 10 * named),
+            drawn=np.full(20, 10),
+            right=np.arange(20) < 20 * read,
+        )
+        for named, read in points
+    ]
 
 
-def test_stencil_is_compared_where_as_much_is_hidden():
+def test_stencil_is_compared_where_as_much_is_named():
+    import stencil_study
+
+    alone = curve((0.8, 0.9), (0.2, 0.6))  # at .5 the line is at .75
+    assert stencil_study.advantage(curve((0.5, 0.85)), alone) == pytest.approx(0.1)
+    assert stencil_study.advantage(alone, curve((0.5, 0.85))) == pytest.approx(-0.1)
+    assert np.isnan(stencil_study.advantage(curve((0.9, 0.85)), alone))
+    # labels of 20 texts: an error of about 7 points
+    near, far = (stencil_study.better("A", {"b": (curve((0.5, a)), alone)}) for a in (0.85, 0.35))
+    assert (near.holds, far.holds) == (None, False)
+    assert near.because.startswith("b +10 ± ")
+    apart = stencil_study.better("A", {"b": (curve((0.9, 0.85)), alone)})
+    assert apart.holds is None
+
+
+def test_stencil_keeps_stop_words_and_unknown_words_and_is_attacked_by_the_cosine():
+    import protocol
+    from stencil_study import Study
+
+    words = ["the", "good", "great", "bad", "film", "book"]
+    vectors = np.eye(6) * np.arange(1, 7)[:, None]  # of other lengths: a cosine does not see them
+    space = dp.EmbeddingSpace(dp.Vocabulary(words), vectors)
+    encoder = protocol.Remembered(lambda some: np.array([[t.count("o"), len(t)] for t in some]))
+    records = [{"text": t, "label": k % 2} for k, t in enumerate(["The good Zyx", "the bad film"])]
+    data = protocol.Labelled.of("sst2", records * 2, 2, 2, encoder)
+    study = Study.keeping(space, [data])
+    found = study.outcome(dp.MetricNoise(eta=1e6, nearness="cosine"), data)
+    assert (found.hits.tolist(), found.drawn.tolist()) == ([1, 2], [1, 2])
+    assert found.point() == (1.0, float(found.right.mean()))
+
+
+def test_stencils_claims_are_judged_by_its_curves():
     import stencil
 
-    alone = [outcome(0.8, 0.9), outcome(0.2, 0.6)]
-    # at .5 the line is at .75; beyond it stays at .9
-    assert stencil.advantage([outcome(0.5, 0.85)], alone, "k = 1") == pytest.approx(0.1)
-    assert stencil.advantage([outcome(0.9, 0.85)], alone, "k = 1") == pytest.approx(-0.05)
-    shape = stencil.better("A", "k = 1", [([outcome(0.5, 0.85)], alone)], 50)
-    assert (shape.holds, shape.because) == (
-        None,
-        "by +10.0 points of accuracy, standard error 10.0",
-    )
-    assert stencil.better("A", "k = 1", [([outcome(0.5, 0.85)], alone)], 5000).holds
+    rising = curve((0.2, 0.55), (0.5, 0.7), (0.8, 0.9))
+    lines = {name: rising for name, _ in stencil.curves(figures=True)}
+    lines |= {stencil.windowed(w): curve((0.1, 0.9), (0.3, 0.9)) for w in stencil.EVEN}
+    lines[stencil.NOISE] = curve((0.2, 0.1), (0.8, 0.3))
+    found = stencil.shapes({"sst2": lines, "qnli": lines}, unknown=0.2)
+    holds = [shape.holds for shape in found]
+    assert holds == [None, True, None, None, True, True, False, True, False]
+    assert "L = 4 0.30" in found[3].because

@@ -108,7 +108,7 @@ def test_a_service_is_shipped_without_its_model():
 def test_equal_arguments_share_a_model():
     first, second = dp.EmbeddingService(device="cpu"), dp.EmbeddingService(device="cpu")
     assert second._shared is first._shared
-    first.warm_up()
-    second.warm_up()
+    first.encode([])
+    second.encode([])
     assert first._shared._encode is not None
     assert dp.EmbeddingService(device="auto")._shared is not first._shared

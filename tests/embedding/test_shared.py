@@ -170,7 +170,7 @@ def test_wrong_answers_are_refused(wrong):
     model.wrong = wrong if wrong is not None else [[1.0, 2.0, 3.0]] * 2
     if wrong is None:  # of another length than before
         model.wrong = None
-        service.warm_up()
+        service.encode([])
         model.wrong = [[1.0, 2.0, 3.0]] * 2
     with pytest.raises(dp.EmbeddingError):
         service.encode([CANARY, "b"])

@@ -11,12 +11,21 @@ import psutil
 import pytest
 
 SCRIPT = """
-import asyncio, os, socket
+import asyncio, os, signal, socket
 import uvicorn
+from dp_middleware.errors import ParameterError
 from dp_middleware.gateway.serving import Workers
+
+def made():
+    if os.path.exists(os.environ["STARTED"] + ".broken"):
+        with open(os.environ["STARTED"] + ".broken", "a") as tries:
+            print(os.getpid(), file=tries)
+        raise ParameterError("no such settings")
+    return app
 
 async def app(scope, receive, send):
     await receive()
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     with open(os.environ["STARTED"], "a") as started:
         print(os.getpid(), file=started)
     if os.environ["HOW"] == "fails":
@@ -32,8 +41,9 @@ async def app(scope, receive, send):
 if __name__ == "__main__":
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
-        config = uvicorn.Config("app_of_workers:app", workers=2, timeout_graceful_shutdown=1)
-        Workers(config, listening, margin=1).run()
+        options = {"factory": True, "workers": 2, "timeout_graceful_shutdown": 1}
+        config = uvicorn.Config("app_of_workers:made", **options)
+        Workers(config, listening, margin=1, pause=float(os.environ["PAUSE"])).run()
 """
 
 
@@ -45,10 +55,13 @@ def supervised(tmp_path):
     started.touch()
     running = []
 
-    def start(how):
+    def start(how, pause="0.1"):
         path = os.pathsep.join([str(tmp_path), *sys.path])
-        environment = {**os.environ, "HOW": how, "STARTED": str(started), "PYTHONPATH": path}
-        running.append(subprocess.Popen([sys.executable, script], env=environment))
+        environment = {**os.environ, "HOW": how, "PAUSE": pause, "PYTHONPATH": path}
+        environment["STARTED"] = str(started)
+        running.append(
+            subprocess.Popen([sys.executable, script], env=environment, stderr=subprocess.PIPE)
+        )
         wait_until(lambda: how == "fails" or len(pids_in(started)) == 2)
         return running[0], started
 
@@ -57,7 +70,7 @@ def supervised(tmp_path):
         for worker in workers_of(process):
             worker.kill()
         process.kill()
-        process.wait()
+        process.communicate()
 
 
 def pids_in(started: Path):
@@ -98,3 +111,26 @@ def test_a_signal_ends_all_workers(supervised, how):
 def test_a_worker_that_cannot_start_ends_all(supervised):
     process, _ = supervised("fails")
     assert process.wait(100) == 1
+
+
+@pytest.mark.parametrize("mended", ["by a later try", "by a signal"])
+def test_a_worker_that_cannot_be_replaced_leaves_the_others_alone(supervised, mended):
+    """Settings that are broken by now: it is tried again, until they are mended."""
+    process, started = supervised("serves", "0.1" if mended == "by a later try" else "1000")
+    dead, other = workers_of(process)
+    broken = started.with_name("started.broken")
+    broken.touch()
+    dead.kill()
+    wait_until(lambda: len(pids_in(broken)) == (3 if mended == "by a later try" else 1))
+    assert process.poll() is None
+    assert other.is_running()
+    said = process.stderr.readline()
+    while b"could not start" not in said:
+        said = process.stderr.readline()
+    assert said.strip().endswith(b"a worker could not start: no such settings")
+    broken.rename(started.with_name("mended"))
+    if mended == "by a signal":
+        process.send_signal(signal.SIGHUP)
+    wait_until(lambda: len(pids_in(started)) == 3)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(20) == 0

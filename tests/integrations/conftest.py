@@ -1,7 +1,7 @@
-"""What the tests of both packages share."""
+"""What the tests of all packages share."""
 
 import pytest
-from support.contract import Probe
+from support.contract import OpenAIServer, Probe
 from support.contract._sources import installed
 
 NEEDED = {
@@ -14,7 +14,17 @@ collect_ignore = [folder for folder, names in NEEDED.items() if not all(map(inst
 
 
 @pytest.fixture
-def probe(tmp_path):
-    """Records what the frameworks may show or send."""
-    with Probe(tmp_path) as probe:
+def probe(tmp_path, capsys):
+    """Records what the frameworks may show or send, and the console."""
+    with Probe(tmp_path, captured=capsys.readouterr) as probe:
         yield probe
+
+
+@pytest.fixture
+def remote():
+    """A remote model that must see nothing of the entities."""
+    from support.entities import private
+
+    with OpenAIServer() as server:
+        yield server
+    assert private(server) == []

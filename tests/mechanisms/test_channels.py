@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 from support.cases import over
+from support.laws import law_of, laws_of, p_value
 from support.spaces import host_rows, random_space, space_of
 
 import dp_middleware as dp
@@ -20,14 +21,6 @@ E = math.e
 DRAWS = 40_000
 
 
-def probabilities(mechanism, space, token):
-    return np.exp(mechanism.log_probs([token], space)[0])
-
-
-def matrix(mechanism, space):
-    return np.exp(mechanism.log_probs(np.arange(len(space)), space))
-
-
 def hockey_stick(first, second, epsilon):
     """The smallest delta for which one direction of (epsilon, delta)-DP holds."""
     return float(np.maximum(first - math.exp(epsilon) * second, 0).sum())
@@ -38,10 +31,10 @@ def test_santext_plus_by_hand():
     mechanism = SanTextPlus(epsilon=2.0, non_sensitive={" W1"}, keep=0.25)
     # V_S = {w0, w2}; from w0 distances 0 and 3, from w1 distances 1 and 2
     first = np.array([1, 0, E**-3]) / (1 + E**-3)
-    assert probabilities(mechanism, space, 0) == pytest.approx(first)
+    assert law_of(mechanism, space, 0) == pytest.approx(first)
     drawn = 0.75 / (E**-1 + E**-2)
     second = np.array([drawn * E**-1, 0.25, drawn * E**-2])
-    assert probabilities(mechanism, space, 1) == pytest.approx(second)
+    assert law_of(mechanism, space, 1) == pytest.approx(second)
 
 
 @pytest.mark.parametrize("keep", [0.0, 0.5, 0.9])
@@ -60,7 +53,7 @@ def test_santext_plus_is_private_towards_sensitive_outputs_only(keep):
 @pytest.mark.parametrize("epsilon", [0.5, 3.0, 50.0])
 def test_santext_plus_has_delta_of_at_least_keep(epsilon):
     space = random_space(tokens=10, seed=1)
-    rows = matrix(SanTextPlus(epsilon=0.1, non_sensitive=["w2"], keep=0.4), space)
+    rows = laws_of(SanTextPlus(epsilon=0.1, non_sensitive=["w2"], keep=0.4), space)
     for other in (0, 1, 3):
         assert rows[2, 2] == pytest.approx(0.4)
         assert rows[other, 2] == 0
@@ -83,12 +76,12 @@ def test_custext_plus_by_hand():
     space = space_of([[0.0], [10.0], [1.0], [11.0], [3.0]])
     mechanism = CusTextPlus(epsilon=2.0, candidates=2, kept=["W2 "])
     # classes {0, 2}, {1, 3}, {4} as in CUSTEXT; token 2 can be drawn but is never replaced
-    assert probabilities(mechanism, space, 2) == pytest.approx([0, 0, 1, 0, 0])
-    assert probabilities(mechanism, space, 0) == pytest.approx([E / (E + 1), 0, 1 / (E + 1), 0, 0])
+    assert law_of(mechanism, space, 2) == pytest.approx([0, 0, 1, 0, 0])
+    assert law_of(mechanism, space, 0) == pytest.approx([E / (E + 1), 0, 1 / (E + 1), 0, 0])
     assert mechanism.classes(space) == (0, 1, 3, 1, 2)
     plain = dp.CusText(epsilon=2.0, candidates=2)
     others = [0, 1, 3, 4]
-    assert np.array_equal(matrix(mechanism, space)[others], matrix(plain, space)[others])
+    assert np.array_equal(laws_of(mechanism, space)[others], laws_of(plain, space)[others])
 
 
 def test_custext_plus_is_infinite_with_a_kept_token_and_private_without():
@@ -113,8 +106,8 @@ def test_a_list_of_words_is_a_collection_of_str(words):
 def test_the_default_lists_are_stop_words():
     space = dp.EmbeddingSpace(dp.Vocabulary(["The", "cat", "on", "mats"]), np.eye(4))
     custext = CusTextPlus.with_defaults(2.0, space)
-    assert np.diagonal(matrix(custext, space)) == pytest.approx([1, 0.25, 1, 0.25], abs=0.3)
-    assert (np.diagonal(matrix(custext, space)) == 1).tolist() == [True, False, True, False]
+    assert np.diagonal(laws_of(custext, space)) == pytest.approx([1, 0.25, 1, 0.25], abs=0.3)
+    assert (np.diagonal(laws_of(custext, space)) == 1).tolist() == [True, False, True, False]
     santext = SanTextPlus.with_defaults(2.0, space)
     assert santext.outputs(space).tolist() == [1, 3]
     assert santext.epsilon == custext.epsilon == 2.0
@@ -146,16 +139,16 @@ def test_dyntext_by_hand():
     for seed, noise in ((0, -2.131411), (1, 1.631897)):
         assert table_noise(seed, 4)[3] == pytest.approx(noise, abs=1e-6)
     # F = 1, 1, 1, 0: lists of 1, 1, 1 and 2; from w3 scores 1 and 0
-    rows = matrix(DynText(epsilon=2.0, candidates=2), space)
+    rows = laws_of(DynText(epsilon=2.0, candidates=2), space)
     assert np.array_equal(rows[:3], np.eye(4)[:3])
     assert rows[3] == pytest.approx([0, 0, 1 / (E + 1), E / (E + 1)])
-    rows = matrix(DynText(epsilon=2.0, candidates=2, table_seed=1), space)
+    rows = laws_of(DynText(epsilon=2.0, candidates=2, table_seed=1), space)
     assert np.array_equal(rows[3], np.eye(4)[3])  # F = 0, 0, 0, 1: the sparse one is crowded
     own, other = E / (E + 1), 1 / (E + 1)
     assert rows[:3] == pytest.approx(
         np.array([[own, other, 0, 0], [other, own, 0, 0], [0, other, own, 0]])
     )
-    rows = matrix(DynTextStrict(epsilon=2.0, candidates=2, table_seed=1), space)
+    rows = laws_of(DynTextStrict(epsilon=2.0, candidates=2, table_seed=1), space)
     assert rows == pytest.approx((1 + (E - 1) * np.eye(4)) / (E + 3))  # only the own score is 1
 
 
@@ -214,13 +207,13 @@ def test_dyntext_is_the_table_made_literally(kind, seed, size):
         return weights / weights.sum()
 
     mechanism = kind(epsilon=3.0, candidates=size, table_seed=seed)
-    rows = matrix(mechanism, space)
+    rows = laws_of(mechanism, space)
     assert rows == pytest.approx(np.array([row(t, min(noisy), max(noisy)) for t in range(30)]))
     clean = np.array([row(t, min(f), max(f)) for t in range(30)])
     assert (np.abs(rows - clean).max(axis=1) > 1e-3).sum() > 5
     again = kind(epsilon=3.0, candidates=size, table_seed=seed + 1)
     assert again.fingerprint != mechanism.fingerprint
-    assert not np.array_equal(matrix(again, space), rows)
+    assert not np.array_equal(laws_of(again, space), rows)
 
 
 def test_the_noise_of_a_table_is_standard_normal_and_public():
@@ -247,17 +240,9 @@ def test_fresh_dyntext_is_the_two_steps_drawn_literally():
         weights = np.array([math.exp(1.5 * (1 - d[token][s] / farthest)) for s in listed])
         drawn = generator.multinomial(int((lengths == k).sum()), weights / weights.sum())
         counts[listed] += drawn
-    assert p_value(counts, DynText(**given), space, token) > 1e-3
+    assert p_value(counts, law_of(DynText(**given), space, token)) > 1e-3
     for change in ({"epsilon_density": 3.0}, {"candidates": 6}, {"delta": 1e-5}, {"epsilon": 2.0}):
-        assert p_value(counts, DynText(**{**given, **change}), space, token) < 1e-9, change
-
-
-def p_value(counts, mechanism, space, token):
-    expected = DRAWS * probabilities(mechanism, space, token)
-    if counts[expected == 0].any():
-        return 0.0
-    possible = expected > 0
-    return stats.chisquare(counts[possible], expected[possible]).pvalue
+        assert p_value(counts, law_of(DynText(**{**given, **change}), space, token)) < 1e-9, change
 
 
 @pytest.mark.parametrize("reading", ["table", "fresh"])
@@ -292,7 +277,7 @@ def clustered():
 def test_fresh_dyntext_releases_a_crowded_token_unchanged_at_any_epsilon():
     mechanism = DynText(epsilon=1e-3, candidates=6, reading="fresh")
     certificate = dp.certify(mechanism, clustered())
-    assert (probabilities(mechanism, clustered(), 0) == np.eye(60)[0]).all()  # k = 1 for certain
+    assert (law_of(mechanism, clustered(), 0) == np.eye(60)[0]).all()  # k = 1 for certain
     assert certificate.retention > 0.5
     allowed = math.exp(certificate.claimed) / (math.exp(certificate.claimed) + 59)
     assert allowed < 0.03  # of any mechanism for which the claim were true
@@ -366,7 +351,7 @@ def test_tem_by_hand():
     space = space_of([[0.0], [1.0], [3.0]])
     weights = np.array([1, E**-1, E**-2])  # distance 3 counts as 2
     mechanism = TruncatedExponential(epsilon=2.0, threshold=2.0)
-    assert probabilities(mechanism, space, 0) == pytest.approx(weights / weights.sum())
+    assert law_of(mechanism, space, 0) == pytest.approx(weights / weights.sum())
     assert TruncatedExponential(epsilon=0.5).cut(3) == pytest.approx(4 * math.log(999 * 2))
     assert TruncatedExponential(epsilon=0.5, beta=0.2).cut(3) == pytest.approx(4 * math.log(8))
 
@@ -386,7 +371,7 @@ def test_tem_is_the_two_steps_of_the_paper(threshold):
         law = np.zeros(14)
         law[near] = weights[: near.sum()]
         law[~near] = 0 if near.all() else weights[-1] / (~near).sum()
-        assert probabilities(mechanism, space, x) == pytest.approx(law, rel=1e-12)
+        assert law_of(mechanism, space, x) == pytest.approx(law, rel=1e-12)
 
 
 @over("threshold", [None, 0.7, 2.0])
@@ -409,7 +394,7 @@ def test_a_release_beyond_the_default_threshold_has_probability_beta_at_most():
     mechanism = TruncatedExponential(epsilon=4.0, beta=0.05)
     for space in (near, far):
         beyond = space.distances(np.arange(30)) >= mechanism.cut(30)
-        failures = (matrix(mechanism, space) * beyond).sum(axis=1)
+        failures = (laws_of(mechanism, space) * beyond).sum(axis=1)
         assert (failures <= 0.05 + 1e-12).all()
     assert failures == pytest.approx(0.05)  # attained where all others are beyond
 
@@ -449,8 +434,8 @@ def test_equal_vectors_are_equally_likely():
     space = space_of(np.ones((4, 2)))
     # no token is denser than another: full lists, ties by index, the token itself first
     literal = DynText(epsilon=2.0, candidates=2)
-    assert probabilities(literal, space, 3) == pytest.approx([0.5, 0, 0, 0.5])
+    assert law_of(literal, space, 3) == pytest.approx([0.5, 0, 0, 0.5])
     strict = DynTextStrict(epsilon=2.0, candidates=2)
     expected = np.array([E, 1, 1, E]) / (2 * E + 2)
-    assert probabilities(strict, space, 3) == pytest.approx(expected)
-    assert probabilities(TruncatedExponential(epsilon=2.0), space, 3) == pytest.approx(0.25)
+    assert law_of(strict, space, 3) == pytest.approx(expected)
+    assert law_of(TruncatedExponential(epsilon=2.0), space, 3) == pytest.approx(0.25)

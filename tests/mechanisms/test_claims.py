@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from support.laws import law_of
 from support.spaces import random_space, space_of
 
 import dp_middleware as dp
@@ -11,32 +12,26 @@ import dp_middleware as dp
 E = math.e
 
 
-def probabilities(mechanism, space, token):
-    return np.exp(mechanism.log_probs([token], space)[0])
-
-
 def test_token_exponential_by_hand():
     space = space_of([[1.0, 0.0], [0.0, 2.0], [-1.0, 0.0]])
     # cosines of token 0: 1, 0, -1; clipped: 1, 0, 0; weights at epsilon 2: e, 1, 1
-    clipped = probabilities(dp.TokenExponential(epsilon=2.0), space, 0)
+    clipped = law_of(dp.TokenExponential(epsilon=2.0), space, 0)
     assert clipped == pytest.approx(np.array([E, 1, 1]) / (E + 2))
     # shifted: 1, 1/2, 0; weights e, e^(1/2), 1
-    shifted = probabilities(dp.TokenExponential(epsilon=2.0, score="shifted_cosine"), space, 0)
+    shifted = law_of(dp.TokenExponential(epsilon=2.0, score="shifted_cosine"), space, 0)
     assert shifted == pytest.approx(np.array([E, E**0.5, 1]) / (E + E**0.5 + 1))
 
 
 def test_the_cosine_of_a_zero_vector_is_zero():
     space = space_of([[0.0, 0.0], [1.0, 0.0]])
-    assert probabilities(dp.TokenExponential(epsilon=2.0), space, 0) == pytest.approx([0.5, 0.5])
+    assert law_of(dp.TokenExponential(epsilon=2.0), space, 0) == pytest.approx([0.5, 0.5])
 
 
 def test_santext_by_hand():
     space = space_of([[0.0], [1.0], [3.0]])
     # distances of token 1: 1, 0, 2; weights at epsilon 2: e^-1, 1, e^-2
     expected = np.array([E**-1, 1, E**-2])
-    assert probabilities(dp.SanText(epsilon=2.0), space, 1) == pytest.approx(
-        expected / expected.sum()
-    )
+    assert law_of(dp.SanText(epsilon=2.0), space, 1) == pytest.approx(expected / expected.sum())
 
 
 def test_custext_by_hand():
@@ -44,17 +39,17 @@ def test_custext_by_hand():
     mechanism = dp.CusText(epsilon=2.0, candidates=2)
     # token 0 takes its nearest free token 2, token 1 takes 3, token 4 is the remainder
     assert mechanism.classes(space) == (0, 1, 0, 1, 2)
-    assert probabilities(mechanism, space, 0) == pytest.approx([E / (E + 1), 0, 1 / (E + 1), 0, 0])
-    assert probabilities(mechanism, space, 4) == pytest.approx([0, 0, 0, 0, 1])
+    assert law_of(mechanism, space, 0) == pytest.approx([E / (E + 1), 0, 1 / (E + 1), 0, 0])
+    assert law_of(mechanism, space, 4) == pytest.approx([0, 0, 0, 0, 1])
 
 
 def test_custext_lists_by_hand():
     space = space_of([[0.0], [1.0], [3.0], [7.0]])
     # the 3 nearest of token 0 at distances 0, 1, 3: scores 1, 2/3, 0; off the list 0 or nothing
-    aggressive = probabilities(dp.CusTextAggressive(epsilon=3.0, candidates=3), space, 0)
+    aggressive = law_of(dp.CusTextAggressive(epsilon=3.0, candidates=3), space, 0)
     weights = np.array([E**1.5, E, 1.0, 0.0])
     assert aggressive == pytest.approx(weights / weights.sum())
-    strict = probabilities(dp.CusTextStrict(epsilon=3.0, candidates=3), space, 0)
+    strict = law_of(dp.CusTextStrict(epsilon=3.0, candidates=3), space, 0)
     weights[3] = 1.0
     assert strict == pytest.approx(weights / weights.sum())
 
@@ -62,9 +57,9 @@ def test_custext_lists_by_hand():
 def test_ties_go_to_the_smaller_index_and_the_token_itself_is_first():
     space = space_of([[1.0], [0.0], [2.0], [0.0], [0.0]])
     aggressive = dp.CusTextAggressive(epsilon=1.0, candidates=2)
-    listed = np.flatnonzero(probabilities(aggressive, space, 4))
+    listed = np.flatnonzero(law_of(aggressive, space, 4))
     assert listed.tolist() == [1, 4]  # itself, then the first of its duplicates
-    listed = np.flatnonzero(probabilities(aggressive, space, 0))
+    listed = np.flatnonzero(law_of(aggressive, space, 0))
     assert listed.tolist() == [0, 1]  # 1 and 2 are equally far
 
 

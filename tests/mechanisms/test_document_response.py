@@ -13,7 +13,7 @@ from support.texts import CANARY
 
 import dp_middleware as dp
 from dp_middleware.errors import EmbeddingError, ParameterError
-from dp_middleware.mechanisms.kernels import pursuit, units
+from dp_middleware.mechanisms.kernels import units
 from dp_middleware.sampling.sampler import insecure_entropy
 
 UNITS = ("aab", "bbc", "cd", "dde", "zy")
@@ -25,7 +25,7 @@ TEXTS += [f"{a}{b} {b}" for a, b in itertools.product("abcdez", "bcdezy")] + ["a
 def exact_law(mechanism, text, encoder):
     """P(release) of every release."""
     (target,) = encoder.encode([text])
-    best = pursuit.best_units(
+    best = units.best_units(
         target,
         mechanism.rounds,
         encoder.encode(list(mechanism.units)),
@@ -114,7 +114,7 @@ def test_without_a_direction_the_best_units_are_distinct(shortlist):
     nothing = np.zeros(64, dtype=np.float32)
     nan = lambda some: np.full((len(some), 64), np.nan, dtype=np.float32)  # noqa: E731
     for count in range(1, len(UNITS) + 1):
-        best = pursuit.best_units(nothing, count, vectors, nan, shortlist)
+        best = units.best_units(nothing, count, vectors, nan, shortlist)
         assert len(set(best)) == count
         assert set(best) <= set(range(len(UNITS)))
 

@@ -5,11 +5,11 @@ import math
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
+from support.contexts import Says, repeats
 from support.noise_laws import line_law
 from support.spaces import space_of
 
 import dp_middleware as dp
-from dp_middleware.contexts import Context
 from dp_middleware.mechanisms.drawing import FRESH, drawer
 from dp_middleware.mechanisms.kernels import window as _window
 from dp_middleware.mechanisms.stencil import DChiStencil, Stencil
@@ -80,37 +80,10 @@ def test_the_exact_loss_beside_public_tokens_is_within_the_certificate():
     assert loss <= mechanism.lipschitz(3)
 
 
-class Copies(Context):
-    """Logits that ask for the token on the left, and a record of what was seen."""
-
-    window = 5
-
-    def __init__(self):
-        self.seen = []
-
-    def logits(self, ids, space):
-        self.seen.append(list(ids))
-        return 100.0 * np.eye(len(space))[np.roll(ids, 1)]
-
-    def start(self, space):
-        return self.Stream(self, space)
-
-    class Stream:
-        def __init__(self, context, space):
-            self.context, self.row = context, np.zeros((1, len(space)))
-            context.seen.append([])
-
-        def logits(self):
-            return self.row
-
-        def append(self, number):
-            self.context.seen[-1].append(int(number))
-            self.row = 100.0 * np.eye(self.row.shape[1])[[number]]
-
-
 @pytest.mark.parametrize("kind", [dp.Cape, dp.CapeStrict])
 def test_a_raw_context_reads_public_tokens_and_only_private_ones_are_drawn(kind):
-    space, context = space_of(np.ones((5, 1))), Copies()
+    space = space_of(np.ones((5, 1)))
+    context = Says(raw=lambda ids: 100.0 * np.eye(5)[np.roll(ids, 1)])
     mechanism = kind(epsilon=900.0, logit_bound=100.0, buckets=5, context="raw")
     # the text is 3 2 -1 0 1; drawn at 2, at the unknown one, and at 1
     drawn = draw(mechanism, space, [2, -1, 1], [3, FRESH, FRESH, 0, FRESH], context)
@@ -120,7 +93,7 @@ def test_a_raw_context_reads_public_tokens_and_only_private_ones_are_drawn(kind)
 
 
 def test_a_context_of_releases_reads_public_tokens_as_they_are():
-    space, context = space_of(np.ones((5, 1))), Copies()
+    space, context = space_of(np.ones((5, 1))), repeats(5, weight=100.0)
     mechanism = dp.CapeStrict(epsilon=900.0, logit_bound=100.0, buckets=5)
     assert draw(mechanism, space, [2, 2], [3, FRESH, 0, FRESH], context) == [3, 0]
     assert context.seen == [[3, 3, 0, 0]]

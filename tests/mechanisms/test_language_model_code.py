@@ -6,8 +6,8 @@ from fractions import Fraction
 
 import pytest
 import torch
-from scipy.stats import chisquare
 from support.gpt2 import letters
+from support.laws import p_value
 from support.letters import Letters
 from support.spaces import random_space
 from support.texts import TORTURE
@@ -94,11 +94,9 @@ def test_lines_are_drawn_by_their_masses(code, masses):
     entropy, count = insecure_entropy(3), 1500
     drawn = [code.draw(entropy) for _ in range(count)]
     assert set(drawn) <= set(masses)
-    often = [text for text, mass in masses.items() if mass * count > 5]
-    observed = [drawn.count(text) for text in often]
-    expected = [float(masses[text] * count) for text in often]
-    rest = count - sum(observed), count - sum(expected)
-    assert chisquare([*observed, rest[0]], [*expected, rest[1]]).pvalue > 1e-9
+    shares = [*map(float, masses.values())]
+    law = [*shares, 1 - sum(shares)]  # a mass is a bound
+    assert p_value([*map(drawn.count, masses), 0], law, 5) > 1e-9
 
 
 def test_a_mass_is_the_same_whatever_else_was_computed(code):

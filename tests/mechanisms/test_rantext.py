@@ -7,16 +7,15 @@ import mpmath
 import numpy as np
 import pytest
 import torch
-from scipy import stats
 from scipy.integrate import quad
 from support.cases import over
+from support.laws import law_of, p_value
 from support.spaces import random_space, space_of
 
 import dp_middleware as dp
 from dp_middleware.mechanisms.kernels import exact as _exact, radius
 from dp_middleware.mechanisms.kernels.marginal import _harmonic
-from dp_middleware.mechanisms.kernels.quadrature import SMALL
-from dp_middleware.mechanisms.kernels.radius import radius_law
+from dp_middleware.mechanisms.kernels.radius import SMALL, radius_law
 from dp_middleware.mechanisms.rantext import JUMP, _law, noise_epsilon
 
 STATED = 1e-4
@@ -210,15 +209,8 @@ def test_the_marginal_is_the_two_step_draw(kind, dimensions, epsilon):
     drawn = two_step(kind(epsilon=epsilon), space, 0, 200_000, generator)
     counts = np.bincount(drawn, minlength=len(space))
 
-    def fit(mechanism):
-        expected = len(drawn) * np.exp(mechanism.log_probs([0], space)[0])
-        small = expected < 10
-        observed = np.append(counts[~small], counts[small].sum())
-        wanted = np.append(expected[~small], expected[small].sum())
-        return stats.chisquare(observed[wanted > 0], wanted[wanted > 0]).pvalue
-
-    assert fit(kind(epsilon=epsilon)) > 1e-6
-    assert fit(kind(epsilon=2 * epsilon)) < 1e-6
+    fits = [p_value(counts, law_of(kind(epsilon=e), space, 0)) for e in (epsilon, 2 * epsilon)]
+    assert fits[0] > 1e-6 > fits[1]
 
 
 @pytest.mark.parametrize(

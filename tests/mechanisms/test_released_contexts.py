@@ -1,12 +1,14 @@
 """Texts are released one token at a time, each after what was released before it."""
 
+from functools import reduce
+
 import numpy as np
 from support.cases import over
+from support.contexts import Says
 from support.replay import replayed, with_kept
 from support.spaces import random_space
 
 import dp_middleware as dp
-from dp_middleware.contexts import Context
 from dp_middleware.mechanisms.drawing import FRESH, drawer
 from dp_middleware.sampling import sampler
 
@@ -18,32 +20,10 @@ MECHANISMS = [
 ]
 
 
-class Sums(Context):
+def sums():
     """Logits from a public table, by all tokens on the left."""
-
-    window = 9
-
-    def __init__(self):
-        self.table = np.random.default_rng(0).normal(scale=3.0, size=(97, SIZE))
-        self.asked = 0
-
-    def logits(self, ids, space):
-        raise AssertionError("raw tokens are never read")
-
-    def start(self, space):
-        return SumsStream(self)
-
-
-class SumsStream:
-    def __init__(self, context):
-        self.context, self.left = context, 0
-
-    def logits(self):
-        self.context.asked += 1
-        return self.context.table[[self.left]]
-
-    def append(self, number):
-        self.left = (3 * self.left + int(number) + 1) % 97
+    table = np.random.default_rng(0).normal(scale=3.0, size=(97, SIZE))
+    return Says(lambda left: table[reduce(lambda k, each: (3 * k + each + 1) % 97, left, 0)])
 
 
 def texts_of(lengths, seed=1):
@@ -56,14 +36,14 @@ def texts_of(lengths, seed=1):
 @over("kept", [False, True])
 def test_releases_are_those_of_one_token_at_a_time(mechanism, lengths, kept):
     """Unknown tokens and empty texts are among them."""
-    texts, context = texts_of(lengths), Sums()
+    texts, context = texts_of(lengths), sums()
     fresh = [np.full(len(ids), FRESH) for ids in texts]
     releases = with_kept(texts, SIZE, 2) if kept else fresh
     before = [known.copy() for known in releases]
     draw = drawer(mechanism, SPACE, context).draw
     drawn = draw(texts, sampler.insecure_entropy(5), releases if kept else None)
     assert context.asked == sum(lengths)  # nothing is asked where the release is public
-    expected = replayed(mechanism, SPACE, Sums(), texts, releases, 5)
+    expected = replayed(mechanism, SPACE, sums(), texts, releases, 5)
     assert [ids.tolist() for ids in drawn] == expected
     assert all(ids.dtype == np.int64 for ids in drawn)
     assert all(np.array_equal(a, b) for a, b in zip(before, releases, strict=True))

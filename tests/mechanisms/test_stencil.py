@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -86,74 +87,57 @@ def test_influences_are_the_columns_of_the_weights(window, sigma):
     assert worst < (1.4 if window % 2 else 1.5 + 1e-9)
 
 
-def test_a_cosine_turns_the_noisy_mean_into_another_token_at_the_same_price():
+def test_a_cosine_turns_the_noisy_mean_into_another_token():
     """The mean of (1, 0) and (0, 1) is (1/2, 1/2): near to (.6, .3), in the direction of (5, 5)."""
     space = space_of([[1.0, 0.0], [0.0, 1.0], [5.0, 5.0], [0.6, 0.3], [0.0, 0.0]])
-    by_distance = DChiStencil(eta=1e5, window=2)
-    by_cosine = DChiStencil(eta=1e5, window=2, nearness="cosine")
-    assert by_distance.perturb([0, 1], space, os_entropy).tolist() == [3, 1]
-    assert by_cosine.perturb([0, 1], space, os_entropy).tolist() == [2, 1]
-    first, second = (dp.certify(m, space, length=2) for m in (by_distance, by_cosine))
+    for nearness, released in (("distance", [3, 1]), ("cosine", [2, 1])):
+        mechanism = DChiStencil(eta=1e5, window=2, nearness=nearness)
+        assert mechanism.perturb([0, 1], space, os_entropy).tolist() == released
+
+
+NOISY = [  # a mechanism with noise, and its fingerprint in ledgers
+    (partial(dp.MetricNoise, eta=2.0), "metric-noise-e7165dd07e901a36"),
+    (partial(DChiStencil, eta=3.0), "dchi-stencil-2dcc4e1ae2603b18"),
+]
+
+
+@over("make, known", NOISY)
+def test_a_cosine_is_another_mechanism_at_the_same_price(make, known):
+    space = space_of([[1.0, 0.0], [0.0, 1.0], [5.0, 5.0], [0.6, 0.3], [0.0, 0.0]])
+    first, second = (dp.certify(m, space, length=2) for m in (make(), make(nearness="cosine")))
     assert (first.guarantee, first.epsilon) == (second.guarantee, second.epsilon)
-    assert first.mechanism != second.mechanism
-    assert DChiStencil(eta=3.0).fingerprint == "dchi-stencil-2dcc4e1ae2603b18"  # in ledgers
+    assert first.mechanism == known != second.mechanism
     with pytest.raises(dp.ParameterError, match="nearness"):
-        DChiStencil(eta=1.0, nearness="centred_cosine")
+        make(nearness="centred_cosine")
 
 
-def test_a_cosine_reads_the_same_noisy_means():
-    """By the definition, from the same bytes, with two equal tokens and one of no length."""
+@over("make", [*(make for make, _ in NOISY), partial(Stencil, window=3)])
+def test_a_cosine_reads_the_same_noisy_means(make):
+    """By the definition, from the same bytes, with two equal tokens and one of no length.
+
+    Stencil leaves out the original alone: the equal tokens may stand for each other.
+    """
     vectors = np.random.default_rng(3).normal(size=(40, 3)) + 1.0
     vectors[7], vectors[9] = vectors[5], 0.0
-    space, ids = space_of(vectors), np.arange(40)
-    mechanism = DChiStencil(eta=2.0, window=3, nearness="cosine")
-    released = mechanism.perturb(ids, space, insecure_entropy(1))
-    means = _window.window_means(space.points, 3, mechanism.sigma)
-    points = _nearest.noisy(means, 2.0, insecure_entropy(1)) + (vectors[0] - space.points[0])
+    space, ids, mechanism = space_of(vectors), np.arange(40), make(nearness="cosine")
+    released, plain = (m.perturb(ids, space, insecure_entropy(1)) for m in (mechanism, make()))
+    points = space.points
+    if hasattr(mechanism, "window"):
+        points = _window.window_means(points, mechanism.window, mechanism.sigma)
+    if hasattr(mechanism, "eta"):
+        points = _nearest.noisy(points, mechanism.eta, insecure_entropy(1))
+    points = points + (vectors[0] - space.points[0])
     unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-300)
     cosines = points @ unit.T
+    if isinstance(mechanism, Stencil):
+        np.fill_diagonal(cosines, -np.inf)
+        alone = Stencil(window=1, nearness="cosine").perturb([5, 7], space, os_entropy)
+        assert alone.tolist() == [7, 5]
+    else:
+        assert 7 not in released  # equal to an earlier one
     assert released.tolist() == cosines.argmax(axis=1).tolist()
     assert len(set(released.tolist())) > 10
-    assert 7 not in released  # equal to an earlier one
-
-
-def test_stencil_by_cosine_leaves_out_the_original_alone():
-    """By the definition: two equal tokens may stand for each other, and a zero vector is far."""
-    vectors = np.random.default_rng(3).normal(size=(40, 3)) + 1.0
-    vectors[7], vectors[9] = vectors[5], 0.0
-    space, ids = space_of(vectors), np.arange(40)
-    released = Stencil(window=3, nearness="cosine").perturb(ids, space, os_entropy)
-    means = _window.window_means(space.points, 3, 1.25) + (vectors[0] - space.points[0])
-    unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-300)
-    cosines = means @ unit.T
-    np.fill_diagonal(cosines, -np.inf)
-    assert released.tolist() == cosines.argmax(axis=1).tolist()
-    plain = Stencil(window=3).perturb(ids, space, os_entropy)
     assert (released != plain).any()
-    assert Stencil(window=1, nearness="cosine").perturb([5, 7], space, os_entropy).tolist() == [
-        7,
-        5,
-    ]
-
-
-def test_noise_by_cosine_reads_the_same_noisy_vectors_at_the_same_price():
-    """At noise of no account the token of the largest cosine, for which the length is nothing."""
-    space = space_of([[1.0, 0.0], [0.0, 1.0], [5.0, 5.0], [0.6, 0.3], [3.0, 0.1]])
-    by_cosine = dp.MetricNoise(eta=2.0, nearness="cosine")
-    ids = np.arange(5).repeat(20)
-    released = by_cosine.perturb(ids, space, insecure_entropy(2))
-    points = _nearest.noisy(space.points[ids], 2.0, insecure_entropy(2))
-    points += space.vectors[0] - space.points[0]
-    unit = space.vectors / np.linalg.norm(space.vectors, axis=1, keepdims=True)
-    assert released.tolist() == (points @ unit.T).argmax(axis=1).tolist()
-    plain = dp.MetricNoise(eta=2.0)
-    assert (released != plain.perturb(ids, space, insecure_entropy(2))).any()
-    first, second = (dp.certify(m, space) for m in (plain, by_cosine))
-    assert (first.guarantee, first.epsilon) == (second.guarantee, second.epsilon)
-    assert first.mechanism != second.mechanism
-    assert plain.fingerprint == "metric-noise-e7165dd07e901a36"  # in ledgers
-    with pytest.raises(dp.ParameterError, match="nearness"):
-        dp.MetricNoise(eta=1.0, nearness="centred_cosine")
 
 
 def line_loss(mechanism, tokens, ids, position, other):

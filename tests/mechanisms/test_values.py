@@ -7,6 +7,7 @@ import pickle
 import numpy as np
 import pytest
 from support.cases import over
+from support.spaces import CASES
 
 import dp_middleware as dp
 
@@ -32,6 +33,11 @@ MECHANISMS = {  # one, the same in other words, and others
     ),
     "cape": (cape(dp.Cape), cape(dp.Cape, buckets=np.int64(7)), [{"epsilon": 4.0}]),
     "cape-strict": (cape(dp.CapeStrict), cape(dp.CapeStrict, epsilon=3.0), [{"epsilon": 4.0}]),
+    "contextual-response": (
+        dp.ContextualResponse(epsilon=3, unigram=np.array([1, 2, 3]), allowed=[1, 0]),
+        dp.ContextualResponse(epsilon=3.0, unigram=(1.0, 2.0, 3.0), allowed=(0, 1)),
+        [{"epsilon": 4.0}],
+    ),
     "document-response": (
         dp.DocumentResponse(epsilon=25.0),
         dp.DocumentResponse(epsilon=25),
@@ -51,6 +57,7 @@ MECHANISMS = {  # one, the same in other words, and others
         [{"classes": tuple("aba")}, {"mechanisms": dict.fromkeys("ab", dp.SanText(epsilon=3))}],
     ),
     "within-classes": (within(3, "aab"), within(3.0, "aab"), [{"classes": (0, 1, 1)}]),
+    **{n: (make(3), make(np.float32(3)), [{"epsilon": 3.1}]) for n, make in CASES.items()},
 }
 
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import pytest
 from hypothesis import given, settings, strategies as st
-from scipy.stats import chisquare
+from support.laws import p_value
 from support.letters import Letters
 from support.spaces import random_space
 from support.texts import CANARY, TORTURE
@@ -51,16 +51,7 @@ def test_draws_of_a_code_follow_its_masses(name):
     masses = {y: float(mass) for y, mass in masses.items() if mass}
     drawn = [fitted.draw(entropy) for _ in range(count)]
     assert set(drawn) <= set(masses)
-    often = [y for y in masses if masses[y] * count > 5]
-    rest = 1 - sum(masses[y] for y in often)
-    observed = [*map(drawn.count, often), count - sum(map(drawn.count, often))]
-    expected = [*(masses[y] * count for y in often), rest * count]
-    assert (
-        chisquare(
-            observed[: -1 if rest < 1e-9 else None], expected[: -1 if rest < 1e-9 else None]
-        ).pvalue
-        > 1e-9
-    )
+    assert p_value([*map(drawn.count, masses)], [*masses.values()], 5) > 1e-9
 
 
 @settings(max_examples=60)

@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 from scipy import stats
 from support.cases import over
+from support.contexts import Says, repeats
 from support.ledgers import Charges
 from support.letters import Letters
 from support.spaces import host_rows, random_space
 from support.texts import CANARY, TORTURE
 
 import dp_middleware as dp
-from dp_middleware.contexts import Context
 from dp_middleware.sampling import sampler
 from dp_middleware.vocabulary import frequencies
 from dp_middleware.vocabulary.tokenizers import BlankTokenizer
@@ -119,7 +119,7 @@ def test_the_one_liner_is_calibrated():
 def test_every_mechanism_by_its_name(name):
     """Calibrated to the epsilon asked for, or refused; never released with less."""
     space = word_space([*WORDS, *(f"word{i}" for i in range(50))])
-    context = Repeats() if name.startswith(("cape", "contextual")) else None
+    context = repeats(len(space)) if name.startswith(("cape", "contextual")) else None
     encoder = Letters() if name.endswith(("document-response", "weighted-response")) else None
     try:
         named = dp.sanitizer(6, name, space, context=context, encoder=encoder)
@@ -138,43 +138,14 @@ def test_every_mechanism_by_its_name(name):
     assert CANARY not in release.text + repr(named) + repr(pickle.dumps(named))
 
 
-class NoContext(Context):
-    """Says the same of every token."""
-
-    window = 3
-
-    def logits(self, ids, space):
-        return np.zeros((len(ids), len(space)))
-
-    def start(self, space):
-        return self
-
-    def append(self, number):
-        raise AssertionError("a raw context starts no stream")
-
-
-class Repeats(NoContext):
-    """A context of releases: the next token is likely the last released one."""
-
-    def start(self, space):
-        return RepeatsStream(space)
-
-
-class RepeatsStream:
-    def __init__(self, space):
-        self.row = np.zeros((1, len(space)))
-
-    def logits(self):
-        return self.row
-
-    def append(self, number):
-        self.row = np.zeros_like(self.row)
-        self.row[0, number] = 10.0
+def indifferent():
+    """Says the same of every raw token."""
+    return Says(raw=lambda ids: np.zeros((len(ids), len(SPACE))), window=3)
 
 
 def test_a_released_context_sees_releases_only():
     mechanism = dp.CapeStrict(epsilon=40.0, logit_bound=10.0, buckets=len(SPACE))
-    sanitizer = dp.Sanitizer(mechanism, SPACE, context=Repeats())
+    sanitizer = dp.Sanitizer(mechanism, SPACE, context=repeats(len(SPACE)))
     assert sanitizer.certificate == sanitizer.release("the knee").certificate
     words = sanitizer.release(" ".join(["pain"] * 60)).text.split()
     repeated = np.mean([a == b for a, b in itertools.pairwise(words)])
@@ -185,23 +156,14 @@ def test_a_kept_token_is_in_the_released_prefix_as_itself():
     """After a kept word the context repeats it; a kept word without an id has no place in it."""
     policy = dp.KeepPolicy.words(["the", CANARY], label="two words")
     kept = SPACE.vocabulary.tokens.index("the")
-    seen = []
-
-    class Listening(Repeats):
-        def start(self, space):
-            stream = RepeatsStream(space)
-            append, released = stream.append, []
-            seen.append(released)
-            stream.append = lambda number: (released.append(number), append(number))
-            return stream
-
+    context = repeats(len(SPACE))
     sanitizer = dp.Sanitizer(
-        dp.ContextualResponse(epsilon=3.0), SPACE, context=Listening(), policy=policy
+        dp.ContextualResponse(epsilon=3.0), SPACE, context=context, policy=policy
     )
     release = sanitizer.release(f"the pain the {CANARY} knee")
     words = release.text.split()
     assert (words[0], words[2], words[3]) == ("the", "the", CANARY)
-    assert seen == [[kept, *(SPACE.vocabulary.tokens.index(words[k]) for k in (1, 2, 4))]]
+    assert context.seen == [[kept, *(SPACE.vocabulary.tokens.index(words[k]) for k in (1, 2, 4))]]
     certificate = sanitizer.certificate
     assert 3.0 <= certificate.epsilon < 3.0 + 1e-6
     assert certificate.adjacency.classes is not None
@@ -211,7 +173,7 @@ def test_a_kept_token_is_in_the_released_prefix_as_itself():
 
 def test_a_raw_context_counts_every_position_that_sees_the_token():
     mechanism = dp.CapeStrict(epsilon=2.0, logit_bound=10.0, buckets=3, context="raw")
-    sanitizer = dp.Sanitizer(mechanism, SPACE, context=NoContext())
+    sanitizer = dp.Sanitizer(mechanism, SPACE, context=indifferent())
     one, two, many = (sanitizer.release(" ".join(["pain"] * n)).certificate for n in (1, 2, 9))
     assert two.epsilon == pytest.approx(2 * one.epsilon)
     assert many.epsilon == sanitizer.certificate.epsilon == pytest.approx(3 * one.epsilon)
@@ -235,18 +197,14 @@ def test_a_window_lies_over_kept_words_and_public_text():
 
 
 def test_a_raw_context_sees_kept_words_and_pays_at_drawn_positions_only():
-    seen = []
-
-    class Listening(NoContext):
-        def logits(self, ids, space):
-            seen.append([int(number) for number in ids])
-            return super().logits(ids, space)
-
+    context = indifferent()
     mechanism = dp.CapeStrict(epsilon=2.0, logit_bound=10.0, buckets=3, context="raw")
     policy = dp.KeepPolicy.words(["the"], label="one word")
-    sanitizer = dp.Sanitizer(mechanism, SPACE, context=Listening(), policy=policy)
+    sanitizer = dp.Sanitizer(mechanism, SPACE, context=context, policy=policy)
     release = sanitizer.release("the knee the pain")
-    assert seen == [[SPACE.vocabulary.id_of(word) for word in ("the", "knee", "the", "pain")]]
+    assert context.seen == [
+        [SPACE.vocabulary.id_of(word) for word in ("the", "knee", "the", "pain")]
+    ]
     assert release.text.split()[::2] == ["the", "the"]
     one = sanitizer.release("knee").certificate
     assert release.certificate.epsilon == pytest.approx(2 * one.epsilon)
@@ -257,7 +215,7 @@ def test_a_context_is_needed_where_it_is_used_and_nowhere_else():
     with pytest.raises(dp.ParameterError, match="context="):
         dp.Sanitizer(mechanism, SPACE)
     with pytest.raises(dp.ParameterError, match="context="):
-        dp.Sanitizer(MECHANISM, SPACE, context=NoContext())
+        dp.Sanitizer(MECHANISM, SPACE, context=indifferent())
     with pytest.raises(dp.InfiniteEpsilon):
         dp.Sanitizer(dp.Stencil(), SPACE)
     with pytest.raises(dp.ParameterError, match="law per token"):
@@ -605,7 +563,7 @@ def test_a_failing_tokenizer_does_not_speak():
     ids=lambda mechanism: mechanism.name,
 )
 def test_a_sanitizer_at_another_epsilon(mechanism):
-    context = NoContext() if mechanism.name == "cape-strict" else None
+    context = indifferent() if mechanism.name == "cape-strict" else None
     ledger, policy = Charges(), dp.KeepPolicy.words(["the"], label="the")
     settings = {"policy": policy, "ledger": ledger, "subject": "anna"}
     one = dp.Sanitizer(mechanism, SPACE, context=context, **settings)

@@ -150,39 +150,14 @@ def test_matches_of_several_patterns():
 
 def test_detectors_go_to_other_processes():
     text = "PIN 12345 of Ann"
-    for scope in (scopes.matches(r"\d{4,}"), scopes.presidio(Analyzer(), entities=["PERSON"])):
-        assert public(text, pickle.loads(pickle.dumps(scope))) == public(text, scope)
+    scope = scopes.matches(r"\d{4,}")
+    assert public(text, pickle.loads(pickle.dumps(scope))) == public(text, scope)
 
 
 @pytest.mark.parametrize("patterns", [(), ("(",), (3,)])
 def test_matches_refuses_what_is_no_pattern(patterns):
     with pytest.raises(dp.ParameterError, match="expected"):
         scopes.matches(*patterns)
-
-
-class Analyzer:
-    """As Presidio's engine, with one recogniser."""
-
-    def analyze(self, text, language, entities=None):
-        if language != "en":
-            raise ValueError(f"no recognizer for {text}")
-        if entities is not None and "PERSON" not in entities:
-            return []
-        return [Result(*m.span()) for m in re.finditer(r"\b[A-Z]\w+", text)]
-
-
-class Result:
-    def __init__(self, start, end):
-        self.start, self.end, self.entity_type, self.score = start, end, "PERSON", 0.85
-
-
-def test_presidio_results_are_private():
-    text = "we met Ann Lee at noon"
-    assert public(text, scopes.presidio(Analyzer())) == "we met \0 \0 at noon"
-    released = sanitizer_of(["w"]).release(text, scope=scopes.presidio(Analyzer())).text
-    assert released == "we met w w at noon"
-    phones = scopes.presidio(Analyzer(), entities=["PHONE_NUMBER"])
-    assert public(text, phones) == text
 
 
 class Detector:
@@ -199,7 +174,6 @@ def outside(text):
     [
         (scopes.json_values, "from the scope json_values, it failed with ParameterError"),
         (partial(scopes.json_values, keys={"a"}), "from the scope json_values, it failed with"),
-        (scopes.presidio(Analyzer(), language="de"), "from the scope presidio, it failed with"),
         (
             Detector(),
             "from the scope Detector, it failed with RuntimeError.*call it on a public text",
@@ -215,21 +189,3 @@ def test_an_error_of_a_scope_names_it_and_says_what_to_do_without_the_text(scope
         SANITIZERS["hostile"].release(CANARY, scope=scope)
     assert CANARY not in str(caught.value)
     assert caught.value.__cause__ is caught.value.__context__ is None
-
-
-def test_the_real_presidio():
-    engine = pytest.importorskip("presidio_analyzer")
-    pattern = engine.Pattern("pin", r"\d{5}", 0.9)
-    registry = engine.RecognizerRegistry(
-        [engine.PatternRecognizer(supported_entity="PIN", patterns=[pattern])]
-    )
-    nlp = pytest.importorskip("presidio_analyzer.nlp_engine").SpacyNlpEngine()
-    nlp.nlp = {"en": pytest.importorskip("spacy").blank("en")}  # it would fetch a model
-    analyzer = engine.AnalyzerEngine(registry=registry, nlp_engine=nlp)
-    assert public("PIN 12345", scopes.presidio(analyzer, entities=["PIN"])) == "PIN \0"
-
-
-@pytest.mark.parametrize("wrong", [None, lambda text: [], object()])
-def test_what_is_no_analyzer_is_refused(wrong):
-    with pytest.raises(dp.ParameterError, match="AnalyzerEngine"):
-        scopes.presidio(wrong)

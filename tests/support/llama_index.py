@@ -12,6 +12,15 @@ from llama_index.core.chat_engine import SimpleChatEngine
 from llama_index.core.embeddings import MockEmbedding
 from llama_index.core.memory import ChatMemoryBuffer
 from llama_index.core.schema import TextNode
+from support.contract import TraceSafeContract
+
+LLAMA = frozenset({"LlamaIndex spans", "LlamaIndex events", "LlamaIndex callbacks"})
+
+
+class Contract(TraceSafeContract):
+    """Where LlamaIndex records."""
+
+    requires = LLAMA
 
 
 def user(text: str) -> ChatMessage:

@@ -49,3 +49,12 @@ class Blocking:
                 self._waiting.get().set()
                 self.freed += 1
         return await task
+
+
+def async_client(url: str) -> Any:
+    """OpenAI's client for a server, whose connections are of the loop that asks."""
+    import openai
+
+    http = openai.DefaultAsyncHttpxClient(transport=PerLoop())
+    key = "sk-testing-a1b2c3"
+    return openai.AsyncOpenAI(api_key=key, base_url=url, max_retries=0, http_client=http)

@@ -6,12 +6,13 @@ run on texts: ``raw`` and ``released`` are sequences of id arrays, aligned token
 hold no text.
 """
 
-from dp_middleware.lab.attacks._bayes import bayes, bayes_on
-from dp_middleware.lab.attacks._bound import bayes_among, recovery_bound
+from dp_middleware.lab.attacks._bayes import bayes, bayes_among, bayes_on, recovery_bound
 from dp_middleware.lab.attacks._chat import llm_inference
-from dp_middleware.lab.attacks._inversion import embedding_inversion
-from dp_middleware.lab.attacks._language_model import bayes_with_language_model
-from dp_middleware.lab.attacks._masked import masked_token
+from dp_middleware.lab.attacks._guesses import (
+    bayes_with_language_model,
+    embedding_inversion,
+    masked_token,
+)
 from dp_middleware.lab.attacks._ngrams import ngram_leakage
 from dp_middleware.lab.metrics.results import AttackResult
 

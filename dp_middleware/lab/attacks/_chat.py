@@ -14,7 +14,7 @@ from dp_middleware import _validate
 from dp_middleware.embedding.arrays import Ids
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
-from dp_middleware.lab.attacks._pairs import pairs
+from dp_middleware.lab.attacks.rows import pairs
 from dp_middleware.lab.metrics.inputs import Chat
 from dp_middleware.lab.metrics.results import MISSED, AttackResult, of_ranks, sizes
 from dp_middleware.vocabulary.vocabulary import Vocabulary

@@ -1,19 +1,85 @@
-"""The probabilities that a channel draws with, streamed: blocks of rows, some of the columns."""
+"""What attacks look at: texts token by token, ranks among scores, rows drawn with."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
+from dp_middleware._forks import StaysHere
 from dp_middleware._torch import torch
 from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms.base import ChannelMechanism, Mechanism, rows_of
 from dp_middleware.sampling import sampler
+from dp_middleware.vocabulary.vocabulary import UNKNOWN, Vocabulary
 from dp_middleware.vocabulary.words import word_numbers
+
+
+@dataclass(frozen=True)
+class WordPair(StaysHere):
+    """Holds one text, int64 (n,), -1 for an unknown token, and its release. Private."""
+
+    raw: Ids = field(repr=False)
+    released: Ids = field(repr=False)
+
+    @property
+    def known(self) -> NDArray[np.bool_]:
+        """Tells the positions whose raw token is in the vocabulary, bool (n,)."""
+        return np.asarray(self.raw != UNKNOWN)
+
+
+def pairs(
+    raw: Sequence[ArrayLike], released: Sequence[ArrayLike], space: EmbeddingSpace
+) -> list[WordPair]:
+    """Returns checked pairs of all texts; raises ParameterError where they are not aligned."""
+    if len(raw) != len(released):
+        raise ParameterError(
+            f"expected a release for each text, got {len(raw)} texts, {len(released)} releases"
+        )
+    texts = []
+    for number, ids_of_text in enumerate(zip(raw, released, strict=True)):
+        before, after = map(np.asarray, ids_of_text)
+        if before.shape != after.shape or before.ndim != 1:
+            raise ParameterError(
+                f"expected ids aligned token by token, got shapes {before.shape} and "
+                f"{after.shape} for text {number}; pass what was drawn for each token"
+            )
+        known = before != UNKNOWN
+        ids = np.full(before.shape, UNKNOWN, dtype=np.int64)
+        ids[known] = space.checked(before[known])
+        texts.append(WordPair(ids, space.checked(after)))
+    return texts
+
+
+def ranks(scores: Floats, ids: Ids) -> Ids:
+    """Places each id (n,) by descending score (n, V), from 1, ties by index; int64 (n,)."""
+    own = scores[np.arange(len(ids)), ids][:, None]
+    better = (scores > own).sum(axis=1)
+    before = ((scores == own) & (np.arange(scores.shape[1]) < ids[:, None])).sum(axis=1)
+    return np.asarray(better + before + 1)
+
+
+def word_ranks(
+    scores: Floats, ids: Ids, vocabulary: Vocabulary, *, pooled: Literal["sum", "best"]
+) -> Ids:
+    """Places each id's word among all words, from 1, ties by first token; int64 (n,).
+
+    The score of a word is pooled from its tokens: their ``"sum"``, of logarithms, or the
+    ``"best"``.
+    """
+    words = word_numbers(vocabulary)
+    if len(words) == words.max() + 1:
+        return ranks(scores, ids)
+    order = np.argsort(words, kind="stable")
+    begins = np.flatnonzero(np.diff(words[order], prepend=-1))
+    pool = np.logaddexp if pooled == "sum" else np.maximum
+    return ranks(pool.reduceat(scores[:, order], begins, axis=1), words[ids])
+
 
 _SUM_ERROR = 1e-9
 
@@ -42,6 +108,13 @@ def prior_of(prior: ArrayLike | None, space: EmbeddingSpace) -> Floats:
             "divide counts by their sum"
         )
     return np.asarray(weights / weights.sum())
+
+
+def both_ranks(
+    scores: Floats, ids: Ids, space: EmbeddingSpace, *, pooled: Literal["sum", "best"] = "sum"
+) -> Ids:
+    """Places each id's word, as :func:`word_ranks`, and each id, int64 (2, n)."""
+    return np.stack([word_ranks(scores, ids, space.vocabulary, pooled=pooled), ranks(scores, ids)])
 
 
 def summed(prior: Floats, units: Ids) -> Floats:

@@ -45,22 +45,6 @@ class LowerBound(float):
     witness: Witness | None
     samples: int
 
-    @classmethod
-    def of(
-        cls,
-        epsilon: float,
-        *,
-        claim: float,
-        failure_probability: float,
-        witness: Witness | None,
-        samples: int,
-    ) -> LowerBound:
-        """Makes the bound with its evidence."""
-        bound = cls(epsilon)
-        bound.claim, bound.failure_probability = claim, failure_probability
-        bound.witness, bound.samples = witness, samples
-        return bound
-
     @property
     def epsilon(self) -> float:
         """Returns the bound as a plain float, nats."""
@@ -164,13 +148,10 @@ def _strongest(
         token, other = (None if k == UNKNOWN else names[k] for k in best.tokens)
         output = " ".join(names[k] for k in best.output)
         witness = Witness(token=token, other=other, output=output)
-    return LowerBound.of(
-        best.epsilon,
-        claim=best.claim,
-        failure_probability=failure_probability,
-        witness=witness,
-        samples=sum(outcome.draws for outcome in outcomes),
-    )
+    bound = LowerBound(best.epsilon)
+    bound.claim, bound.failure_probability = best.claim, failure_probability
+    bound.witness, bound.samples = witness, sum(outcome.draws for outcome in outcomes)
+    return bound
 
 
 def by_vectors(

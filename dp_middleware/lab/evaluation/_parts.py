@@ -33,17 +33,16 @@ class Setup:
     measures: tuple[str, ...]
     asked: Literal["nominal", "exact", "text"]
     list_size: float | None
-    tokens: int
+    tokens: int = field(metadata=_validate.COUNT)
     policy: KeepPolicy
-    generated: int
-    sample: int
+    generated: int = field(metadata=_validate.count(0))
+    sample: int = field(metadata=_validate.COUNT)
     space: EmbeddingSpace
     models: Models
     service: SentenceEncoder = field(repr=False)
 
     def __post_init__(self) -> None:
-        _validate.at_least(1, tokens=self.tokens, sample=self.sample)
-        _validate.at_least(0, generated=self.generated)
+        _validate.check_fields(self)
 
 
 class EvaluationPart:

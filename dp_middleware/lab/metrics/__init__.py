@@ -18,16 +18,18 @@ from dp_middleware.lab.metrics.deniability import (
     retention,
     retention_bound,
     retention_on,
+    token_cosine,
 )
-from dp_middleware.lab.metrics.generation import diversity, mauve
-from dp_middleware.lab.metrics.results import MetricResult
-from dp_middleware.lab.metrics.similarity import (
+from dp_middleware.lab.metrics.generation import (
     alignment,
     bert_score,
     coherence,
+    diversity,
+    mauve,
     rouge_l,
     sbert_cosine,
 )
+from dp_middleware.lab.metrics.results import MetricResult
 
 __all__ = [
     "QNLI",
@@ -48,4 +50,5 @@ __all__ = [
     "retention_on",
     "rouge_l",
     "sbert_cosine",
+    "token_cosine",
 ]

@@ -157,6 +157,41 @@ def mapping_set_size_drawn(
     return replace(result, by_id=float(np.mean([len(np.unique(ids)) for ids in drawn])))
 
 
+def token_cosine(
+    mechanism: ChannelMechanism,
+    space: EmbeddingSpace,
+    *,
+    ids: ArrayLike | None = None,
+    vectors: ArrayLike | None = None,
+) -> MetricResult:
+    """Computes the mean cosine of a token's vector and that of what is released for it, exact.
+
+    As Fig. 2 of DYNTEXT (Zhang et al. 2025), which takes GloVe's vectors whatever the mechanism
+    has: ``vectors``, float (V, d), one for each token of the space, default its own. A token whose
+    row is zero has none: no pair with it counts. ``ids`` as for :func:`retention`.
+
+    Raises:
+        ParameterError: Not a channel, an id outside 0 .. V - 1, vectors of another number, or no
+            pair with two.
+    """
+    points = np.asarray(space.points if vectors is None else vectors, dtype=np.float64)
+    if points.ndim != 2 or len(points) != len(space):
+        raise ParameterError(f"expected vectors of shape ({len(space)}, d), got {points.shape}")
+    lengths = np.linalg.norm(points, axis=1, keepdims=True)
+    units = np.divide(points, lengths, out=np.zeros_like(points), where=lengths > 0)
+    both = np.hstack([units, lengths > 0])  # the last column tells who has a vector
+    tokens, counted = _tokens(space, ids)
+    sums = [both[own] * (on_host(law) @ both) for own, law in _blocks(mechanism, space, tokens)]
+    summed = np.concatenate(sums)[counted].sum(axis=0)
+    if not summed[-1]:
+        raise ParameterError("expected tokens with vectors, got none")
+    value = float(summed[:-1].sum() / summed[-1])
+    assumptions = ("exact, from the integers that are drawn from", _weighting(ids))
+    return MetricResult(
+        metric="token cosine", value=value, **exactly(value), assumptions=assumptions
+    )
+
+
 def _tokens(space: EmbeddingSpace, ids: ArrayLike | None) -> tuple[Ids, Ids]:
     """Distinct ids, and for each listed one its place among them."""
     listed = np.arange(len(space)) if ids is None else space.checked(ids)

@@ -201,23 +201,21 @@ def of_ranks(
     top: tuple[int, ...],
     assumptions: tuple[str, ...],
     details: dict[str, float],
-    *,
-    by_id: Sequence[Ids] | None = None,
 ) -> AttackResult:
     """Makes a result of the place that the true word has among the attacker's guesses.
 
-    ``ranks`` and ``by_id``, where guesses are tokens, hold int64 (n,) for each text, from 1,
-    :data:`MISSED` if not named; ``top`` is from :func:`sizes`. The assumptions of the interval are
-    added. ParameterError: there is no token to attack.
+    ``ranks`` hold int64 (n,) for each text, or (2, n) where guesses of tokens follow those of
+    words, from 1, :data:`MISSED` if not named; ``top`` is from :func:`sizes`. The assumptions of
+    the interval are added. ParameterError: there is no token to attack.
     """
-    texts = [places for places in ranks if len(places)]
+    texts = [places for own in ranks if (places := np.atleast_2d(own)).size]
     if not texts:
         raise ParameterError("expected texts with a token of the vocabulary, got none to attack")
-    counts = np.array([len(places) for places in texts])
-    hits = {k: np.array([int((places <= k).sum()) for places in texts]) for k in top}
+    counts = np.array([places.shape[1] for places in texts])
+    hits = {k: np.array([int((places[0] <= k).sum()) for places in texts]) for k in top}
     rates = {f"top {k}": float(hits[k].sum() / counts.sum()) for k in top}
-    if by_id is not None:
-        exact = np.concatenate(list(by_id))
+    if len(texts[0]) > 1:
+        exact = np.concatenate([places[1] for places in texts])
         rates |= {f"top {k} by id": float((exact <= k).mean()) for k in top}
     return AttackResult(
         attack=attack,

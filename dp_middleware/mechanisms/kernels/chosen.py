@@ -17,7 +17,7 @@ from dp_middleware.embedding import arrays
 from dp_middleware.embedding.arrays import Ids
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
-from dp_middleware.mechanisms.kernels import codebook, facility, priors, ready
+from dp_middleware.mechanisms.kernels import codebook, priors, ready
 from dp_middleware.vocabulary import frequencies
 
 _FINE = 9  # nats, whose codebook is fine enough to choose from for every smaller epsilon
@@ -50,8 +50,7 @@ class Chosen:
 
     def codebook(self) -> tuple[Ids, int]:
         """Gives the ids of the codewords, and the number k of near ones."""
-        known = self._ready() or self._kept()
-        if known is not None:
+        if known := self._ready() or self._kept():
             return known
         space, epsilon, allowed = self._space, self._epsilon, self._candidates
         with told(f"choosing a codebook for epsilon {epsilon:g} among {len(allowed):,} tokens"):
@@ -77,11 +76,10 @@ class Chosen:
     @property
     def _path(self) -> Path:
         """By all that decides the search, its code included."""
-        parts = [Path(str(module.__file__)).read_bytes() for module in (codebook, facility)]
-        search = [hashlib.sha256(part).hexdigest() for part in parts]
+        search = hashlib.sha256(Path(str(codebook.__file__)).read_bytes()).hexdigest()
         key = (self._space.fingerprint, repr(float(self._epsilon)), self._origin)
         among = _digest(self._candidates)
-        return _files.cache_path("codebooks", *key, among, *search, suffix=".npz")
+        return _files.cache_path("codebooks", *key, among, search, suffix=".npz")
 
     @cached_property
     def _candidates(self) -> Ids:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import math
-from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -148,12 +147,9 @@ def default_components() -> Components:
     """
     key = (DEFAULT_ENCODER, default_space().fingerprint, _RECIPE)
     path = _files.cache_path("components", *key, suffix=".npz")
-    if (stored := arrays.load(path)) is not None:
-        return Components(**stored)
-    made = Components.of(EmbeddingService(DEFAULT_ENCODER).encode(_random_texts()))
-    with suppress(OSError):
-        arrays.store(vars(made), path)
-    return made
+    encoder = partial(EmbeddingService, DEFAULT_ENCODER)
+    kept = arrays.kept(path, lambda: vars(Components.of(encoder().encode(_random_texts()))))
+    return Components(**kept)
 
 
 def _random_texts() -> list[str]:

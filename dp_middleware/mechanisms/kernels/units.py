@@ -1,18 +1,21 @@
-"""Public words and phrases of which texts are put together."""
+"""Public words and phrases of which texts are put together, and which of them suit a text."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from importlib.resources import files
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms.kernels.priors import damped
 from dp_middleware.vocabulary.frequencies import stop_words
+from dp_middleware.vocabulary.sources import default_bert
 
 _WORD = re.compile(r"[^\W\d_]+(?:['-][^\W\d_]+)*")
 _SENTENCE = re.compile(r"[.!?;:\n]+")
@@ -70,3 +73,99 @@ def from_texts(texts: Iterable[str]) -> tuple[str, ...]:
     shares = np.array(list(counts.values())) / words.total()
     weights = dict(zip(counts, damped(shares).tolist(), strict=True))
     return tuple(sorted(weights, key=lambda unit: (-weights[unit], unit))[:_MOST])
+
+
+Rows = NDArray[np.float32]
+
+FILE = str(files("dp_middleware.mechanisms") / "data" / "unit_map.npz")
+CONSTANT = 0.05  # beside the mean
+
+
+class Pieces:
+    """The WordPieces of texts that have some."""
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        ids = [one.ids for one in default_bert().encode_batch([*texts], add_special_tokens=False)]
+        self._flat = np.concatenate(ids).astype(np.int32)
+        self._counts = np.array([len(own) for own in ids])
+
+    def means(self, of_pieces: Rows) -> Rows:
+        """Mean over each text's pieces of a number for each of the model's, float32 (n,)."""
+        starts = np.cumsum(self._counts) - self._counts
+        means: Rows = np.add.reduceat(of_pieces[self._flat], starts) / self._counts
+        return means
+
+
+@cache
+def _english() -> tuple[Pieces, Rows, NDArray[Any]]:
+    """Pieces of all units, the map, and the length of what it gives for each unit."""
+    with np.load(FILE, allow_pickle=False) as file:
+        return Pieces(english()), file["map"] * file["scale"], file["lengths"]
+
+
+def nearest(target: Rows, embeddings: Rows, size: int, count: int) -> list[int]:
+    """Names ``count`` of the first ``size`` units that seem nearest to a vector, in their order.
+
+    ``embeddings`` are those of the model's WordPieces, (V, d).
+    """
+    pieces, linear, lengths = _english()
+    along = linear @ target
+    cosines = (pieces.means(embeddings @ along[:-1]) + CONSTANT * along[-1]) / lengths
+    named: list[int] = np.argpartition(-cosines[:size], min(count, size) - 1)[:count].tolist()
+    return sorted(named)
+
+
+_REACH = (0.5, 1.0, 2.0)
+"""How much a unit chosen before weighs in the vector of a completion, if the new one is 1."""
+
+
+def best_units(
+    target: Rows,
+    count: int,
+    vectors: Rows,
+    encode: Callable[[Sequence[Sequence[int]]], Rows],
+    shortlist: int,
+) -> list[int]:
+    """Chooses distinct units, each the one that best completes those before it.
+
+    The vector of a completion is first taken for a weighted sum of that of the units before it and
+    that of the unit; the best ones by that are encoded, and the nearest to the target wins.
+
+    Args:
+        target: Vector of the private text, finite, (d,).
+        count: Units to choose, at most M.
+        vectors: Of the M units on offer, unit rows, (M, d).
+        encode: Vectors of sequences of units, unit rows.
+        shortlist: Completions that are encoded for a unit.
+    """
+    towards = vectors @ target
+    chosen = [int(towards.argmax())]  # a unit alone: its own vector is exact
+    head = vectors[chosen[0]]
+    while len(chosen) < count:
+        listed = _completions(head @ target, vectors @ head, towards, chosen, shortlist)
+        rows = encode([[*chosen, number] for number in listed])
+        rows = np.nan_to_num(rows, posinf=0.0, neginf=0.0)
+        best = int((rows @ target).argmax())
+        chosen.append(listed[best])
+        head = rows[best]
+    return chosen
+
+
+def _completions(
+    reached: float, along: Rows, towards: Rows, chosen: Sequence[int], shortlist: int
+) -> list[int]:
+    """Units whose sum with the head, of some lengths, comes closest to the target.
+
+    ``reached`` is the cosine of head and target, ``along`` (M,) that of each unit and the head,
+    ``towards`` that of each unit and the target; the ``chosen`` ones are left out.
+    """
+    free = np.ones(len(along), dtype=np.bool_)
+    free[list(chosen)] = False
+    listed: set[int] = set()
+    for reach in _REACH:
+        weight = reach * len(chosen)
+        lengths = np.sqrt(np.maximum(1 + weight**2 + 2 * weight * along, 1e-6))
+        cosines = np.where(free, (weight * reached + towards) / lengths, -np.inf)
+        best = min(-(-shortlist // len(_REACH)), int(free.sum()))
+        listed.update(np.argpartition(-cosines, best - 1)[:best].tolist())
+    return sorted(listed)

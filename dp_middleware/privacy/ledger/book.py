@@ -157,15 +157,17 @@ def _row(connection: sa.Connection, query: sa.Select[Any], **values: Any) -> Led
 
 def _run(connection: sa.Connection, statement: sa.Executable, values: dict[str, Any]) -> Any:
     """A cursor of the driver's own: SQLAlchemy takes longer to run a statement than SQLite."""
-    compiled, cursor = _compiled(statement, connection.dialect), connection.connection.cursor()
-    values, places = {**compiled.params, **values}, compiled.positiontup
+    words, own, places = _compiled(statement, connection.dialect)
+    values = {**own, **values}
     ordered = values if places is None else [values[name] for name in places]
-    return cursor.execute(compiled.string, ordered)
+    return connection.connection.cursor().execute(words, ordered)
 
 
 @lru_cache(maxsize=64)
-def _compiled(statement: Any, dialect: sa.Dialect) -> Any:
-    return statement.compile(dialect=dialect)
+def _compiled(statement: Any, dialect: sa.Dialect) -> tuple[str, dict[str, Any], Any]:
+    """In SQL, with its own values, and the order in which they are asked for."""
+    compiled = statement.compile(dialect=dialect)
+    return compiled.string, compiled.params, compiled.positiontup
 
 
 def nats_of(units: int) -> float:

@@ -112,7 +112,9 @@ class Database:
         """
         job = Job(subject, work)
         self._queue.await_turn(job, self._write_all)
-        result: T = job.outcome.result()
+        if isinstance(job.outcome, DPMiddlewareError):
+            raise job.outcome
+        result: T = job.outcome
         return result
 
     def read(self, work: Work[T]) -> T:
@@ -136,13 +138,7 @@ class Database:
                 failure = str(error)
             finally:
                 for job, result in zip_longest(jobs, results):
-                    if not results:  # whatever came of it, nothing is written
-                        job.outcome.set_exception(LedgerError(failure))
-                    elif isinstance(result, DPMiddlewareError):
-                        job.outcome.set_exception(result)
-                    else:
-                        job.outcome.set_result(result)
-                    job.turn.release()
+                    job.settle(result if results else LedgerError(failure))  # nothing is written
 
     def _transact(self, mode: Mode, work: Work[T], subjects: Iterable[str] = ()) -> T:
         self._check_place()  # to connect would create a file

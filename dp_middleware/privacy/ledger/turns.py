@@ -6,7 +6,6 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Lock, RLock
@@ -27,9 +26,14 @@ class Job:
 
     def __init__(self, subject: str, work: Callable[[Any], Any]) -> None:
         self.subject, self.work = subject, work
-        self.outcome: Future[Any] = Future()
+        self.is_done, self.outcome = False, None  # what it returns, or an error of ours
         self.turn = Lock()  # until it is done, or its thread's turn to write
         self.turn.acquire()
+
+    def settle(self, outcome: Any) -> None:
+        """Tells its thread what came of it."""
+        self.outcome, self.is_done = outcome, True
+        self.turn.release()
 
 
 class Queue:
@@ -59,14 +63,15 @@ class Queue:
                 if self._writer is None:
                     self._name(job)
             job.turn.acquire()
-            if not job.outcome.done():
+            if not job.is_done:
                 write()
         finally:
-            with self.lock:
-                if job in self.waiting:  # interrupted
-                    self.waiting.remove(job)
-                if self._writer is job:
-                    self._name(self.waiting[0] if self.waiting else None)
+            if self._writer is job or not job.is_done:  # else nobody waits for this thread
+                with self.lock:
+                    if job in self.waiting:  # interrupted
+                        self.waiting.remove(job)
+                    if self._writer is job:
+                        self._name(self.waiting[0] if self.waiting else None)
 
     def _name(self, job: Job | None) -> None:
         self._writer = job

@@ -35,6 +35,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 from support.contract import ToolCall, TraceSafeContract
 from support.contract.calls import result_of
+from support.langchain import IMAGE
 
 import dp_middleware as dp
 from dp_middleware.errors import (
@@ -42,7 +43,6 @@ from dp_middleware.errors import (
     ParameterError,
 )
 
-IMAGE = {"type": "image_url", "image_url": {"url": "https://private.example"}}
 NO_WAIT = {"initial_delay": 0.0, "backoff_factor": 0.0, "jitter": False}
 
 

@@ -17,11 +17,9 @@ from support.contract import (
     runnable_calls,
     typed_event_calls,
 )
+from support.langchain import HEARD, IMAGE
 
 from dp_middleware.errors import EventRefused
-
-HEARD = frozenset({"LangChain callbacks", "LangChain async callbacks", "LangSmith"})
-IMAGE = {"type": "image_url", "image_url": {"url": "https://private.example"}}
 
 
 @tool

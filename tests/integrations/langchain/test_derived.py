@@ -16,12 +16,12 @@ from langchain_core.tools import tool
 from langchain_dp_middleware import (
     DPChatModel,
     DPRetriever,
-    InferDPTChatModel,
     PrivateHead,
 )
 from pydantic import BaseModel
 from support.cases import over
 from support.contract import ToolCall
+from support.langchain import infer
 
 from dp_middleware.errors import EventRefused, ParameterError
 from dp_middleware.models.trust import Location
@@ -131,12 +131,6 @@ class Local(BaseRetriever):
 
     def _get_relevant_documents(self, query, *, run_manager):
         return [Document(query, id="1")]
-
-
-def infer(probe, **options):
-    return InferDPTChatModel(
-        probe.session(), remote=probe.chat_openai(), extractor=probe.extractor, **options
-    )
 
 
 ADAPTERS = {

@@ -64,10 +64,11 @@ class TestContract(TraceSafeContract):
 
 
 def test_texts_push_nothing_out_of_the_memo():
-    session = dp.Session(sanitizer(), capacity=2, when_full="refuse")
+    session, text = dp.Session(sanitizer(), capacity=2), " ".join(WORDS)
+    kept = session.release("m", "user", text)
     inner = DeterministicFakeEmbedding(size=6)
     assert len(DPEmbeddings(session, inner).embed_documents(["w1x"] * 5)) == 5
-    assert session.release("m", "user", "w1x")
+    assert session.release("m", "user", text) == kept
 
 
 def test_equal_texts_are_independent_releases():

@@ -1,6 +1,8 @@
 """PrivateHead: on every call path, nothing that LangChain can record holds the raw text."""
 
 import asyncio
+import doctest
+import importlib
 import itertools
 import json
 import re
@@ -28,8 +30,9 @@ from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
 from langchain_core.runnables import RunnableLambda, RunnableParallel, RunnablePassthrough
 from langchain_dp_middleware import PrivateHead, note_answer
 from support.cases import over
-from support.contract import Probe, TraceSafeContract, fallback_calls, runnable_calls
+from support.contract import TraceSafeContract, fallback_calls, runnable_calls
 from support.extras import said_without
+from support.langchain import HEARD
 from support.texts import CANARY
 
 import dp_middleware as dp
@@ -42,7 +45,6 @@ SPACE = dp.EmbeddingSpace(dp.Vocabulary(WORDS), np.random.default_rng(0).normal(
 SANITIZER = dp.Sanitizer(dp.TokenExponential(epsilon=4.0), SPACE)
 AI_CALL = AIMessage("", tool_calls=[{"name": "look_up", "args": {}, "id": "call-1"}], id="ai-1")
 IMAGE = {"type": "image_url", "image_url": {"url": f"https://{CANARY}.example"}}
-HEARD = frozenset({"LangChain callbacks", "LangChain async callbacks", "LangSmith"})
 PROMPT = ChatPromptTemplate.from_messages(
     [("system", "public rules"), MessagesPlaceholder("history"), ("human", "{question}")]
 )
@@ -85,13 +87,6 @@ class RecordingModel(GenericFakeChatModel):
 
 def model():
     return RecordingModel(messages=itertools.repeat("the answer"), received=[])
-
-
-@pytest.fixture
-def probe(tmp_path, capsys):
-    """Records everything that LangChain and LangSmith may show or send, and the console."""
-    with Probe(tmp_path, captured=capsys.readouterr) as found:
-        yield found
 
 
 CALLS = {
@@ -421,3 +416,8 @@ def test_each_input_of_a_batch_has_its_own_release_and_run(bound):
 
 def test_without_langchain_the_import_names_the_extra():
     assert "pip install '.[langchain]'" in said_without("langchain_core", "langchain_dp_middleware")
+
+
+def test_the_example_of_the_docstring_runs():
+    ran = doctest.testmod(importlib.import_module(PrivateHead.__module__))
+    assert (ran.attempted > 1, ran.failed) == (True, 0)

@@ -1,7 +1,7 @@
 """Histories as chat clients keep them: plain dicts, without ids, sent whole at every turn."""
 
 import pytest
-from langchain_dp_middleware import DPChatModel, InferDPTChatModel, PrivateHead
+from support.langchain import MODELS, infer
 
 import dp_middleware as dp
 
@@ -17,21 +17,11 @@ def gradio(role, text):
     return {"role": role, "content": text, "metadata": None, "options": None}
 
 
-def extracting(probe):
-    return InferDPTChatModel(probe.session(), remote=probe.chat_openai(), extractor=probe.extractor)
-
-
 def yes_sayer(probe):
-    local = dp.chat_model(lambda messages: "yes", local=True)
-    return InferDPTChatModel(probe.session(), remote=probe.chat_openai(), extractor=local)
+    return infer(probe, extractor=dp.chat_model(lambda messages: "yes", local=True))
 
 
-ADAPTERS = {
-    "chat model": lambda p: DPChatModel(p.session(), p.chat_openai()),
-    "head": lambda p: PrivateHead(p.session(), answers="note") | p.chat_openai(),
-    "extraction": extracting,
-    "equal extracted answers": yes_sayer,
-}
+ADAPTERS = {**MODELS, "equal extracted answers": yes_sayer}
 
 
 def stream(model, history):

@@ -7,13 +7,10 @@ import pytest
 from langchain_core.load import dumpd
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.prompts import ChatPromptTemplate
-from langchain_dp_middleware import InferDPTChatModel
 from support.contract import Probe, TraceSafeContract, fallback_calls, runnable_calls
+from support.langchain import HEARD, IMAGE, infer
 
 from dp_middleware.errors import ParameterError
-
-HEARD = frozenset({"LangChain callbacks", "LangChain async callbacks", "LangSmith"})
-IMAGE = {"type": "image_url", "image_url": {"url": "https://private.example"}}
 
 
 def transcript(probe):
@@ -49,8 +46,7 @@ class TestEchoingExtractor(TraceSafeContract):
     }
 
     def adapter(self, probe):
-        remote, local = probe.chat_openai(), probe.chat_openai(probe.local)
-        return InferDPTChatModel(probe.session(), remote=remote, extractor=local)
+        return infer(probe, extractor=probe.chat_openai(probe.local))
 
 
 class TestFunctionAsExtractor(TraceSafeContract):
@@ -59,14 +55,7 @@ class TestFunctionAsExtractor(TraceSafeContract):
     fallbacks = fallback_calls(Probe.new_text)
 
     def adapter(self, probe):
-        return InferDPTChatModel(
-            probe.session(), remote=probe.chat_openai(), extractor=probe.extractor
-        )
-
-
-def model_of(probe, **options):
-    models = {"remote": probe.chat_openai(), "extractor": probe.extractor, **options}
-    return InferDPTChatModel(probe.session(), **models)
+        return infer(probe)
 
 
 async def _collect(items):
@@ -74,8 +63,8 @@ async def _collect(items):
 
 
 def test_system_messages_are_the_instruction(probe):
-    model_of(probe).invoke([SystemMessage("Translate."), HumanMessage(probe.private_text)])
-    model_of(probe, instruction="Shorten.").invoke(probe.private_text)
+    infer(probe).invoke([SystemMessage("Translate."), HumanMessage(probe.private_text)])
+    infer(probe, instruction="Shorten.").invoke(probe.private_text)
     first, second = (json.loads(body)["messages"][-1]["content"] for body in probe.remote.bodies)
     assert first.startswith("Translate.")
     assert second.startswith("Shorten.")
@@ -83,22 +72,22 @@ def test_system_messages_are_the_instruction(probe):
 
 
 def test_the_answer_streams_piece_by_piece(probe):
-    model = model_of(probe, extractor=probe.chat_openai(probe.local))
+    model = infer(probe, extractor=probe.chat_openai(probe.local))
     assert len([chunk for chunk in model.stream(probe.private_text) if chunk.text]) > 3
 
 
 def test_it_refuses_to_run_in_a_chain(probe):
     prompt = ChatPromptTemplate.from_template("{q}")
     with pytest.raises(ParameterError, match=r"InferDPTChatModel runs inside another run"):
-        (prompt | model_of(probe)).invoke({"q": "x"})
+        (prompt | infer(probe)).invoke({"q": "x"})
     assert not probe.remote.raw
-    allowed = model_of(probe, traced="allow")
+    allowed = infer(probe, traced="allow")
     assert (prompt | allowed).invoke({"q": "secret"}).text
     assert b"secret" not in probe.remote.bodies[-1]
 
 
 def test_it_shows_no_state_and_no_typed_events(probe):
-    model = model_of(probe)
+    model = infer(probe)
     assert dumpd(model)["type"] == "not_implemented"
     assert set(model.model_dump()) & {"session", "remote", "extractor"} == set()
     with pytest.raises(ParameterError, match="version"):

@@ -16,11 +16,11 @@ from langchain_dp_middleware import (
     DPDocumentTransformer,
     DPEmbeddings,
     DPRetriever,
-    InferDPTChatModel,
     PrivateHead,
 )
 from langchain_openai import ChatOpenAI
 from support.cases import over
+from support.langchain import infer
 
 from dp_middleware.errors import ParameterError, UntrustedHost
 
@@ -32,11 +32,6 @@ def retriever() -> BaseRetriever:
     index = InMemoryVectorStore(EMBEDDINGS)
     index.add_documents([Document("w1x", id="a")])
     return index.as_retriever()
-
-
-def infer(session, probe, **options):
-    models = {"remote": probe.chat_openai(), "extractor": probe.extractor, **options}
-    return InferDPTChatModel(session, **models)
 
 
 class Agent:
@@ -53,7 +48,7 @@ class Agent:
 MAKERS = {
     "head": lambda s, p, **o: PrivateHead(s, **o),
     "chat model": lambda s, p, **o: DPChatModel(s, p.chat_openai(), **o),
-    "extraction": infer,
+    "extraction": lambda s, p, **o: infer(p, s, **o),
     "retriever": lambda s, p, **o: DPRetriever(s, retriever(), **o),
     "agent": Agent,
 }
@@ -88,7 +83,7 @@ def test_a_ceiling_may_be_above_the_own_epsilon_and_a_config_bound(probe):
     ask = {"configurable": {"dp_epsilon": 99.0}}
     PrivateHead(session, max_epsilon=6.0).invoke("secret", ask)
     PrivateHead(session).with_config(configurable={"dp_epsilon": 1.0}).invoke("secret")
-    copies = infer(session, probe).configurable_fields(max_epsilon=ConfigurableField(id="top"))
+    copies = infer(probe, session).configurable_fields(max_epsilon=ConfigurableField(id="top"))
     copies.invoke("secret", {"configurable": {"dp_epsilon": 0.5, "top": 2.0}})
     assert spent_by(probe) == pytest.approx([6.0, 1.0, 0.5], abs=0.05)
 

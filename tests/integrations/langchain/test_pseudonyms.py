@@ -23,16 +23,12 @@ from langchain_dp_middleware import (
 from pydantic import BaseModel
 from support.chat_models import langchain_model
 from support.contract import ToolCall
-from support.entities import CONTRACT, ENTITIES, HIDDEN, detector, private
-from support.pseudonymous import ANSWERS, ASKED, QUESTIONS, assistant, customer_tools
+from support.entities import CONTRACT, ENTITIES, HIDDEN
+from support.pseudonymous import ANSWERS, ASKED, QUESTIONS, assistant, customer_tools, pseudonyms
 
 import dp_middleware as dp
 
 LETTER = "Dear Mirela Tamburi of Acme Trading Ltd, pay $12,500.00 by 2024-03-15."
-
-
-def pseudonyms(**options):
-    return dp.Pseudonyms(detector(), on_empty="pass", **options).session()
 
 
 def swapped(request, text, known=CONTRACT):
@@ -68,7 +64,6 @@ def test_answers_come_back_with_the_originals(model, remote):
     assert asyncio.run(model.ainvoke([("user", CONTRACT)])).content == LETTER
     assert model.generate([[HumanMessage(CONTRACT)]]).generations[0][0].text == LETTER
     assert [a.content for a in model.batch([[("user", CONTRACT)]] * 2)] == [LETTER] * 2
-    assert private(remote) == []
 
 
 def test_streams_come_back_with_the_originals(model, remote):
@@ -84,7 +79,6 @@ def test_streams_come_back_with_the_originals(model, remote):
         return [piece.content async for piece in model.astream([("user", CONTRACT)])]
 
     assert "".join(asyncio.run(gathered())) == LETTER
-    assert private(remote) == []
 
 
 def test_a_shown_answer_is_sent_again_as_the_remote_model_wrote_it(model, remote):
@@ -94,7 +88,6 @@ def test_a_shown_answer_is_sent_again_as_the_remote_model_wrote_it(model, remote
     first, second = (request["messages"] for request in remote.requests)
     assert second[0] == first[0]
     assert second[1]["content"] == swapped(remote.requests[0], LETTER)
-    assert private(remote) == []
 
 
 def test_calls_of_tools_have_the_originals_in_their_arguments(remote):
@@ -121,7 +114,6 @@ def test_calls_of_tools_have_the_originals_in_their_arguments(remote):
     for piece in model.stream([("user", CONTRACT)]):
         total = piece if total is None else total + piece
     assert total.tool_calls[0]["args"] == expected
-    assert private(remote) == []
 
 
 class Person(BaseModel):
@@ -147,7 +139,6 @@ def test_structured_output_and_chains_have_the_originals(remote, caplog):
     assert "".join(chain.stream({"text": CONTRACT})) == LETTER
     head = PrivateHead(pseudonyms(), keys=["text"])
     assert "Mirela" not in head.invoke({"text": CONTRACT})["text"]  # the release itself
-    assert private(remote) == []
 
 
 def agent_on(remote, session, *tools, saver=None, schema=None, **options):
@@ -175,7 +166,6 @@ def test_an_agent_finds_its_customer_over_three_turns_and_the_remote_never_sees_
             state = asyncio.run(agent.ainvoke(*value)) if in_loop else agent.invoke(*value)
         answers.append(state["messages"][-1].content)
     assert (asked, answers) == (ASKED, ANSWERS)
-    assert private(remote) == []
     sent = [request["messages"] for request in remote.requests]
     assert all(after[: len(before)] == before for before, after in itertools.pairwise(sent))
     calls = [m for m in state["messages"] if isinstance(m, AIMessage) and m.tool_calls]
@@ -262,7 +252,6 @@ def test_all_private_values_of_an_input_are_one_request(remote):
     answer = chain.invoke({"q": "Does Tamburi pay $12,500.00?", "history": history})
     assert answer.text == "Mirela Tamburi lives in Berlin. and Does Tamburi pay $12,500.00?"
     assert len(answer.response_metadata["dp"]["released"]) == 2
-    assert private(remote) == []
 
 
 @pytest.mark.parametrize("handled", [True, False])
@@ -289,7 +278,6 @@ def test_what_a_tool_raises_reaches_no_model_with_originals(handled, remote):
     assert failed.status == "error"
     assert ("Mirela Tamburi" in failed.content) is handled
     assert len(remote.requests) == 2
-    assert private(remote) == []
 
 
 def test_a_structured_response_has_the_originals(remote, caplog):
@@ -303,7 +291,6 @@ def test_a_structured_response_has_the_originals(remote, caplog):
     assert state["structured_response"] == Person(name="Mirela Tamburi")
     assert "Mirela Tamburi" in state["messages"][-1].text
     assert not [each for each in caplog.records if each.name.startswith("dp_middleware")]
-    assert private(remote) == []
 
 
 @pytest.mark.parametrize("kept", [False, True])
@@ -315,7 +302,7 @@ def test_a_run_that_another_process_resumes(kept, remote, tmp_path):
 
     def said(text):
         options = {"memo": str(tmp_path / "memo.db")} if kept else {}
-        session = dp.Pseudonyms(detector(), on_empty="pass").session(key=bytes(32), **options)
+        session = pseudonyms(key=bytes(32), **options)
         with untraced():
             given = {"messages": [("user", text)]}
             state = agent_on(remote, session, saver=memory).invoke(given, config)
@@ -330,4 +317,3 @@ def test_a_run_that_another_process_resumes(kept, remote, tmp_path):
         with pytest.raises(dp.EventRefused):
             said("Where is Tamburi?")
         assert len(remote.requests) == 1
-    assert private(remote) == []

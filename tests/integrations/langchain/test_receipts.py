@@ -6,7 +6,7 @@ import json
 import pytest
 from langchain_core.messages import HumanMessage
 from langchain_core.tools import tool
-from langchain_dp_middleware import DPChatModel, InferDPTChatModel, PrivateHead
+from support.langchain import MODELS, chat_model
 
 
 @tool
@@ -15,16 +15,7 @@ def look_up(q: str) -> str:
     return q
 
 
-def extracting(probe):
-    return InferDPTChatModel(probe.session(), remote=probe.chat_openai(), extractor=probe.extractor)
-
-
-MODELS = {
-    "chat model": lambda p: DPChatModel(p.session(), p.chat_openai()),
-    "bound": lambda p: DPChatModel(p.session(), p.chat_openai()).bind_tools([look_up]),
-    "head": lambda p: PrivateHead(p.session(), answers="note") | p.chat_openai(),
-    "extraction": extracting,
-}
+KINDS = {**MODELS, "bound": lambda p: chat_model(p).bind_tools([look_up])}
 
 
 async def _joined(chunks):
@@ -46,10 +37,10 @@ PATHS = {
 }
 
 
-@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("path", PATHS)
 def test_the_receipt_of_a_turn(kind, path, probe):
-    model, history = MODELS[kind](probe), []
+    model, history = KINDS[kind](probe), []
     for _ in range(2):
         history.append(HumanMessage(probe.new_text()))
         answer = PATHS[path](model, history)

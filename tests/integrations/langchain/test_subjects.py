@@ -6,12 +6,10 @@ from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.messages import HumanMessage
 from langchain_core.runnables import RunnableLambda
 from langchain_dp_middleware import (
-    DPChatModel,
     DPDocumentTransformer,
     DPEmbeddings,
-    InferDPTChatModel,
-    PrivateHead,
 )
+from support.langchain import MODELS
 
 import dp_middleware as dp
 from dp_middleware.errors import EventRefused, ParameterError
@@ -19,18 +17,6 @@ from dp_middleware.errors import EventRefused, ParameterError
 
 def config(subject, **more):
     return {"configurable": {"dp_subject": subject, **more}}
-
-
-def extracting(session, probe, **options):
-    models = {"remote": probe.chat_openai(), "extractor": probe.extractor}
-    return InferDPTChatModel(session, **models, **options)
-
-
-ADAPTERS = {
-    "chat model": lambda s, p: DPChatModel(s, p.chat_openai()),
-    "head": lambda s, p: PrivateHead(s, answers="note") | p.chat_openai(),
-    "extraction": extracting,
-}
 
 
 @pytest.fixture
@@ -44,9 +30,9 @@ def session_on(ledger, probe, **options):
     return dp.Session(sanitizer, **{"subjects": "many", **options})
 
 
-@pytest.mark.parametrize("kind", ADAPTERS)
+@pytest.mark.parametrize("kind", MODELS)
 def test_each_subject_pays_for_itself_and_shares_nothing(kind, probe, ledger):
-    model = ADAPTERS[kind](session_on(ledger, probe), probe)
+    model = MODELS[kind](probe, session_on(ledger, probe))
     messages = [HumanMessage(probe.private_text, id="m")]
     sent = {}
     for subject in ("ann", "bob", "ann"):
@@ -61,9 +47,9 @@ def test_each_subject_pays_for_itself_and_shares_nothing(kind, probe, ledger):
     assert not probe.leaks()
 
 
-@pytest.mark.parametrize("kind", ["chat model", "head", "extraction"])
+@pytest.mark.parametrize("kind", MODELS)
 def test_an_answer_to_one_subject_is_unknown_to_another(kind, probe, ledger):
-    model = ADAPTERS[kind](session_on(ledger, probe), probe)
+    model = MODELS[kind](probe, session_on(ledger, probe))
     history = [HumanMessage("w1x", id="m")]
     history += [model.invoke(history, config("ann")), HumanMessage("w2x", id="n")]
     model.invoke(history, config("ann"))
@@ -71,12 +57,12 @@ def test_an_answer_to_one_subject_is_unknown_to_another(kind, probe, ledger):
         model.invoke(history, config("bob"))
 
 
-@pytest.mark.parametrize("kind", ADAPTERS)
+@pytest.mark.parametrize("kind", MODELS)
 def test_a_subject_needs_leave_and_unknown_names_are_refused(kind, probe, ledger):
-    model = ADAPTERS[kind](session_on(ledger, probe, subjects="one"), probe)
+    model = MODELS[kind](probe, session_on(ledger, probe, subjects="one"))
     with pytest.raises(ParameterError, match='subjects="many"'):
         model.invoke([HumanMessage("w1x")], config("ann"))
-    model = ADAPTERS[kind](session_on(ledger, probe), probe)
+    model = MODELS[kind](probe, session_on(ledger, probe))
     for wrong in ({"dp_subjet": "ann"}, {"dp_subject": ""}, {"dp_subject": 3}, {"dp_eps": 1}):
         with pytest.raises(ParameterError, match="subject"):
             model.invoke([HumanMessage("w1x")], {"configurable": wrong})

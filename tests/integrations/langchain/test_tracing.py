@@ -15,17 +15,11 @@ from langchain_core.tracers import context as hooks
 from langchain_core.tracers.context import tracing_v2_enabled
 from langchain_dp_middleware import DPAgentMiddleware, untraced
 from langsmith import traceable
-from support.contract import Probe, ToolCall
+from support.contract import ToolCall
 from support.contract._langchain import CallbackRecorder
 from support.contract.calls import result_of
 
 from dp_middleware.errors import ParameterError
-
-
-@pytest.fixture
-def probe(tmp_path, capsys):
-    with Probe(tmp_path, captured=capsys.readouterr) as probe:
-        yield probe
 
 
 def raw_step(text):

@@ -6,8 +6,7 @@ They record what they retrieve and ask themselves, so they run in ``with unrecor
 from llama_index.core.memory import ChatMemoryBuffer
 from llama_index.core.schema import TextNode
 from llama_index_dp_middleware import DPLLM, unrecorded
-from support.contract import TraceSafeContract
-from support.llama_index import CHAT, index_of
+from support.llama_index import CHAT, Contract, index_of
 
 MODES = ("best", "context", "condense_plus_context", "condense_question", "simple")
 TURNS = 2  # the first has no history to condense
@@ -28,8 +27,7 @@ def chatting(mode, path):
     return call
 
 
-class TestChatEngines(TraceSafeContract):
-    requires = frozenset({"LlamaIndex spans", "LlamaIndex events", "LlamaIndex callbacks"})
+class TestChatEngines(Contract):
     calls = {
         f"{mode}, {path}": chatting(mode, path)
         for mode in MODES

@@ -12,14 +12,7 @@ from llama_index_dp_middleware import (
     DPTransform,
     unrecorded,
 )
-from support.contract import TraceSafeContract
-from support.llama_index import index_of
-
-LLAMA = frozenset({"LlamaIndex spans", "LlamaIndex events", "LlamaIndex callbacks"})
-
-
-class Contract(TraceSafeContract):
-    requires = LLAMA
+from support.llama_index import LLAMA, Contract, index_of
 
 
 def document(probe, **fields):

@@ -1,5 +1,7 @@
 """The trace-safe contract for DPLLM, and for what LlamaIndex builds on a model."""
 
+from functools import partial
+
 import pytest
 from llama_index.core.base.llms.types import (
     ChatMessage,
@@ -12,13 +14,8 @@ from llama_index.core.prompts import PromptTemplate
 from llama_index.core.tools import FunctionTool
 from llama_index_dp_middleware import DPLLM
 from pydantic import BaseModel
-from support.contract import ToolCall, TraceSafeContract
-
-LLAMA = frozenset({"LlamaIndex spans", "LlamaIndex events", "LlamaIndex callbacks"})
-
-
-class Contract(TraceSafeContract):
-    requires = LLAMA
+from support.contract import ToolCall
+from support.llama_index import LLAMA, Contract
 
 
 class Found(BaseModel):
@@ -51,26 +48,19 @@ def messages(probe, text=None):
     ]
 
 
-def replying(reply, call):
-    """The call, to a model that answers in this way."""
+def of_each(names, ask, reply=None):
+    """Calls of the methods with these names, which ``ask`` makes; a reply is the model's."""
 
-    def asked(model, probe):
-        probe.remote.reply = reply
-        return call(model, probe)
+    def call(name, model, probe):
+        probe.remote.reply = reply or probe.remote.reply
+        return ask(getattr(model, name), probe)
 
-    return asked
-
-
-def structured(call):
-    return replying([ToolCall(name="Found", arguments={"word": "w1x"})], call)
+    return {name: partial(call, name) for name in names}
 
 
-def looking_up(call):
-    return replying([ToolCall(name="look_up", arguments={"word": "w1x"})], call)
-
-
-async def streamed(found):
-    return [each async for each in await found]
+CHATS = ("chat", "achat", "stream_chat", "astream_chat")
+COMPLETIONS = ("complete", "acomplete", "stream_complete", "astream_complete")
+PREDICTIONS = ("predict", "apredict", "stream", "astream")
 
 
 def refused(message):
@@ -89,25 +79,17 @@ class TestDPLLM(Contract):
     hears = LLAMA
     retries = {"chat": tried_twice}
     calls = {
-        "chat": lambda model, probe: model.chat(messages(probe)),
-        "achat": lambda model, probe: model.achat(messages(probe)),
-        "stream_chat": lambda model, probe: model.stream_chat(messages(probe)),
-        "astream_chat": lambda model, probe: model.astream_chat(messages(probe)),
-        "complete": lambda model, probe: model.complete(probe.private_text),
-        "acomplete": lambda model, probe: model.acomplete(probe.private_text),
-        "stream_complete": lambda model, probe: model.stream_complete(probe.private_text),
-        "astream_complete": lambda model, probe: model.astream_complete(probe.private_text),
-        "chat_with_tools": lambda model, probe: model.chat_with_tools(
-            [TOOL], user_msg=probe.new_text(), chat_history=messages(probe)
+        **of_each(CHATS, lambda call, probe: call(messages(probe))),
+        **of_each(COMPLETIONS, lambda call, probe: call(probe.private_text)),
+        **of_each(
+            ("chat_with_tools", "astream_chat_with_tools"),
+            lambda call, probe: call([TOOL], user_msg=probe.new_text()),
         ),
-        "achat_with_tools": lambda model, probe: model.achat_with_tools(
-            [TOOL], user_msg=ChatMessage(probe.new_text())
-        ),
-        "stream_chat_with_tools": lambda model, probe: model.stream_chat_with_tools(
-            [TOOL], chat_history=messages(probe)
-        ),
-        "astream_chat_with_tools": lambda model, probe: streamed(
-            model.astream_chat_with_tools([TOOL], user_msg=probe.new_text())
+        **of_each(
+            ("achat_with_tools", "stream_chat_with_tools"),
+            lambda call, probe: call(
+                [TOOL], user_msg=ChatMessage(probe.new_text()), chat_history=messages(probe)
+            ),
         ),
     }
     replays = {
@@ -136,35 +118,21 @@ class TestBuiltOnDPLLM(Contract):
     """What LlamaIndex builds on a model; it puts raw arguments into its own records."""
 
     calls = {
-        "predict": lambda model, probe: model.predict(PROMPT, topic=probe.new_text()),
-        "apredict": lambda model, probe: model.apredict(PROMPT, topic=probe.new_text()),
-        "stream": lambda model, probe: model.stream(PROMPT, topic=probe.new_text()),
-        "astream": lambda model, probe: streamed(model.astream(PROMPT, topic=probe.new_text())),
-        "structured_predict": structured(
-            lambda model, probe: model.structured_predict(Found, PROMPT, topic=probe.new_text())
+        **of_each(PREDICTIONS, lambda call, probe: call(PROMPT, topic=probe.new_text())),
+        **of_each(
+            [f"{how}structured_predict" for how in ("", "a", "stream_", "astream_")],
+            lambda call, probe: call(Found, PROMPT, topic=probe.new_text()),
+            [ToolCall(name="Found", arguments={"word": "w1x"})],
         ),
-        "astructured_predict": structured(
-            lambda model, probe: model.astructured_predict(Found, PROMPT, topic=probe.new_text())
+        **of_each(
+            ("predict_and_call", "apredict_and_call"),
+            lambda call, probe: call([TOOL], user_msg=probe.new_text()),
+            [ToolCall(name="look_up", arguments={"word": "w1x"})],
         ),
-        "stream_structured_predict": structured(
-            lambda model, probe: model.stream_structured_predict(
-                Found, PROMPT, topic=probe.new_text()
-            )
-        ),
-        "astream_structured_predict": structured(
-            lambda model, probe: streamed(
-                model.astream_structured_predict(Found, PROMPT, topic=probe.new_text())
-            )
-        ),
-        "predict_and_call": looking_up(
-            lambda model, probe: model.predict_and_call([TOOL], user_msg=probe.new_text())
-        ),
-        "apredict_and_call": looking_up(
-            lambda model, probe: model.apredict_and_call([TOOL], user_msg=probe.new_text())
-        ),
-        "as_structured_llm": replying(
+        **of_each(
+            ["as_structured_llm"],
+            lambda call, probe: call(Found).chat(messages(probe)),
             '{"word": "w1x"}',
-            lambda model, probe: model.as_structured_llm(Found).chat(messages(probe)),
         ),
     }
 

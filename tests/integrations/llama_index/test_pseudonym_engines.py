@@ -12,7 +12,7 @@ from llama_index.core.schema import TextNode
 from llama_index_dp_middleware import DPLLM, DPQueryEngine, DPTransform
 from pydantic import BaseModel
 from support.contract._llama_index import LlamaIndexRecorder
-from support.entities import CONTRACT, private
+from support.entities import CONTRACT
 from support.llama_index import CHAT, grows, index_of, simple_chat, user
 from support.pseudonymous import pseudonyms
 
@@ -20,13 +20,6 @@ import dp_middleware as dp
 from dp_middleware.errors import ParameterError
 
 QUESTIONS = [CONTRACT, "And Mirela Tamburi?", "What of Acme Trading Ltd in Berlin?"]
-
-
-@pytest.fixture
-def remote(desk):
-    desk.remote.mode = "echo"
-    yield desk.remote
-    assert private(desk.remote) == []
 
 
 @pytest.mark.parametrize("path", CHAT)

@@ -22,7 +22,7 @@ from llama_index.core.tools import FunctionTool
 from llama_index_dp_middleware import DPLLM, unrecorded
 from pydantic import BaseModel
 from support.contract import ToolCall
-from support.entities import CONTRACT, private
+from support.entities import CONTRACT
 from support.llama_index import MODEL, grows, said, sent_by, told, user
 from support.pseudonymous import (
     ANSWERS,
@@ -35,13 +35,6 @@ from support.pseudonymous import (
 )
 
 from dp_middleware.conversation.messages import Message
-
-
-@pytest.fixture
-def remote(desk):
-    desk.remote.mode = "echo"
-    yield desk.remote
-    assert private(desk.remote) == []
 
 
 @pytest.fixture

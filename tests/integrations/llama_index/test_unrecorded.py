@@ -24,13 +24,11 @@ from llama_index_dp_middleware import (
     quiet_recorders,
     unrecorded,
 )
-from support.contract import ToolCall, TraceSafeContract
-from support.llama_index import index_of, simple_chat, user
+from support.contract import ToolCall
+from support.llama_index import Contract, index_of, simple_chat, user
 
 import dp_middleware as dp
 from dp_middleware.models.chat import local_model
-
-LLAMA = frozenset({"LlamaIndex spans", "LlamaIndex events", "LlamaIndex callbacks"})
 
 
 async def asked(agent, probe):
@@ -51,11 +49,10 @@ async def begun(agent, probe):
 
 
 @pytest.mark.slow
-class TestAgent(TraceSafeContract):
+class TestAgent(Contract):
     calls = {"run": asked, "stream_events": streamed}
     quiet = unrecorded
     begun = {"run": begun}
-    requires = LLAMA
 
     def adapter(self, probe):
         def look_up(word: str) -> str:
@@ -73,7 +70,7 @@ def ingested(pipeline, probe):
         return pipeline.run(documents=[Document(text=probe.new_text())])
 
 
-class TestPipeline(TraceSafeContract):
+class TestPipeline(Contract):
     calls = {"run": ingested}
     quiet = unrecorded
     begun = {
@@ -81,7 +78,6 @@ class TestPipeline(TraceSafeContract):
         "arun": lambda steps, probe: steps.arun(documents=[Document(text=probe.new_text())]),
     }
     output = "released"
-    requires = LLAMA
 
     def adapter(self, probe):
         return IngestionPipeline(transformations=[DPTransform(probe.session()), MockEmbedding(4)])
@@ -95,14 +91,13 @@ def queried(engine, probe):
         return engine.query(probe.new_text())
 
 
-class TestEngineOverRawIndex(TraceSafeContract):
+class TestEngineOverRawIndex(Contract):
     calls = {"query": queried}
     quiet = unrecorded
     begun = {
         "query": lambda engine, probe: engine.query(probe.new_text()),
         "aquery": lambda engine, probe: engine.aquery(probe.new_text()),
     }
-    requires = LLAMA
     test_threads_draw_apart = None  # a node is released once, so calls charge different numbers
 
     def adapter(self, probe):

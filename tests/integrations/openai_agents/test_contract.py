@@ -1,6 +1,5 @@
 """The trace-safe contract for models of the OpenAI Agents SDK."""
 
-import openai
 from agents import (
     Agent,
     ModelSettings,
@@ -12,18 +11,14 @@ from agents import (
 from agents.models.interface import ModelTracing
 from openai_agents_dp_middleware import DPModel, release_input
 from support.contract import ToolCall, TraceSafeContract
-from support.loops import PerLoop
+from support.loops import async_client
 
 TRACES = frozenset({"OpenAI Agents traces"})
 BRIEF = "be brief"
 
 
 def remote_model(probe):
-    client = openai.DefaultAsyncHttpxClient(transport=PerLoop())
-    key = {"api_key": "sk-testing-a1b2c3", "max_retries": 0}
-    return OpenAIChatCompletionsModel(
-        "gpt-4o-mini", openai.AsyncOpenAI(base_url=probe.remote.url, http_client=client, **key)
-    )
+    return OpenAIChatCompletionsModel("gpt-4o-mini", async_client(probe.remote.url))
 
 
 def helper(probe, instructions=BRIEF):

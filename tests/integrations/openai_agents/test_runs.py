@@ -11,20 +11,12 @@ from agents import Agent, OpenAIChatCompletionsModel, Runner, SQLiteSession, fun
 from agents.models.interface import Model
 from openai.types.responses import ResponseReasoningItem
 from openai_agents_dp_middleware import DPModel, private_run, release_input
-from support.contract import OpenAIServer
-from support.entities import CONTRACT, private
+from support.entities import CONTRACT
 from support.pseudonymous import calling, name_in, pseudonyms
 
 import dp_middleware as dp
 
 SECOND = "And what of Berlin?"
-
-
-@pytest.fixture
-def remote():
-    with OpenAIServer() as server:
-        yield server
-    assert private(server) == []
 
 
 def inner(remote):

@@ -1,6 +1,5 @@
 """The trace-safe contract for models of pydantic-ai."""
 
-import openai
 from pydantic_ai import Agent, ImageUrl, ModelRetry
 from pydantic_ai.messages import (
     ModelRequest,
@@ -18,17 +17,15 @@ from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
 from pydantic_ai_dp_middleware import DPModel
 from support.contract import ToolCall, TraceSafeContract
-from support.loops import PerLoop
+from support.loops import async_client
 
 BRIEF = "be brief"
 PLAIN = ModelRequestParameters()
 
 
 def remote_model(probe):
-    client = openai.DefaultAsyncHttpxClient(transport=PerLoop())
-    key = {"api_key": "sk-testing-a1b2c3", "max_retries": 0}
-    client = openai.AsyncOpenAI(base_url=probe.remote.url, http_client=client, **key)
-    return OpenAIChatModel("gpt-4o-mini", provider=OpenAIProvider(openai_client=client))
+    provider = OpenAIProvider(openai_client=async_client(probe.remote.url))
+    return OpenAIChatModel("gpt-4o-mini", provider=provider)
 
 
 def helper(model, probe, instructions=BRIEF):

@@ -32,21 +32,14 @@ from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
 from pydantic_ai.usage import RequestUsage
 from pydantic_ai_dp_middleware import DPModel
-from support.contract import OpenAIServer, ToolCall
-from support.entities import CONTRACT, private
+from support.contract import ToolCall
+from support.entities import CONTRACT
 from support.pseudonymous import calling, name_in, pseudonyms
 
 import dp_middleware as dp
 
 SECOND = "And what of Berlin?"
 PLAIN = ModelRequestParameters()
-
-
-@pytest.fixture
-def remote():
-    with OpenAIServer() as server:
-        yield server
-    assert private(server) == []
 
 
 @pytest.fixture

@@ -7,20 +7,16 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 from support.cases import over
+from support.laws import laws_of
 from support.spaces import CASES, drawn_law, random_space, spaces
 
 import dp_middleware as dp
 from dp_middleware.lab import attacks
-from dp_middleware.lab.attacks._inversion import _places
+from dp_middleware.lab.attacks._guesses import _places
 from dp_middleware.mechanisms.drawing import drawer
 from dp_middleware.sampling import sampler
 
 EPSILONS = st.floats(0.1, 12.0)
-
-
-def law(mechanism, space):
-    """P(y|x), float64 (V, V)."""
-    return np.exp(mechanism.log_probs(np.arange(len(space)), space))
 
 
 @st.composite
@@ -50,7 +46,7 @@ def best_sets(rows, prior, top):
 def test_the_rate_is_the_sum_of_the_largest_joint_probabilities(channel, top):
     mechanism, space, prior = channel
     found = attacks.bayes(mechanism, space, prior=prior, top=top)
-    assert found.rate == pytest.approx(best_sets(law(mechanism, space), prior, top), abs=1e-12)
+    assert found.rate == pytest.approx(best_sets(laws_of(mechanism, space), prior, top), abs=1e-12)
     assert (found.low, found.high, found.confidence, found.trials) == (found.rate,) * 2 + (1.0, 0)
 
 
@@ -67,7 +63,7 @@ def test_with_the_uniform_prior_it_is_the_recovery_of_the_certificate(space, nam
 def test_no_context_free_attack_beats_it(channel, data):
     """Any map from the released token to a guess, and embedding inversion with k guesses."""
     mechanism, space, prior = channel
-    rows, size = law(mechanism, space), len(space)
+    rows, size = laws_of(mechanism, space), len(space)
     guesses = np.array(data.draw(st.lists(st.integers(0, size - 1), min_size=size, max_size=size)))
     success = (prior[guesses] * rows[guesses, np.arange(size)]).sum()
     assert success <= attacks.bayes(mechanism, space, prior=prior).rate + 1e-12
@@ -219,7 +215,7 @@ def test_a_release_of_another_mechanism_is_refused():
         attacks.bayes_on([[1, 2]], [[1, 7]], mechanism, space)
     partial = dp.CusText(epsilon=1.0, candidates=3)
     alone = np.eye(12)[0]
-    far = int(np.argmin(law(partial, space)[0]))
+    far = int(np.argmin(laws_of(partial, space)[0]))
     with pytest.raises(dp.ParameterError, match="releases for no token of the prior"):
         attacks.bayes_on([[0]], [[far]], partial, space, prior=alone)
 

@@ -9,7 +9,7 @@ from support.spaces import drawn_law
 
 import dp_middleware as dp
 from dp_middleware.lab import attacks, metrics
-from dp_middleware.lab.attacks._pairs import word_ranks
+from dp_middleware.lab.attacks.rows import word_ranks
 from dp_middleware.mechanisms.drawing import drawer
 from dp_middleware.sampling import sampler
 

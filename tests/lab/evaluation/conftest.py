@@ -1,20 +1,14 @@
-"""A toy space of the words of the samples, and an encoder that needs no model."""
+"""A toy space of the words of the samples."""
 
 from pathlib import Path
 
 import numpy as np
 import pytest
-from support.letters import Letters
 
 import dp_middleware as dp
 from dp_middleware.lab.evaluation import load
 
 SAMPLES = Path(dp.__file__).parent / "lab" / "evaluation" / "samples"
-
-
-@pytest.fixture
-def letters():
-    return Letters()
 
 
 @pytest.fixture(scope="session")

@@ -4,27 +4,16 @@ import math
 
 import numpy as np
 import pytest
+from support.contexts import Says
 from support.spaces import random_space, space_of
 
 import dp_middleware as dp
-from dp_middleware.contexts import Context
 from dp_middleware.lab.evaluation._laws import law_of
 
 
-class Longest(Context):
+def longest(factor):
     """The logits of a position are the number of tokens of its text, times a factor."""
-
-    window = 5
-
-    def __init__(self, factor):
-        self.factor, self.texts = factor, []
-
-    def logits(self, ids, space):
-        self.texts.append(len(ids))
-        return np.full((len(ids), len(space)), self.factor * len(ids))
-
-    def start(self, space):
-        raise AssertionError("not asked")
+    return Says(raw=lambda ids: np.full((len(ids), 3), factor * len(ids)))
 
 
 def law(chosen, space, *, context=None, policy=None, asked="nominal", epsilon=4.0):
@@ -34,25 +23,26 @@ def law(chosen, space, *, context=None, policy=None, asked="nominal", epsilon=4.
 
 @pytest.mark.parametrize(("name", "kind"), [("cape", dp.Cape), ("cape-strict", dp.CapeStrict)])
 def test_a_named_cape_gets_the_largest_logit_over_public_sentences(name, kind):
-    space, context = space_of(np.eye(3)), Longest(0.5)
+    space, context = space_of(np.eye(3)), longest(0.5)
     made = law(name, space, context=context).mechanism
-    assert made == kind(epsilon=4.0, logit_bound=0.5 * max(context.texts))
-    assert 8 <= max(context.texts) < 100
-    assert 30 <= len(context.texts) <= 34
+    lengths = [*map(len, context.seen)]
+    assert made == kind(epsilon=4.0, logit_bound=0.5 * max(lengths))
+    assert 8 <= max(lengths) < 100
+    assert 30 <= len(lengths) <= 34
     again = law(name, space, context=context, epsilon=2.0).mechanism  # asked once
     assert (again.epsilon, again.logit_bound) == (2.0, made.logit_bound)
-    assert len(context.texts) <= 34
+    assert len(context.seen) <= 34
 
 
 def test_others_are_left_as_they_are():
-    space, context = space_of(np.eye(3)), Longest(1.0)
+    space, context = space_of(np.eye(3)), longest(1.0)
     own = dp.Cape(epsilon=4.0, logit_bound=3.0)
     assert law(own, space, context=context).mechanism == own
     assert law("rantext", space, context=context).mechanism == dp.RanText(epsilon=4.0)
     default = dp.Cape.with_defaults(4.0, space)
     assert law("cape", space).mechanism == default
-    assert context.texts == []
-    assert law("cape", space, context=Longest(-1.0)).mechanism == default
+    assert context.seen == []
+    assert law("cape", space, context=longest(-1.0)).mechanism == default
 
 
 def test_a_policy_makes_the_certificate_one_of_the_other_tokens():

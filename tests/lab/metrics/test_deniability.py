@@ -31,6 +31,23 @@ def test_retention_is_enumerated_and_the_certificates(name, space, epsilon):
     assert (found.confidence, found.trials) == (1.0, 0)
 
 
+@over("name", NAMES)
+@settings(max_examples=8)
+@given(space=spaces(), epsilon=st.sampled_from([0.5, 80.0]))
+def test_the_cosine_of_tokens_is_enumerated(name, space, epsilon):
+    mechanism, law = CASES[name](epsilon), drawn_law(CASES[name](epsilon), space)
+    vectors = np.random.default_rng(len(space)).normal(size=(len(space), 3))
+    vectors[1:-1] = 0.0  # have none
+    first, last = (vectors[k] / np.linalg.norm(vectors[k]) for k in (0, -1))
+    own, other = law[0, 0] + law[-1, -1], law[0, -1] + law[-1, 0]
+    if own + other:
+        found = metrics.token_cosine(mechanism, space, vectors=vectors)
+        expected = (own + other * (first @ last)) / (own + other)
+        assert found.value == pytest.approx(expected, abs=1e-9)
+    with pytest.raises(dp.ParameterError, match="with vectors"):
+        metrics.token_cosine(mechanism, space, vectors=0 * vectors)
+
+
 def test_randomised_response_attains_the_bound():
     space = space_of(np.eye(9))  # all tokens equally far
     mechanism = dp.TokenExponential(epsilon=2.0)

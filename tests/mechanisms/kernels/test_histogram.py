@@ -7,7 +7,7 @@ import pytest
 import torch
 from hypothesis import given, settings, strategies as st
 
-from dp_middleware.mechanisms.kernels.histogram import PLACE, Histogram
+from dp_middleware.mechanisms.kernels.marginal import PLACE, Histogram
 
 GRIDS = {
     "equal": (np.linspace(0.0, 2.0, 33), 16.0),

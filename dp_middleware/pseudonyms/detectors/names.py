@@ -27,8 +27,6 @@ from dp_middleware.pseudonyms.detectors.words import (
     is_given,
     is_name,
     is_town,
-    may_be_name,
-    towns,
 )
 
 
@@ -59,13 +57,11 @@ class NameLists:
 
     def _of_run(self, run: list[Token]) -> Iterator[Entity]:
         run = known_by_neighbours(run, self.language)
-        if self.level >= 1 and len(run) == 1 and self._acts(run[0]):
-            run = [run[0]._replace(kind=Class.UNKNOWN)]
         while run and not run[-1].capital:
             run = run[:-1]
         if all(is_title(token.text) for token in run):
             return  # "Herrn Dr."
-        if before(cues.TITLE, self.text, run[0].start) or self._is_title(run) or self._is_kin(*run):
+        if before(cues.TITLE, self.text, run[0].start) or self._is_title(run):
             titled = run[1:] if self._is_title(run) else run
             titled = titled[: length_of_name(titled, 4)]
             if titled and titled[0].lower not in cues.NOBODY:
@@ -89,17 +85,6 @@ class NameLists:
 
     def _is_title(self, run: list[Token]) -> bool:
         return len(run) > 1 and is_title(run[0].text)
-
-    def _is_kin(self, token: Token, *behind: Token) -> bool:
-        """Whether the word for a person stands before a word with a capital letter, no noun."""
-        if self.language == "de" or token.first or self.level == 0 or token.initial or behind:
-            return False
-        is_name_like = (
-            token.kind > Class.WORD
-            or may_be_name(token.lower, self.language)
-            or (self.language != "en" and not self.is_frequent(token.lower))
-        )
-        return is_name_like and before(cues.ROLE_BEFORE, self.text, token.start)
 
     def _may_be_called(self, named: list[Token]) -> bool:
         """Whether who is addressed has a name: no "Dear Hiring Manager"."""
@@ -148,7 +133,7 @@ class NameLists:
         while part and not part[-1].capital:
             part = part[:-1]
         while len(part) > 1 and (
-            (self.language != "en" and self._is_no_name(part[0]) and not self._is_dutch(part))
+            (self.language != "en" and self._is_no_name(part[0]))
             or (self._is_function_word(part[0]) and not is_family(part[1].lower))
         ):
             part = part[1:]  # "Mein Mann"
@@ -165,7 +150,6 @@ class NameLists:
         kinds = [token.kind for token in named]
         pair = is_name(named[-1].lower) and (
             named[0].lower in cues.GIVEN_WORDS
-            or self._is_dutch(named)
             or (kinds[0] is Class.BOTH and is_given(named[0].lower) and kinds[-1] >= Class.BOTH)
         )
         if (
@@ -174,16 +158,6 @@ class NameLists:
             or (kinds.count(Class.UNKNOWN) >= 1 and self.level >= 1 and self._unknown(part))
         ):
             yield self.entity(part, "person")
-
-    def _is_dutch(self, part: list[Token]) -> bool:
-        """Whether it is a family name with a particle that has a capital letter: "Van Dijk"."""
-        last = part[-1].lower
-        return (
-            self.language == "nl"
-            and part[0].lower in PARTICLES
-            and is_family(last)
-            and last not in towns()
-        )
 
     def _unknown(self, part: list[Token]) -> bool:
         """Whether words of no list are names, not words of their own language."""
@@ -220,7 +194,6 @@ class NameLists:
                 lower in cues.GIVEN_WORDS
                 or (is_given(lower) and not self._is_word_here(token))
                 or self._says(token)
-                or self.is_beside(token, is_given(lower))
             )
         if self.level >= 1 and token.first and lower in cues.GIVEN_WORDS:
             return cues.DOING.match(self.text, token.end) is not None
@@ -239,16 +212,6 @@ class NameLists:
             cues.NO_NAME_BEHIND.match(self.text, token.end) is not None
             or before(cues.NO_NAME_BEFORE, self.text, token.start)
             or (lower in ("may", "summer") and before(cues.NO_MONTH_BEFORE, self.text, token.start))
-        )
-
-    def _acts(self, token: Token) -> bool:
-        """Whether a word with a capital letter within a sentence does what people do."""
-        return (
-            token.kind is Class.WORD
-            and not (token.first or self.language == "de" or token.text.isupper())
-            and may_be_name(token.lower, self.language)
-            and cues.DOING.match(self.text, token.end) is not None
-            and not before(cues.NO_NAME_BEFORE, self.text, token.start)
         )
 
     def _has_role(self, token: Token) -> bool:
@@ -271,13 +234,6 @@ class NameLists:
     def is_frequent(self, word: str) -> bool:
         """Whether a word is a function word of the language."""
         return is_stop_word(word) or is_frequent(word, self.language)
-
-    def is_beside(self, token: Token, is_given_name: bool) -> bool:
-        """Whether the word before tells of a person: "with", "my boss"."""
-        pattern = cues.PEOPLE_BEFORE if is_given_name else cues.PERSON_BEFORE
-        article = self.text[max(0, token.start - 3) : token.start]
-        is_article = self.language == "pt" and is_given_name and article in (" o ", " a ")
-        return is_article or before(pattern, self.text, token.start)
 
     def _says(self, token: Token) -> bool:
         return cues.SAYING.match(self.text, token.end) is not None

@@ -12,28 +12,24 @@ from dp_middleware import _validate
 from dp_middleware.errors import MissingExtra, ParameterError
 from dp_middleware.pseudonyms.detection import Entity
 from dp_middleware.pseudonyms.detectors.adjoining import adjoining
-from dp_middleware.pseudonyms.detectors.codes import codes, is_public, numbers
-from dp_middleware.pseudonyms.detectors.cues import GIVEN_WORDS, GREETINGS, alternatives, words
-from dp_middleware.pseudonyms.detectors.fields import fields, folders, nicknames, speakers
+from dp_middleware.pseudonyms.detectors.codes import codes, is_public
+from dp_middleware.pseudonyms.detectors.cues import GREETINGS, alternatives, words
+from dp_middleware.pseudonyms.detectors.fields import fields
 from dp_middleware.pseudonyms.detectors.mentions import mentions
 from dp_middleware.pseudonyms.detectors.model import Rampart, windows
 from dp_middleware.pseudonyms.detectors.names import NameLists
 from dp_middleware.pseudonyms.detectors.spoken import spoken
-from dp_middleware.pseudonyms.detectors.tokens import Token
 from dp_middleware.pseudonyms.detectors.unlisted import unlisted
 from dp_middleware.pseudonyms.detectors.words import (
     LANGUAGES,
     WORD,
     Class,
     class_of,
-    is_family,
     is_frequent,
-    is_given,
-    is_name,
     language_of,
 )
 from dp_middleware.pseudonyms.labels import kinds_of
-from dp_middleware.pseudonyms.secrets import secrets_in
+from dp_middleware.pseudonyms.secrets import PUBLIC, secrets_in
 
 Strictness = Literal["precise", "balanced", "safe"]
 
@@ -42,21 +38,10 @@ KINDS = words("kinds")
 
 _LEVELS = {"precise": 0, "balanced": 1, "safe": 2}
 _THRESHOLDS = {"precise": 0.85, "balanced": 0.6, "safe": 0.3}
-_CAPITAL = re.compile(r"(?<!\w)(?!\d\d:)[^\W_a-z]\w+")
-_BESIDE = re.compile(  # "Eyrarodda 66", "frost_byte9"
-    r"\d[\w/-]*,?[ \t](?P<behind>[^\W\d_a-z][\w'’-]{2,})"
-    r"|(?P<before>[^\W\d_a-z][\w.'’-]{2,})[ \t](?P<number>\d{1,5})\b"
-    r"|(?P<user>\b(?=\w{5})(?=[\d_]*[^\W\d_]{3})(?=\w*[a-z])\w*[\d_]\w*)"
-)
-_LETTERS = re.compile(r"[^\W\d_]{3,}")
+_OPEN = re.compile(r"(?<!\w)(?!\d\d:)[^\W_a-z](?:\w+(?P<number>,? \d{1,5}\b)?|\w+[^\S\n]\d)")
 _KEY = re.compile(r"""[a-z][a-z0-9_]*(["'])\s*:""")
 _SLICE = re.compile(r"\[\d*:?\Z")
 _TITLE = re.compile(rf"(?:{alternatives('titles')})", re.IGNORECASE)
-_CLOSING = re.compile(
-    rf"\b(?:{alternatives('closings')})[,.!]?(?:\s*\n+(?P<name>[^\n]{{2,40}})(?=\n|\Z)"
-    r"|\s+(?P<last>[^\W\d_]{3,})\s*\Z)",
-    re.IGNORECASE,
-)
 
 
 def default(
@@ -70,8 +55,8 @@ def default(
 
     Args:
         kinds: What to look for, such as ``{"person", "email"}``; default :data:`KINDS`.
-        strictness: ``"precise"``: few other words are replaced; ``"balanced"``; ``"safe"``: any
-            word or number that may name somebody is.
+        strictness: ``"precise"``: few other words are replaced; ``"balanced"``; ``"safe"``: what
+            stays is common words, small numbers, measures and public forms.
         language: Of the texts: ``"en"``, ``"de"``, ``"fr"``, ``"es"``, ``"it"``, ``"pt"``,
             ``"nl"`` or ``"pl"``; default what each text's own words tell. In other languages
             contacts, ids and numbers are found, and few names.
@@ -125,16 +110,21 @@ class Detector:
         claims += codes(text, claims)
         if self.kinds & {"person", "organisation", "place", "username", "address", "zip"}:
             claims += names.entities()
-            claims += [*_by_position(text, language), *patterns.by_script(text)]
+            claims += patterns.by_script(text)
+            claims = [each for each in claims if _is_plausible(text, each, language)]
             if level:
                 claims += unlisted(text, names, claims)
-                claims += adjoining(text, [*claims], names)
-            claims += self._by_model(text, names, claims)
-        claims = [each for each in claims if _is_plausible(text, each, language)]
+            claims += adjoining(text, [*claims], names)
+            found = self._by_model(text, names, claims)
+            claims += [each for each in found if _is_plausible(text, each, language)]
         claims += mentions(text, claims, language, level)
-        if level == 2:
-            claims += numbers(text, claims)
-        return [each for each in claims if each.kind in self.kinds]
+        public = [match.span() for match in PUBLIC.finditer(text)]
+        return [
+            each
+            for each in claims
+            if each.kind in self.kinds
+            and (each.kind != "id" or not any(a <= each.start < b for a, b in public))
+        ]
 
     def _by_model(self, text: str, names: NameLists, claims: list[Entity]) -> Iterator[Entity]:
         """What the model finds in the windows in which lists leave anything open."""
@@ -195,71 +185,20 @@ def _may_name(word: str, names: NameLists) -> bool:
 
 
 def _is_open(start: int, window: str, names: NameLists, claims: list[Entity]) -> bool:
-    """Whether patterns and lists leave open what may be a name, or a part of an address."""
+    """Whether something is left open beside an address, or in what looks like a part of one."""
     end = start + len(window)
-    claimed, places = bytearray(len(window)), list[int]()
+    claimed, is_near = bytearray(len(window)), False
     for each in claims:
         if each.start < end and start < each.end:
             a, b = max(each.start - start, 0), min(each.end - start, len(window))
             claimed[a:b] = bytes([1]) * (b - a)
-            places += [a, b] * (each.kind in ("address", "zip"))
-    beside = [m for a in places for m in _CAPITAL.finditer(window, max(0, a - 15), a + 15)]
-    if (places and names.is_casual) or not all(claimed[match.start()] for match in beside):
+            is_near |= each.kind in ("address", "zip")
+    if is_near and names.is_casual:
         return True
-    for match in _BESIDE.finditer(window):
-        if not claimed[match.start(match.lastgroup or 0)] and any(
-            class_of(word.lower(), names.language) >= Class.UNKNOWN
-            for word in _LETTERS.findall(match["behind"] or match["before"] or match["user"])
-        ):
-            return True
     return any(
-        not claimed[token.start - start] and not token.code and _may_be_open(token, names)
-        for token in names.tokens
-        if start <= token.start < end
+        not claimed[match.start()] and (is_near or match.lastgroup is not None)
+        for match in _OPEN.finditer(window)
     )
-
-
-def _may_be_open(token: Token, names: NameLists) -> bool:
-    may_be_given = (
-        token.kind is Class.BOTH and is_given(token.lower) and not names.is_frequent(token.lower)
-    )
-    if not token.capital:
-        return names.is_casual and (token.kind >= Class.UNKNOWN or may_be_given)
-    if token.text.isupper():
-        return token.kind >= Class.UNKNOWN and len(token.text) > 4
-    return token.kind >= Class.UNKNOWN or (token.first and may_be_given)
-
-
-def _by_position(text: str, language: str) -> Iterator[Entity]:
-    """Who speaks in a transcript, who signs a letter, who owns a folder."""
-    spans = [match.span(match.lastgroup or 0) for match in _CLOSING.finditer(text)]
-    speaking = [*speakers(text)]
-    named = {span for span in [*speaking, *spans] if _names(text, *span, language)}
-    for start, end in speaking:  # "Faith:" beside "Priya:"
-        if (start, end) in named or (named and text[start:end].lower() in GIVEN_WORDS):
-            yield Entity(start, end, "person")
-    yield from (Entity(*span, "person") for span in spans if span in named)
-    for start, end, kind in folders(text):
-        word = text[start:end].lower()
-        is_handle = is_family(word[1:]) and class_of(word, language) is Class.UNKNOWN
-        is_owner = is_name(word) and class_of(word, language) is Class.NAME
-        if is_owner or is_handle if kind == "username" else _names(text, start, end, language):
-            yield Entity(start, end, kind)
-    nicks = {text[start:end] for start, end in nicknames(text)}
-    for nick in nicks:
-        if class_of(nick.lower(), language) > Class.COMMON and not nick.isdecimal():
-            for match in re.finditer(rf"(?<!\w){re.escape(nick)}(?!\w)", text):
-                yield Entity(*match.span(), "username")
-
-
-def _names(text: str, start: int, end: int, language: str) -> bool:
-    """Whether all words are initials or may be names, and one is rather a name than a word."""
-    words = WORD.findall(text[start:end])
-    classes = [class_of(word.lower(), language) for word in words]
-    may_be = (
-        each > Class.WORD or len(word) == 1 for each, word in zip(classes, words, strict=True)
-    )
-    return 0 < len(words) <= 4 and max(classes) > Class.COMMON and all(may_be)
 
 
 def _is_plausible(text: str, entity: Entity, language: str) -> bool:

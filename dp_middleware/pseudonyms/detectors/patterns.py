@@ -104,6 +104,8 @@ PATTERNS: dict[str, tuple[str, ...]] = {
         r"(?P<v>[A-ZÄÖÜ0-9]{1,4}(?:[ -]?[A-Z0-9]{1,4}){1,3})\b",
     ),
     "username": (
+        r"\b(?:user|benutzer|usuario|utente|utilisateur|gebruiker)(?:name)?(?:[ _]?id)?\s?"
+        r"(?:[=:]\s?)?(?:[\"'](?P<v>[\w.@-]{3,})[\"']|(?<==)(?P<v>[\w.-]{3,}))",
         r"\b(?:login|user(?:\s?name)?|handle|nick(?:name)?|benutzername|usuario|utente|identifiant)"
         rf"(?:\s(?:name|id))?(?:\s(?:is|ist|est|es|è|é|jest)\s|:\s?)(?!(?:{alternatives('states')})\b)"
         r"(?P<v>[a-z][\w.-]{2,}\w)",
@@ -113,7 +115,6 @@ PATTERNS: dict[str, tuple[str, ...]] = {
         r"\b(?:wi-?fi|wlan|ssid|network|netzwerk|réseau|rete|hotspot)\b[^\n\"“«.]{0,15}"
         r"[\"“«](?P<v>[^\"”»\n]{3,32})[\"”»]",
         r"(?<![\w/.])/?u/(?P<v>[\w-]{3,})",
-        r"\bcash ?app\W{1,3}(?P<v>\$\w{3,})",
         r"(?<![\w/])~(?P<v>[a-z_][\w-]+)(?=/)",
         rf"\b(?:{alternatives('commands')})\b[^\n|]{{0,80}}?\s"
         r"(?:-[uUl]|--user(?:name)?)[ =]?(?P<v>[a-z][\w.-]+)",
@@ -141,6 +142,7 @@ PATTERNS: dict[str, tuple[str, ...]] = {
     "amount": (
         rf"(?:(?:US|CA|AU|A|C|R)?[$€£¥₹]|\b(?:{_CODES}))\s?{_NUMBER}{_SCALE}",
         rf"\b{_NUMBER}{_SCALE}\s?(?:[$€£¥₹]|(?:{_CODES}|dollars?|euros?|pounds?|cents?|franken|francs?|złotych|złote)\b)",
+        rf"{_NUMBER}\s?[万千億亿]?(?:元|円|块|人民币|日元|원|ريال|درهم|جنيه|دينار)",
     ),
     "date": (
         rf"{_DAY}\s(?:of\s|de\s|d[eu]\s)?{_MONTHS}(?:,?\s(?:del?\s)?{_YEAR}\b)?",
@@ -172,14 +174,10 @@ CASED: dict[str, tuple[str, ...]] = {
         r"\b\d{4}-\d{3}\b",
     ),
     "id": (
-        r"\b[A-Z]{1,2}\d{6}\([\dA]\)|\b\d{8} ?\d ?[A-Z]{2}\d\b",
         r"(?<![\w-])(?=[A-Z]{0,2}\d\w{0,3} [A-Z]{0,2}\d)(?=[\d ]*[A-Z])(?=(?:[A-Z ]*\d){5})"
         r"(?:(?!20\d\d)[A-Z]{0,2}\d[A-Z0-9]{0,3} ){2,}[A-Z]{0,2}\d[A-Z0-9]{0,3}(?![\w-]|[.,]\d)",
         r"(?<![\w-])[A-Z]{2}\d{2} ?[A-Z]{3}(?![\w-])",
-        r"(?<![\w-])[A-ZÄÖÜ]{1,3}-[A-Z]{1,2} ?\d{1,4}(?![\w-])",
         r"(?<![\w-])[A-Z]{1,3}([ -])\d{2,4}\1[A-Z]{1,3}(?![\w-])",
-        r"(?<![\w-])(?:[A-Z]{2,3} \d{1,4}|\d{3})"
-        r"(?!(?:[KMGT]B|[KMG]?HZ|[KM]M|MAH|USD|EUR|GBP|CHF|PLN)\b)[A-Z]{2,3}(?![\w-])",
     ),
 }
 """By kind, as they are written."""

@@ -13,8 +13,9 @@ _LEAST = 4  # digits in a row that count nothing
 _NUMBER = rf"(?:{alternatives('digits')}|{alternatives('tens')}|\d)"
 _LETTER = r"[a-z] as in \w+"
 _LETTERS = rf"(?:(?:plus|{_LETTER}|[a-z]) )*"
+_BETWEEN = r"(?!(?:or|and|of|to|for|und|et|y|e|ou|o|en|i|lub|oder)\b)\w{2,}"
 _NUMBERS = re.compile(
-    rf"\b{_LETTERS}(?:{_NUMBER}(?:[ -]|, | dash | slash ){_LETTERS})"
+    rf"\b{_LETTERS}(?:{_NUMBER}(?:[ -]|, )(?:{_BETWEEN} )?{_LETTERS})"
     rf"{{{_LEAST - 1},}}{_NUMBER}\b",
     re.IGNORECASE,
 )

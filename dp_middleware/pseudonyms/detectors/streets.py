@@ -14,7 +14,7 @@ KINDS = (
 _FIRST = r"\b(?:\d{1,6}(?:\s?(?:bis|ter))?,?\s+){0,2}"  # numbers of houses before a street
 _NEVER = (
     "a|an|and|are|as|at|be|been|but|by|can|did|do|for|from|had|has|have|he|her|him|his|i|if|in|is|it|its"
-    "|me|my|no|not|on|or|our|she|so|that|their|them|they|this|to|was|we|were|will|with|you|your"
+    "|me|my|no|not|on|or|our|she|so|that|the|their|them|they|this|to|was|we|were|will|with|you|your"
     "|avec|com|con|et|met|mit|que|und"
 )
 _WORD = (  # a full stop in it is that of an abbreviation, no end of a sentence
@@ -35,7 +35,6 @@ _HOUSES = (
     rf"(?:{_NAMED}\s){{1,3}}"
     r"(?:House|Court|Tower|Lodge|Mansions?|Building|Cottage|Farm|Forge|Barn|Mill|Manor|Works|Wharf|Studios|Yard)\b"
 )
-_GREENS = "Pk|Park|Green|House|Villas|Cottages|Buildings|Estate|Vale|Brae|Fold|Croft|Meadows?|Bank"
 _LINES = (
     r"(?:[ \t]*\n[ \t]*,?[ \t]*(?:(?:\p{Lu}[\p{L}.'’-]*|\d[\w-]*|nan|de|of|,)[ \t]?){1,4}"
     r"(?=\n|\Z)){0,5}"
@@ -57,25 +56,22 @@ STREETS = (
     r"(?i:\b(?:(?:unit|psc) \d+,? box \d+|us(?:s|ns|nv|cgc) [\p{L}'-]+)"
     r"(?:\s+[dfa]po,? a[aep] \d{5}))",
     rf"(?<![\w.,/-])\d{{1,6}}\s(?:[\p{{L}}\d.'’/-]+,?\s){{1,6}}?\s?(?i:apt|suite|ste)\b\.?\s?#?\d+\w?{_UNIT}{_LINES}",
-    rf"(?<![\w.,/-])\d{{1,6}}[A-Za-z]?,?\s+(?:Broadway|The\s{_NAMED}|(?:Rue|Via|Camino|Calle|Avenida|Plaza|El|La|Las|Los)"
-    rf"{_AND}{_NAMED}){{1,4}})\b{_UNIT}",
     r"(?i:\b(?:the )?corner of )[^\n]{2,50}? and [\w'’]+(?: \p{Lu}[\w'’]*| (?i:street|court)s?)?",
-    rf"\b(?i:blk|block)\.? \d+\w?,? (?i:lot)\.? \d+\w?(?:, (?:{_WORD}){{1,3}}(?:{KINDS})\b\.?)?",
     r"(?i:\b(?:P\.?\s?O\.?\s?|(?:rural route|rr|hc)\s\d+,?\s)?box\s+\d+\b)",
     rf"(?i:\b(?:apt|apartment|suite|ste|unit|flat)\b\.?\s#?(?:\d+\w?|(?-i:[A-H]))\b)(?:,?\s\d\d?/F)?(?:,?\s{_HOUSES})?",
-    rf"(?<![\w.,/-])\d{{1,4}}[A-Za-z]?,?\s(?:{_NAMED}\s){{1,3}}(?:{_GREENS})\b(?:,\s{_HOUSES})?",
     rf"\b(?:The\s)?{_HOUSES},\s(?:{_WORD}){{1,3}}?(?:{KINDS})\b",
-    r"(?i:\b[\p{L}-]{3,}(?:stra(?:ss|ß)e|str\.|gasse|allee|straat|laan)\s\d{1,4}\w?)\b",
-    rf"\baan (?:de|het) (?P<v>(?:{_NAMED}\s){{1,3}}{_HOUSE})",
-    rf"(?i:\b(?:at|venue|stay\w*)):?\s(?P<v>{_HOUSES})",
+    r"(?i:\b[\p{L}-]{3,}(?:stra(?:ss|ß)e|str\.|gasse|allee|straat|laan)\s)"
+    rf"(?:\d{{1,4}}\w?|(?i:{alternatives('digits')}|{alternatives('tens')}))\b",
+    rf"(?<![\w.,/-])\d{{1,4}}(?:\s?(?:bis|ter))?,?\s(?i:{alternatives('rues')})\s"
+    r"(?:(?:d[aeu]s?|de l[ae]s?|l)[ '’])?\p{Ll}{3,}\b",
+    rf"\b(?:on|at|in|near|off)\s(?P<v>(?!(?:{_NEVER}|main|same|other|whole|wrong|long|busy|high|every|"
+    r"each|next|dirt|open|dead|left|right|one|any|which|fast)\b)\p{Ll}{3,}\s"
+    r"(?:road|street|avenue|lane|crescent))\b",
     # the word for a street ends the name
     rf"\b(?:\p{{Lu}}[\p{{L}}-]*\s)?\p{{Lu}}[\p{{L}}-]*(?:stra(?:ss|ß)e|str\.|gasse|weg|platz|allee|ring|damm|ufer|markt|gade|"
     rf"gatan|vägen|vej|veien|straat|gracht|laan|plein|kade|singel|dijk|katu|kuja|tie)\s{_HOUSE}{_ROOM}",
     rf"\b(?:Am|An der|Auf der|Im|In der|Zum|Zur|Unter den|Alte[rn]?|Neue[rn]?)\s"
     rf"(?:{_NAMED}\s?){{1,3}}\s?{_HOUSE}",
-    rf"\b\p{{Lu}}[\p{{L}}-]*[ -](?:Straße|Strasse|Str\.|Weg|Platz|Allee|Ring|Damm|Dijk|Straat|"
-    rf"Laan|Plein|Kade|Gracht)\s"
-    rf"{_HOUSE}{_ROOM}",
     # or begins it
     rf"{_FIRST}(?i:{alternatives('rues')}){_AND}{_NAMED}){{1,4}}(?:\s{_HOUSE})?",
     rf"{_FIRST}(?i:{alternatives('streets_of')}){_AND}{_NAMED}){{1,4}}"

@@ -15,7 +15,7 @@ from functools import cache
 
 from dp_middleware.pseudonyms.detection import Entity
 from dp_middleware.pseudonyms.detectors.codes import COUNTED, MEASURE, is_public
-from dp_middleware.pseudonyms.detectors.cues import MONTHS, is_title
+from dp_middleware.pseudonyms.detectors.cues import DOING, MONTHS, alternatives, is_title
 from dp_middleware.pseudonyms.detectors.names import NameLists
 from dp_middleware.pseudonyms.detectors.tokens import Token, is_stop_word
 from dp_middleware.pseudonyms.detectors.words import (
@@ -25,11 +25,10 @@ from dp_middleware.pseudonyms.detectors.words import (
     is_given,
     is_public_word,
     is_rarely_a_word,
-    is_spelled,
     told,
 )
 
-_CHUNK = re.compile(r"[^\s\"`“”„«»<>()\[\]{}|,;=…]+")
+_CHUNK = re.compile(r"[^\s\"`“”„«»<>()\[\]{}|,;=…\u3000-\u303f\uff01-\uff0f\uff1a-\uff1f]+")
 _PIECE = re.compile(r"[^\\/:.]+")
 _ENDS = ".:!?*'’_-\N{EN DASH}\N{EM DASH}"
 _SMALL = re.compile(r"[#~≈]?\d{1,2}(?:[.,:/x-]\d{1,2})?(?:st|nd|rd|th|[.%°ºª]|er?|ème)?")
@@ -37,9 +36,18 @@ _SIGNED = re.compile(r"\w[@#$%^&*!?+~]\w|[^\W\d_A-Z][-_.]?[A-Z].*[-_.]")
 _CAMEL = re.compile(r"[^\W\d_A-Z]{2,}|[A-Z][^\W\d_A-Z]+|[A-Z]+(?![^\W\d_A-Z])")
 _HANDED = re.compile(r"[^\W\d_]{3,}")
 _LATIN = re.compile(r"[a-z\u00df-\u024f'.-]+")
-_FILED = re.compile(r"\d{5,}-\d{1,2}|(?!(?:1[5-9]|20)\d\d/)\d{3,}/(?:19|20)?\d\d")
+_MOST = 4  # digits of what identifies nothing
+_MEASURED = re.compile(
+    r"\d{1,4}(?:[.,x-]\d{1,2})?-?(?:[a-zµμ°º/²³]{1,6}|[KMGTk]i?[Bb]|[kMG]?Hz|[kM]?Wh?|°?[CF])"
+)
+_FILED = re.compile(r"\d{5,}-\d{1,2}|(?!(?:1[5-9]|20)\d\d/)\d{3,}/(?:19|20)?\d\d(?:-[A-Z])?")
 _CHOSEN = re.compile(r"(?=.*\d)(?=.*[A-Z])[\w-]{3,}[!#$%^*?~@][\w!#$%^&*?~@-]+")
 _CAPITALS = re.compile(r"(?=(?:.*[A-Z]){2})[A-Z0-9]+(?:-[A-Z0-9]+)+|(?=.*\d)[A-Z]*\d+[A-Z]{3,}\d*")
+_HANDLE = re.compile(r"(?=.*[_\d])[a-z][a-z0-9]*(?:[._][a-z0-9]+)+")
+_USER = re.compile(
+    rf"\b(?:{alternatives('sites')}|{alternatives('username', 'keys')})\w*\W{{1,3}}\Z",
+    re.IGNORECASE,
+)
 _CODED = re.compile(
     r"(?<![\w-])(?:([A-Z]{2,4})[ -]?\d{3,6}|\d{3,6} ([A-Z]{2,4}))(?![\w'’-]|[.,]\d)"
 )
@@ -68,6 +76,8 @@ def _chunks(text: str, names: NameLists, taken: bytearray) -> Iterator[Entity]:
         end = start + len(chunk)
         has_digits = any(map(str.isdigit, chunk))
         if not (has_digits or _SIGNED.search(chunk)) or all(taken[start:end]):
+            if _HANDLE.fullmatch(chunk) and any(_odd(chunk, names)):
+                yield Entity(start, end, "username")
             continue
         for a, b in _parts(chunk) if names.level == 2 else _odd(chunk, names):
             if not (_counts(text, start + a, start + b) or all(taken[start + a : start + b])):
@@ -92,14 +102,15 @@ def _odd(chunk: str, names: NameLists) -> Iterator[tuple[int, int]]:
     """Offsets of a word with digits whose letters are no words."""
     if _FILED.fullmatch(chunk) and not is_public(chunk):
         yield 0, len(chunk)
-    if len(chunk) < 5 or is_public(chunk) or MEASURE.fullmatch(chunk):
+    is_long = re.search(r"\d{5}", chunk) and re.search(r"[^\W\d_]", chunk)
+    if len(chunk) < 5 or is_public(chunk) or (MEASURE.fullmatch(chunk) and not is_long):
         return
-    if _CHOSEN.fullmatch(chunk) or (len(chunk) > 5 and _CAPITALS.fullmatch(chunk)):
+    if is_long or _CHOSEN.fullmatch(chunk) or (len(chunk) > 5 and _CAPITALS.fullmatch(chunk)):
         yield 0, len(chunk)
         return
-    for piece in _PIECE.finditer(chunk):
+    for piece in _HANDLE.finditer(chunk) if _HANDLE.fullmatch(chunk) else _PIECE.finditer(chunk):
         word = piece.group()
-        if not any(map(str.isdigit, word)) or len(word) < 5 or is_public(word):
+        if not re.search(r"[\d_.]", word) or len(word) < 5 or is_public(word):
             continue
         letters = [each.lower() for each in _HANDED.findall(word)]
         if any(
@@ -111,9 +122,14 @@ def _odd(chunk: str, names: NameLists) -> Iterator[tuple[int, int]]:
 
 
 def _is_plain(chunk: str) -> bool:
-    if len(chunk) < 3 or _SMALL.fullmatch(chunk) or is_public(chunk):
+    """Whether it is a small number, a measure or a public form, of at most four digits."""
+    if len(chunk) < 3 or _SMALL.fullmatch(chunk):
         return True
-    return re.fullmatch(r"[\d.,x-]+\D+", chunk) is not None and MEASURE.fullmatch(chunk) is not None
+    if sum(map(str.isdigit, chunk)) > _MOST:
+        return False
+    if _MEASURED.fullmatch(chunk) is not None:
+        return not chunk[-1].islower() or MEASURE.fullmatch(chunk) is not None
+    return is_public(chunk) and not (chunk[0].isdigit() and chunk[-1].isupper())
 
 
 def _counts(text: str, start: int, end: int) -> bool:
@@ -156,18 +172,23 @@ def _is_unlisted(token: Token, names: NameLists) -> bool:
         if names.is_casual and not token.capital:
             return kind is Class.BOTH and is_given(word) and is_rarely_a_word(word)
         return within and names.language != "de" and not token.code and word not in MONTHS
-    if token.code or names.level == 0 or not _LATIN.fullmatch(word):
+    if not _LATIN.fullmatch(word):
         return False
+    if token.code:  # of a path
+        return len(word) > 4 and (kind is Class.NAME or (within and kind is Class.UNKNOWN))
     if kind < Class.UNKNOWN:
         return (
             within
             and names.language != "de"
-            and len(word) > 2
-            and not is_spelled(word, names.language)
+            and is_rarely_a_word(word)
+            and DOING.match(names.text, token.end) is not None
         )
     if token.capital:
         return len(word) > 2 and not token.text.isupper() and (within or names.language != "de")
-    return len(word) > 3 and (names.is_casual or (kind is Class.NAME and is_given(word)))
+    is_sure = names.is_casual or names.language == "en" or (kind is Class.NAME and is_given(word))
+    if not is_sure:
+        is_sure = _USER.search(names.text, max(0, token.start - 30), token.start) is not None
+    return len(word) > 3 and is_sure
 
 
 def _is_joined(text: str, language: str) -> bool:

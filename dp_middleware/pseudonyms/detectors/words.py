@@ -134,7 +134,7 @@ def _class_of(word: str, language: str) -> Class:
 
 def _is_word(word: str, language: str) -> bool:
     words = common(language)
-    if word in words:
+    if word in words or word.replace("ß", "ss") in words:  # as the list spells it
         return True
     if language == "en" and word.endswith("'s"):
         return word[:-2] in words
@@ -166,6 +166,8 @@ def is_town(word: str, language: str) -> bool:
     """Whether a word in lower case is a town, in any case of a language."""
     if word in towns() or language == "en":
         return word in towns()
+    if language == "de" and word[-1:] == "s" and len(word) > 6:
+        return word[:-1] in towns()  # "Münchens", whatever words end so
     known = _plain_towns() if language == "pl" else towns()
     return is_case_of(word, known.__contains__, language)
 
@@ -191,11 +193,6 @@ def _frequent_words() -> frozenset[str]:
 def is_public_word(word: str) -> bool:
     """Tells whether a word in lower case names a people, a tool or the like, or greets."""
     return word in _public()
-
-
-def is_spelled(word: str, language: str) -> bool:
-    """Tells whether a word in lower case is in a list as it is, not by its ending."""
-    return word in common(language) or word in common("en")
 
 
 def is_rarely_a_word(word: str) -> bool:

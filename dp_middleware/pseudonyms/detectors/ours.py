@@ -112,8 +112,7 @@ class Detector:
             claims += names.entities()
             claims += patterns.by_script(text)
             claims = [each for each in claims if _is_plausible(text, each, language)]
-            if level:
-                claims += unlisted(text, names, claims)
+            claims += unlisted(text, names, claims)
             claims += adjoining(text, [*claims], names)
             found = self._by_model(text, names, claims)
             claims += [each for each in found if _is_plausible(text, each, language)]

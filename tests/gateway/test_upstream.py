@@ -4,9 +4,13 @@ import asyncio
 import gzip
 import json
 import re
+import socket
+import ssl
 import time
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from ipaddress import IPv4Address
 from threading import Thread
 
 import httpx
@@ -72,6 +76,59 @@ def test_nobody_there():
     assert error["message"].endswith(
         "start it, or name another in the gateway's settings: url, in [upstream]"
     )
+
+
+def test_a_certificate_that_nobody_vouches_for_is_refused(tmp_path, monkeypatch):
+    """Whatever the environment trusts: nothing is written to who cannot say who he is."""
+    whole = pytest.importorskip("cryptography.hazmat.primitives.serialization")
+    file = tmp_path / "own.pem"
+    file.write_bytes(_self_signed(whole))
+    monkeypatch.setenv("SSL_CERT_FILE", str(file))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(file)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        said = []
+        heard = Thread(target=_read, args=(server, context, said), daemon=True)
+        heard.start()
+        with running(upstream={"url": f"https://127.0.0.1:{server.getsockname()[1]}/v1"}) as alone:
+            error = alone.chat("x").json()["error"]
+        heard.join(30)
+    assert error["code"] == "upstream_unreachable"
+    assert said == ["refused"]
+
+
+def test_no_proxy_of_the_environment_is_asked(monkeypatch):
+    with OpenAIServer(mode="echo") as proxy:
+        for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy"):
+            monkeypatch.setenv(name, proxy.url)
+        with running() as direct:
+            assert direct.chat("x").status_code == 200
+        assert not proxy.requests
+
+
+def _self_signed(whole):
+    """A key and a certificate for 127.0.0.1 that vouches for itself, as PEM."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key, name = ec.generate_private_key(ec.SECP256R1()), x509.Name([])
+    now = datetime.now(UTC)
+    address = x509.SubjectAlternativeName([x509.IPAddress(IPv4Address("127.0.0.1"))])
+    made = x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+    made = made.not_valid_before(now - timedelta(1)).not_valid_after(now + timedelta(1))
+    made = made.add_extension(address, critical=True).sign(key, hashes.SHA256())
+    plain = whole.PrivateFormat.PKCS8, whole.NoEncryption()
+    return key.private_bytes(whole.Encoding.PEM, *plain) + made.public_bytes(whole.Encoding.PEM)
+
+
+def _read(server, context, said):
+    taken, _ = server.accept()
+    with taken:
+        try:
+            said.append(context.wrap_socket(taken, server_side=True).recv(1000))
+        except OSError:
+            said.append("refused")
 
 
 def test_a_password_of_the_upstream_is_not_shown():

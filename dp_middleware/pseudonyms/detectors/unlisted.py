@@ -45,7 +45,8 @@ _CHOSEN = re.compile(r"(?=.*\d)(?=.*[A-Z])[\w-]{3,}[!#$%^*?~@][\w!#$%^&*?~@-]+")
 _CAPITALS = re.compile(r"(?=(?:.*[A-Z]){2})[A-Z0-9]+(?:-[A-Z0-9]+)+|(?=.*\d)[A-Z]*\d+[A-Z]{3,}\d*")
 _HANDLE = re.compile(r"(?=.*[_\d])[a-z][a-z0-9]*(?:[._][a-z0-9]+)+")
 _USER = re.compile(
-    rf"\b(?:{alternatives('sites')}|{alternatives('username', 'keys')})\w*\W{{1,3}}\Z",
+    rf"\b(?:(?:{alternatives('sites')}|{alternatives('username', 'keys')})\w*\W{{1,3}}|"
+    r"(?:by|ask|cc|hey|hi|ping|tell|thanks)[ ,]{1,2}@?)\Z",
     re.IGNORECASE,
 )
 _CODED = re.compile(
@@ -188,7 +189,7 @@ def _is_unlisted(token: Token, names: NameLists) -> bool:
         )
     if token.capital:
         return len(word) > 2 and not token.text.isupper() and (within or names.language != "de")
-    is_sure = names.is_casual or names.language == "en" or (kind is Class.NAME and is_given(word))
+    is_sure = names.is_casual or (kind is Class.NAME and is_given(word))
     if not is_sure:
         is_sure = _USER.search(names.text, max(0, token.start - 30), token.start) is not None
     return len(word) > 3 and is_sure

@@ -261,7 +261,7 @@ def main() -> None:
         studies[name] = dict(zip(grid, values.T, strict=True))
     report.add(
         f"The first {WORDS} words of {count} texts of medquad and of imdb, {PIECES:,} WordPieces. "
-        "The paper's figures are not at hand: its claims stand in the verdicts. What differs: the "
+        "The paper's numbers were not seen: its claims stand in the verdicts. What differs: the "
         f"cosine and BERTScore (of {with_bert} texts) are MiniLM's; with known candidates, each "
         "of which keeps a uniform share of the text's words, the choice alone is private."
     )

@@ -182,20 +182,20 @@ def laws(lines: Sequence[Method], texts: Sequence[str], prefixes: list[str]) -> 
     by_name = {line.name: line for line in lines}
     custext = by_name["CUSTEXT"]
     found = custext.privacy(custext.sent(1.0, prefixes))
-    claim = "KNN attack: privacy of CUSTEXT on Wikitext about 40 % at 1"
+    claim = "Text, KNN attack: privacy of CUSTEXT on Wikitext about 40 % at 1"
     yield Shape(claim=claim, holds=abs(found - 40) < 10, because=f"{found:.0f} %")
     many = by_name["SANTEXT"].deniability(3.0, texts)[1]
-    claim = "S_t of SANTEXT about 100 at 3"
+    claim = "Text: S_t of SANTEXT about 100 at 3"
     yield Shape(claim=claim, holds=50 < many < 200, because=f"{many:.0f}")
     few = [custext.deniability(epsilon, texts)[1] for epsilon in EPSILONS]
-    claim = "S_t of CUSTEXT about 20 at any epsilon"
+    claim = "Text: S_t of CUSTEXT about 20 at any epsilon"
     yield Shape(claim=claim, holds=min(few) > 15, because=" / ".join(f"{n:.0f}" for n in few))
     for name, line in by_name.items():
         if line.context is not None:
             kept = [[each.deniability(e, texts)[0] for e in FEW[:2]] for each in (custext, line)]
             ratios = np.divide(*kept)
             yield Shape(
-                claim=f"retention of CUSTEXT nearly double that of {name}, at 1 and 6",
+                claim=f"Text: retention of CUSTEXT nearly double that of {name}, at 1 and 6",
                 holds=bool(((ratios > 1.5) & (ratios < 2.5)).all()),
                 because=" and ".join(f"{ratio:.1f} times" for ratio in ratios),
             )

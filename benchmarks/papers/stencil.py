@@ -108,7 +108,7 @@ def shapes(found: Mapping[str, Found], unknown: float) -> list[Shape]:
             equal=True,
         ),
         Shape(
-            claim="fewer than 10 % of words are unknown",
+            claim="Protocol: fewer than 10 % of words are unknown",
             holds=unknown < 0.1,
             because=f"{unknown:.1%} of both sets, of {WORDS:,} words instead of 2.2 million",
         ),

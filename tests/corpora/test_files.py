@@ -391,12 +391,16 @@ def test_kills_at_random_moments_charge_each_row_once_and_lose_none(tmp_path, ki
     source, target = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
     source.write_text("".join(f'{{"id": {k}, "text": "w1 w2 w3"}}\n' for k in range(chunks)))
 
-    def work():
-        ledger = dp.PrivacyLedger(url)
-        return sanitize_file(source, target, ["text"], sanitizer(ledger), chunk_rows=1)
+    def work(progress=lambda *_: None):
+        releaser = sanitizer(dp.PrivacyLedger(url))
+        return sanitize_file(source, target, ["text"], releaser, chunk_rows=1, progress=progress)
 
     def kept():
         return len([*folder.glob("*.arrow")])
+
+    def hold(done, total):
+        if done >= total - 1:
+            time.sleep(100)  # no fast machine ends the work before it is killed
 
     def work_until(enough, late):
         def end():
@@ -406,7 +410,7 @@ def test_kills_at_random_moments_charge_each_row_once_and_lose_none(tmp_path, ki
             os.kill(os.getpid(), signal.SIGKILL)
 
         Thread(target=end).start()  # of the same process: no busy machine lets the work end first
-        work()
+        work(hold)
 
     clock, folder, paid = random.Random(20), tmp_path / ".out.jsonl.parts", 0
     first: dict[str, bytes] = {}

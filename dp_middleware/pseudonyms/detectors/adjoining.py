@@ -125,7 +125,7 @@ def _is_bridge(text: str, one: Entity, other: Entity, names: NameLists) -> bool:
     """Whether what stands between two entities is a part of both."""
     if {one.kind, other.kind} == {"person"}:
         between = _INNER.fullmatch(text, one.end, other.start)
-        return between is not None and not (between[1] and _is_frequent(between[1].lower(), names))
+        return between is not None and not (between[1] and names.is_frequent(between[1].lower()))
     is_bridged = {one.kind, other.kind} & _BRIDGED and other.kind not in _NAMED
     return bool(is_bridged and _BRIDGE.fullmatch(text, one.end, other.start))
 
@@ -147,14 +147,10 @@ def _of_names(claims: list[Entity], names: NameLists) -> Iterator[Entity]:
             yield Entity(token.start, token.end, "person")
 
 
-def _is_frequent(word: str, names: NameLists) -> bool:
-    return is_stop_word(word) or names.is_frequent(word)
-
-
 def _may_follow(token: Token, names: NameLists) -> bool:
     """Whether a word directly behind a name belongs to it."""
     word = token.lower
-    is_said = _is_frequent(word, names) and (not token.capital or names.language in ("en", "de"))
+    is_said = names.is_frequent(word) and (not token.capital or names.language in ("en", "de"))
     if is_said or token.code or word in MONTHS or word in ORGANISED:
         return False
     if token.capital and (names.level == 2 or token.kind >= Class.BOTH):
@@ -175,7 +171,7 @@ def _may_precede(token: Token, names: NameLists) -> bool:
     word = token.lower
     if not token.capital or token.code or names.language == "de" or len(word) < 2:
         return False
-    if _is_frequent(word, names) or is_title(word) or is_public_word(word) or word in MONTHS:
+    if names.is_frequent(word) or is_title(word) or is_public_word(word) or word in MONTHS:
         return False
     if ROLE_BEFORE.fullmatch(word + " ") or word in GREETINGS:
         return False
@@ -186,7 +182,7 @@ def _may_precede(token: Token, names: NameLists) -> bool:
 def _may_name(name: str, names: NameLists, is_sure: bool) -> bool:
     """Whether a word that stands where a name does is one."""
     word = name.lower()
-    if _is_frequent(word, names) or word in NOBODY or word in GREETINGS or is_title(word):
+    if names.is_frequent(word) or word in NOBODY or word in GREETINGS or is_title(word):
         return False
     is_word = class_of(word, names.language) is Class.WORD
     if name[0].islower() and is_word and (not names.is_casual or word in common("en")):

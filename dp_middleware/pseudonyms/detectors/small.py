@@ -9,11 +9,10 @@ from typing import Protocol
 from dp_middleware.pseudonyms.detection import Entity
 from dp_middleware.pseudonyms.detectors import cues
 from dp_middleware.pseudonyms.detectors.cues import before
-from dp_middleware.pseudonyms.detectors.tokens import Token, is_stop_word
+from dp_middleware.pseudonyms.detectors.tokens import Token
 from dp_middleware.pseudonyms.detectors.words import (
     Class,
     is_case_of,
-    is_frequent,
     is_given,
     is_town,
 )
@@ -44,7 +43,7 @@ def small_names(names: NamedWords) -> Iterator[Entity]:
         word = token.lower
         if token.capital or token.code or len(word) < 3 or word in cues.NOBODY:
             continue
-        if is_frequent(word, names.language) or is_stop_word(word):
+        if names.is_frequent(word):
             continue
         is_lived_in = token.kind >= Class.UNKNOWN or before(cues.LIVING, names.text, token.start)
         if names.is_casual and is_lived_in and is_town(word, names.language):

@@ -64,11 +64,11 @@ def unlisted(text: str, names: NameLists, claims: Collection[Entity]) -> Iterato
     taken = bytearray(len(text))
     for each in claims:
         taken[each.start : each.end] = bytes([1]) * (each.end - each.start)
-    found = [*_chunks(text, names, taken), *_words(names, taken)]
+    yield from _chunks(text, names, taken)
+    yield from _words(names, taken)
     for match in _CODED.finditer(text):
         if not is_public(match.group()) and _is_letters(match[1] or match[2], names):
-            found.append(Entity(*match.span(), "id"))
-    yield from found
+            yield Entity(*match.span(), "id")
 
 
 def _chunks(text: str, names: NameLists, taken: bytearray) -> Iterator[Entity]:
@@ -117,7 +117,7 @@ def _odd(chunk: str, names: NameLists) -> Iterator[tuple[int, int]]:
         letters = [each.lower() for each in _HANDED.findall(word)]
         if any(
             class_of(each, names.language) >= (Class.UNKNOWN if len(each) > 4 else Class.NAME)
-            and not is_known_in_programs(each)
+            and each not in _program_words()
             for each in letters
         ):
             yield piece.span()
@@ -161,7 +161,7 @@ def _words(names: NameLists, taken: bytearray) -> Iterator[Entity]:
 
 def _is_unlisted(token: Token, names: NameLists) -> bool:
     kind, word = token.kind, token.lower
-    if token.code and (is_known_in_programs(word) or _is_joined(token.text, names.language)):
+    if token.code and (word in _program_words() or _is_joined(token.text, names.language)):
         return False
     if is_title(word) or is_public_word(word):
         return False
@@ -209,13 +209,8 @@ def _is_letters(word: str, names: NameLists) -> bool:
 
 
 @cache
-def is_known_in_programs(word: str) -> bool:
-    """Tells whether a word is one of Python's."""
-    return word in _program_words()
-
-
-@cache
 def _program_words() -> frozenset[str]:
+    """Python's own words, in lower case."""
     return frozenset(
         each.lower() for each in (*keyword.kwlist, *dir(builtins), *sys.stdlib_module_names)
     )

@@ -9,7 +9,6 @@ from typing import Any
 from dp_middleware.errors import needs
 from dp_middleware.pseudonyms.detection import Entity
 from dp_middleware.pseudonyms.detectors.cues import alternatives
-from dp_middleware.pseudonyms.detectors.streets import STREETS
 
 with needs("detect"):
     import regex
@@ -164,7 +163,6 @@ CASED: dict[str, tuple[str, ...]] = {
         r"\b\p{Lu}{3,}, (?!I\b)\p{Lu}(?: \p{Lu}){0,2}\b(?!['’.])",  # "DOE, J K"
         r"\[[^\[\]\n]{0,60}[ˈˌəɪʊɔɛʃʒʁŋθðɑʌæɡɣχɲʎ][^\[\]\n]{0,60}\]",  # how a name sounds
     ),
-    "address": STREETS,
     "zip": (
         r"\b[A-Z]{1,2}\d[A-Z\d]?\s\d[A-Z]{2}\b",
         r"\b[A-Z]\d[A-Z]\s\d[A-Z]\d\b",

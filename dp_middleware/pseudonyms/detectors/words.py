@@ -10,11 +10,9 @@ from collections import Counter
 from collections.abc import Collection
 from enum import IntFlag
 from functools import cache, lru_cache
-from pathlib import Path
 
+from dp_middleware.pseudonyms.detectors.cues import DATA, words as words_of
 from dp_middleware.vocabulary import frequencies
-
-DATA = Path(__file__).parent / "data"
 
 LANGUAGES = ("en", "de", "fr", "es", "it", "pt", "nl", "pl")
 """Whose words and signs are known."""
@@ -48,9 +46,10 @@ class Lists(IntFlag):
     """Towns, countries and states."""
 
 
+@cache
 def given() -> frozenset[str]:
     """Given names in lower case, of many cultures."""
-    return _names("given")
+    return _names("given") | words_of("nicknames")
 
 
 def family() -> frozenset[str]:

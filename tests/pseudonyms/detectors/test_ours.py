@@ -353,7 +353,7 @@ def test_windows_of_the_model_cover_a_text():
 def test_the_model_reads_more_than_it_can_at_once():
     text = "다" * 900 + " My name is Priyanka Venkatesan."
     start = text.index("Priyanka")
-    assert any(a <= start < b for a, b, _ in model.Rampart()._of_window(text))
+    assert any(a <= start < b for a, b, _ in model.Tagger()._of_window(text, "en"))
 
 
 def test_nothing_leaves_and_nothing_is_kept(monkeypatch, caplog, capfd):

@@ -15,6 +15,7 @@ import pytest
 from starlette.testclient import TestClient
 from support.entities import CONTRACT, private
 from support.gateway import KEYS, MODEL, SECRET, AllLogs, releases, running, settings
+from support.servers import free_port
 from support.texts import CANARY
 
 from dp_middleware.gateway import create_app
@@ -160,9 +161,7 @@ def test_a_signal_has_the_file_read_again_while_requests_run(secret, tmp_path):
     """No request fails meanwhile, and a new client is let in."""
     file = tmp_path / "gateway.toml"
     file.write_text(FILE)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     tests = Path(__file__).parents[1]
     path = os.pathsep.join([str(tests), *sys.path])
     server = subprocess.Popen(

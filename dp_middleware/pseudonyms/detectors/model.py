@@ -21,7 +21,7 @@ from dp_middleware._waits import told
 from dp_middleware.errors import library
 from dp_middleware.pseudonyms.detection import Entity, pieces
 from dp_middleware.pseudonyms.detectors.cues import DATA
-from dp_middleware.pseudonyms.detectors.words import WORD, Lists, language_of, lists_of
+from dp_middleware.pseudonyms.detectors.words import WORD, Listed, language_of, lists_of
 
 KINDS = [
     *("person", "organisation", "place", "address", "email", "phone", "id", "username", "secret"),
@@ -100,7 +100,7 @@ def signs(window: str, language: str) -> bytes:
     """What each character's word is: in which lists, and above these bits how it is written."""
     codes = bytearray(len(window))
     for match in _PART.finditer(window):
-        written = _case(match.group()) << len(Lists)
+        written = _case(match.group()) << len(Listed)
         codes[match.start() : match.end()] = bytes([written]) * len(match.group())
     for match in WORD.finditer(window):
         listed = lists_of(match.group().lower().replace("’", "'"), language)

@@ -1,4 +1,4 @@
-"""The detector that is used unless another one is given: patterns, keys, lists, a model."""
+"""The detector that is used unless another one is given: patterns, keys, and a model."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def default(
 
     Args:
         kinds: What to look for, such as ``{"person", "email"}``; default :data:`KINDS`.
-        strictness: ``"precise"``: few other words are replaced; ``"balanced"``; ``"safe"``: what
-            stays is common words, small numbers, measures and public forms.
+        strictness: How sure the model must be: ``"precise"``, ``"balanced"``, or ``"safe"``, which
+            also takes words that are nobody's.
         language: Of the texts: ``"en"``, ``"de"``, ``"fr"``, ``"es"``, ``"it"``, ``"pt"``,
             ``"nl"`` or ``"pl"``; default what each text's own words tell. In other languages
             contacts, ids and numbers are found, and few names.
@@ -69,7 +69,7 @@ class Detector:
 
     Attributes:
         kinds: What it looks for.
-        strictness: How much it takes for private.
+        strictness: How sure the model must be.
         language: Of all texts; ``None``: of each its own.
     """
 

@@ -24,7 +24,7 @@ _log = logging.getLogger("dp_middleware.pseudonyms")
 _TELLING = 5  # words that surely tell a language
 
 
-class Lists(IntFlag):
+class Listed(IntFlag):
     """The lists that a word is in."""
 
     WORD = 1
@@ -91,7 +91,7 @@ def common(language: str) -> frozenset[str]:
 
 @lru_cache(20_000)
 def lists_of(word: str, language: str) -> int:
-    """Returns the :class:`Lists` that a word is in; one of several parts is as its last part is.
+    """Returns the :class:`Listed` that a word is in; one of several parts is as its last part is.
 
     Args:
         word: In lower case, without a possessive. Private.
@@ -107,12 +107,12 @@ def _lists_of(word: str, language: str) -> int:
     is_frequent = word in _frequent(language) or word in frequencies.stop_words()
     is_ordinary = any(word in _list("words.txt", f"{each} names") for each in languages)
     return int(
-        any(_is_word(word, each) for each in languages) * Lists.WORD
-        | is_frequent * Lists.FREQUENT
-        | is_ordinary * Lists.ORDINARY
-        | (word in given() or plain in given()) * Lists.GIVEN
-        | (word in family() or plain in family()) * Lists.FAMILY
-        | (word in towns()) * Lists.TOWN
+        any(_is_word(word, each) for each in languages) * Listed.WORD
+        | is_frequent * Listed.FREQUENT
+        | is_ordinary * Listed.ORDINARY
+        | (word in given() or plain in given()) * Listed.GIVEN
+        | (word in family() or plain in family()) * Listed.FAMILY
+        | (word in towns()) * Listed.TOWN
     )
 
 
@@ -176,7 +176,7 @@ def _list(file: str, name: str) -> frozenset[str]:
 
 @cache
 def _lines(file: str) -> dict[str, str]:
-    """Lists by name, each as one line, which is taken apart when it is asked for."""
+    """Listed by name, each as one line, which is taken apart when it is asked for."""
     if file == "names.txt":  # with what is imported for the first text
         _log.info("loading names, 1 s")
     text = gzip.decompress((DATA / f"{file}.gz").read_bytes()).decode()

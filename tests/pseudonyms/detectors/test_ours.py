@@ -3,6 +3,7 @@
 import logging
 import os
 import pickle
+import re
 import socket
 import sys
 from pathlib import Path
@@ -52,9 +53,6 @@ def test_a_contract():
     assert found(CONTRACT) >= {
         ("AB-12345", "id"),
         ("Maria Lopez", "person"),
-        ("12 Baker Street, Apt. 4", "address"),
-        ("London", "place"),
-        ("SW1A 1AA", "zip"),
         ("Initech Corporation", "organisation"),
         ("12 March 2024", "date"),
         ("$12,500.00", "amount"),
@@ -64,6 +62,7 @@ def test_a_contract():
         ("45", "age"),
         ("X1234567", "id"),
     }
+    assert not re.search("Baker|Apt|London|SW1A|1AA", covered(CONTRACT))
 
 
 def test_a_chat():

@@ -104,7 +104,7 @@ class Network(nn.Module):
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("wheel", type=Path)
-    parser.add_argument("--epochs", type=int, default=6)
+    parser.add_argument("--epochs", type=int, default=4)
     parser.add_argument("--threads", type=int, default=2)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
@@ -195,7 +195,7 @@ def variant(
     if chance < 0.15:
         text = recased(text, str.lower if chance < 0.12 else str.upper)
     if rng.random() < 0.08:
-        text = recased(text, lambda sign: unicodedata.normalize("NFD", sign)[:1])
+        text = recased(text, plain)
     return Message(text, spans)
 
 
@@ -219,6 +219,12 @@ def redrawn(sign: str, rng: random.Random) -> str:
     return sign
 
 
+def plain(sign: str) -> str:
+    """A letter without its accent."""
+    base, *accents = unicodedata.normalize("NFD", sign)
+    return base if all(map(unicodedata.combining, accents)) else sign
+
+
 def recased(text: str, change: Callable[[str], str]) -> str:
     """A text of the same length with its letters changed, where each stays one."""
     return "".join(new if len(new := change(sign)) == 1 else sign for sign in text)
@@ -235,13 +241,13 @@ def rows_of(
         labels[start] -= 1
     language = language_of(text)
     for start, window in shipped.windows(text, rng.choice((100, 200, 300, 300, 500))):
-        encoding = tokenizer.encode(window, add_special_tokens=False)
+        encoding = shipped.encoded(tokenizer, window)
         offsets, signs = encoding.offsets[:510], shipped.signs(window, language)
         inside = [labels[start + a : start + b] for a, b in offsets]
         named = [int(each[0] or each.max()) if len(each) else 0 for each in inside]
         yield (
             [2, *encoding.ids[:510], 3],
-            [0, *(signs[min(a, len(signs) - 1)] for a, _ in offsets), 0],
+            [0, *(signs[start] for start, _ in offsets), 0],
             [NONE, *named, NONE],
         )
 

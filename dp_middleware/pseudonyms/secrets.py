@@ -73,6 +73,11 @@ _HEADER = re.compile(
     re.IGNORECASE,
 )
 _PAIR = re.compile(r"\bauth\s*=\s*\(\s*[\"'][^\"'\n]*[\"']\s*,\s*[\"'](?P<bare>[^\"'\n]+)[\"']")
+_PHRASE = re.compile(  # of twelve words and more, or some in quotes
+    r"\b(?:seed|mnemonic|(?:pass|recovery |seed )phrase)\b[^\n.!?\"“]{0,20}?[\"“:]\s?"
+    r"(?P<bare>[a-z]+(?: [a-z]+){3,23})(?=[\"”.\n]|\Z)",
+    re.IGNORECASE,
+)
 _COOKIES = re.compile(r"\b(?:Set-)?Cookie[\"']?\s*:\s*(?P<all>[^\n]+)", re.IGNORECASE)
 _COOKIE = re.compile(r"[\w-]+=(?P<bare>[^\s;\"',]{8,})")
 _RANDOM = re.compile(r"(?<![\w/+.=@#&-])[A-Za-z0-9+/_-]{24,}+={0,2}(?![\w/+@-])")
@@ -111,6 +116,8 @@ def secrets_in(text: str) -> Iterator[Entity]:
         if name != "key" or not match[name].islower() or re.search(r"\d", match[name]):
             yield Entity(*match.span(name), "secret")
     yield from _named(text)
+    for match in _PHRASE.finditer(text):
+        yield Entity(*match.span("bare"), "secret")
     for line in _COOKIES.finditer(text):
         for match in _COOKIE.finditer(text, *line.span("all")):
             if _is_mixed(match["bare"]):

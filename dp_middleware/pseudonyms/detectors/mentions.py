@@ -45,4 +45,5 @@ def _is_word(text: str, match: re.Match[str], language: str) -> bool:
     if match.group().islower():
         return True
     start = match.start()
-    return language == "de" or _BEGIN.search(text, max(0, start - 8), start) is not None
+    is_noun = language == "de" and not found & (Listed.GIVEN | Listed.FAMILY)
+    return is_noun or _BEGIN.search(text, max(0, start - 8), start) is not None

@@ -1,8 +1,8 @@
-"""A small model of personal data, on one thread: Rampart by National Design Studio, trained on.
+"""A small model of personal data: Rampart of National Design Studio, trained further.
 
-It reads the words of a text beside what public lists tell of each: whether it is a common word, a
-name, a town. Its weights lie beside this file as int8 (data/tagger.onnx.gz; CC BY 4.0, see
-NOTICE); benchmarks/tagger.py made them from messages that were written for it.
+On one thread it reads the words of a text beside what public lists tell of each: whether it is a
+common word, a name, a town. Its weights lie beside this file as int8 (data/tagger.onnx.gz; CC BY
+4.0, see NOTICE); benchmarks/tagger.py made them from messages that were written for it.
 """
 
 from __future__ import annotations
@@ -30,12 +30,13 @@ KINDS = [
 """Of its outputs: none, then the begin and the inside of each of these."""
 
 WINDOW = 300
-"""Characters that it reads at once."""
+"""About as many characters as it reads at once."""
 
 _MOST = 510  # tokens of a window, without the two around them
 _UNKNOWN = 1  # the token of what the vocabulary has not
 _PART = re.compile(r"[^\W_]+")
-_WHOLE = re.compile(r"\w+(?:['’-]\w+)*")
+_WHOLE = re.compile(r"[\w\u0300-\u036f]+(?:['’-][\w\u0300-\u036f]+)*")
+_STRANGE = re.compile("[\u2190-\u2bff\ud800-\udfff\ufe00-\ufe0f\U0001f000-\U0001faff]")  # as emoji
 _ENDS = " \t\n.,;:!?()[]{}<>\"'“”„«»*|"
 _SIDE = 0.5  # of the threshold: what stands beside something found, to be found too
 
@@ -44,7 +45,7 @@ class Tagger:
     """Finds personal data with the model, which every process loads once.
 
     Args:
-        threshold: Least probability of what it returns.
+        threshold: Least probability that a word is private, of whatever kind.
         language: Of the texts; ``None``: of each its own.
     """
 
@@ -77,7 +78,8 @@ class Tagger:
             best = int((begin + inside).argmax())
             goes_on = last.kind == KINDS[best] and begin[best] <= inside[best]
             if start < last.end or (goes_on and not window[last.end : start].strip(" ")):
-                last, most = last._replace(end=max(end, last.end)), max(share, most)
+                kind = KINDS[best] if share > most else last.kind
+                last, most = Entity(last.start, max(end, last.end), kind), max(share, most)
                 continue
             if most >= self.threshold:
                 yield _trimmed(window, last)
@@ -96,6 +98,11 @@ def _trimmed(window: str, entity: Entity) -> Entity:
     return Entity(start, start + len(written.strip(_ENDS)), kind)
 
 
+def encoded(tokenizer: Any, window: str) -> Any:
+    """Tokens of a window with their offsets; emoji are none, or a word with one had no token."""
+    return tokenizer.encode(_STRANGE.sub(" ", window), add_special_tokens=False)
+
+
 def signs(window: str, language: str) -> bytes:
     """What each character's word is: in which lists, and above these bits how it is written."""
     codes = bytearray(len(window))
@@ -103,7 +110,8 @@ def signs(window: str, language: str) -> bytes:
         written = _case(match.group()) << len(Listed)
         codes[match.start() : match.end()] = bytes([written]) * len(match.group())
     for match in WORD.finditer(window):
-        listed = lists_of(match.group().lower().replace("’", "'"), language)
+        word = match.group().lower().replace("’", "'")
+        listed = lists_of(word.removesuffix("'s"), language)
         for k in range(*match.span()):
             codes[k] += listed
     return bytes(codes)
@@ -165,8 +173,8 @@ class _Model:
 
     def shares(self, window: str, codes: bytes) -> tuple[list[tuple[int, int]], Any]:
         """Offsets of tokens and the probabilities of their labels, ``(tokens, labels)``."""
-        encoding = self._tokenizer.encode(window, add_special_tokens=False)
-        types = [codes[start] if start < len(codes) else 0 for start, _ in encoding.offsets]
+        encoding = encoded(self._tokenizer, window)
+        types = [codes[start] for start, _ in encoding.offsets]
         rows = [
             self._logits([2, *encoding.ids[k : k + _MOST], 3], [0, *types[k : k + _MOST], 0])[1:-1]
             for k in range(0, len(types), _MOST)

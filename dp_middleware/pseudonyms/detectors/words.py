@@ -9,7 +9,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Collection
 from enum import IntFlag
-from functools import cache, lru_cache
+from functools import cache
 
 from dp_middleware.pseudonyms.detectors.cues import DATA, words as words_of
 from dp_middleware.vocabulary import frequencies
@@ -21,6 +21,7 @@ WORD = re.compile(r"[^\W\d_]+(?:['’.-](?=[^\W\d_])[^\W\d_]+)*")
 """A word, with the hyphens and apostrophes in it."""
 
 _log = logging.getLogger("dp_middleware.pseudonyms")
+_LONGEST = 30  # letters of the last word in a compound
 _TELLING = 5  # words that surely tell a language
 
 
@@ -89,7 +90,6 @@ def common(language: str) -> frozenset[str]:
     return words | frequencies.word_set() if language == "en" else words
 
 
-@lru_cache(20_000)
 def lists_of(word: str, language: str) -> int:
     """Returns the :class:`Listed` that a word is in; one of several parts is as its last part is.
 
@@ -121,8 +121,8 @@ def _is_word(word: str, language: str) -> bool:
     if word in words or word.replace("ß", "ss") in words:  # as the list spells it
         return True
     if language in ("de", "nl"):  # what ends in a word is one: "Kundennummer"
-        return any(word[k:] in words for k in range(3, len(word) - 4))
-    return language == "en" and word.removesuffix("'s") in words
+        return any(word[k:] in words for k in range(max(3, len(word) - _LONGEST), len(word) - 4))
+    return False
 
 
 def language_of(text: str) -> str:
@@ -176,7 +176,7 @@ def _list(file: str, name: str) -> frozenset[str]:
 
 @cache
 def _lines(file: str) -> dict[str, str]:
-    """Listed by name, each as one line, which is taken apart when it is asked for."""
+    """Lists by name, each as one line, which is taken apart when it is asked for."""
     if file == "names.txt":  # with what is imported for the first text
         _log.info("loading names, 1 s")
     text = gzip.decompress((DATA / f"{file}.gz").read_bytes()).decode()

@@ -84,7 +84,7 @@ _RANDOM = re.compile(r"(?<![\w/+.=@#&-])[A-Za-z0-9+/_-]{24,}+={0,2}(?![\w/+@-])"
 _LONG = re.compile(r"[A-Za-z0-9]{12}")  # as no path and no name of a product has
 PUBLIC = re.compile(
     r"-----BEGIN (?:[A-Z0-9 ]{0,40}PUBLIC KEY|CERTIFICATE[A-Z ]{0,40})-----[^-]++|base64,\S++|"
-    r"\bssh-\w+ \S++|\bsha\d+-\S++"
+    r"\bssh-\w+ \S++|\bsha\d+[-:]\S++"
 )
 _HASH = re.compile(
     r"(?:[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{56}|[0-9a-f]{64}|[0-9a-f]{96}|[0-9a-f]{128})|"

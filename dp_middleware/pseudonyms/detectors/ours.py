@@ -23,8 +23,9 @@ Strictness = Literal["precise", "balanced", "safe"]
 KINDS = words("kinds")
 """What is looked for unless other kinds are asked for."""
 
+_NOBODY = words("greetings")
 _READ = frozenset({"date", "amount", "age"})
-_THRESHOLDS = {"precise": 0.8, "balanced": 0.5, "safe": 0.2}
+_THRESHOLDS = {"precise": 0.6, "balanced": 0.3, "safe": 0.1}
 
 
 def default(
@@ -100,6 +101,7 @@ class Detector:
                 for each in Tagger(_THRESHOLDS[self.strictness], language)(text)
                 if not (public[each.start] and each.kind in ("id", "secret"))
                 and not (each.kind in _READ and _is_read(text, each, read[each.kind]))
+                and not _NOBODY.issuperset(text[each.start : each.end].lower().split())
             ]
         if "person" in self.kinds:
             claims += patterns.by_script(text)

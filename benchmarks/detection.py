@@ -7,8 +7,7 @@ FOLDER has ``presidio_synth/dev.jsonl`` and ``wikibio/dev.jsonl``, whose lines h
 ``spans`` with ``start``, ``end`` and ``type``: synthetic sentences of presidio-research, and
 biographies of Papadopoulou et al. (LREC 2022) with the spans of the first annotator. The messages
 of messages.toml are read beside them: of the report half, by which nothing was tuned; and those of
-fresh.jsonl, made up by somebody who had not seen the detector, as ⟦kind|value⟧ in their texts: the
-figures are of their first reading, until somebody tunes by them.
+fresh.jsonl, made up by somebody who had not seen the detector, as ⟦kind|value⟧ in their texts.
 
 - covered: identifiers whose letters and digits are all inside entities, of whatever kind;
 - leak: texts with an identifier that is not covered, with the 95 % interval of Wilson;

@@ -100,25 +100,8 @@ def main() -> None:
         each: words[each] - people | ordinary[each] | (set(rare(each)) - people)
         for each in LANGUAGES[1:]
     }
-    nouns, surnames = german()
-    known = nouns & set(wordfreq.top_n_list("de", NOUNS))
-    lists["de"] |= known - people
-    lists["de nouns"] = {
-        word
-        for word in (known & people) - surnames - only_names - given
-        if surplus(word, "de", frequent) > 0.3
-    }
+    lists["de"] |= (german() & set(wordfreq.top_n_list("de", NOUNS))) - people
     lists |= {f"{each} names": ordinary[each] for each in LANGUAGES}
-    lists["en words"] = {
-        word
-        for word in ordinary["en"]
-        if math.log10(frequent["en"][word] * 1e9) >= 4.8 and surplus(word, "en", frequent) > 0.6
-    }
-    lists["en shared"] = {
-        word
-        for word in words["en"] - given - family
-        if len(word) > 3 and surplus(word, "en", frequent) < 0.45
-    }
     tops = {each: set(wordfreq.top_n_list(each, FREQUENT)) for each in LANGUAGES}
     for each in LANGUAGES:  # what tells a language: a word that few others have
         others = [word for other in LANGUAGES if other != each for word in tops[other]]
@@ -160,14 +143,13 @@ def rare(language: str) -> Iterator[str]:
             yield word
 
 
-def german() -> tuple[set[str], set[str]]:
-    """Nouns, and names of people and towns, of Wiktionary, in lower case."""
+def german() -> set[str]:
+    """Nouns of Wiktionary, in lower case."""
     [path] = [file for file in files("german-nouns") or () if file.name == "nouns.csv"]
-    nouns, names = set[str](), set[str]()
-    for row in csv.DictReader(Path(str(path.locate())).read_text("utf-8").splitlines()):
-        is_name = re.search("(?:Vor|Nach)name", row["pos"]) is not None
-        (names if is_name else nouns).add(row["lemma"].casefold())
-    return nouns, names
+    rows = csv.DictReader(Path(str(path.locate())).read_text("utf-8").splitlines())
+    return {
+        row["lemma"].casefold() for row in rows if not re.search("(?:Vor|Nach)name", row["pos"])
+    }
 
 
 def names(*prefixes: str, locale: str = "") -> set[str]:

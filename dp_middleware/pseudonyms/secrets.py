@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from dp_middleware.pseudonyms.detection import Entity
-from dp_middleware.pseudonyms.detectors.codes import is_public
 from dp_middleware.pseudonyms.detectors.cues import alternatives
 from dp_middleware.pseudonyms.kinds.secrets import CREDENTIALS, PREFIX
 
@@ -73,43 +72,19 @@ _HEADER = re.compile(
     r"(?P<bare>[\w+/=.~-]{8,})",
     re.IGNORECASE,
 )
-_SPEAKS = re.compile(
-    rf"\b(?:{_PASSWORD}|pw|(?:security|secret) (?:answer|question)|credentials?|log-?in)\b",
-    re.IGNORECASE,
-)
-_WORDED = re.compile(  # as people make them of words: "dragon4life"
-    r"(?<![^\s\"'«„“(])(?!sha|base|pbkdf|oauth|utf|win|python)(?=[^\W\d]*\d)(?=\w{8,})"
-    r"[^\W\d_]{3,}(?:\d[^\W\d_]{3,}|\d{1,4})(?=[.,;:!?)\"']*(?:\s|\Z))"
-)
-_LOGIN = re.compile(  # of two words, the second: "credentials are ann / ..."
-    r"\b(?:credentials?|log-?ins?|access|zugang(?:sdaten)?|acceso|accesso|identifiants?|inlog)\b[^\n.!?]{0,40}?"
-    r"(?:\s(?:is|are|ist|sind|es|son|est|sont)|:)\s*[\w.@+-]+\s?[/:|]\s?(?P<bare>\S+)",
-    re.IGNORECASE,
-)
-_MIXED = re.compile(  # as no word is: letters with signs between
-    r"(?<![^\s\"'«„“(])(?=\S*[^\W\d_])[\w.-]{2,}[!#$%^&*?~+@][\w!#$%^&*?~+@-]{2,}(?=[.,;:!?)\"']*(?:\s|\Z))"
-)
 _PAIR = re.compile(r"\bauth\s*=\s*\(\s*[\"'][^\"'\n]*[\"']\s*,\s*[\"'](?P<bare>[^\"'\n]+)[\"']")
 _PHRASE = re.compile(  # of twelve words and more, or some in quotes
     r"\b(?:seed|mnemonic|(?:pass|recovery |seed )phrase)\b[^\n.!?\"“]{0,20}?[\"“:]\s?"
     r"(?P<bare>[a-z]+(?: [a-z]+){3,23})(?=[\"”.\n]|\Z)",
     re.IGNORECASE,
 )
-_WIRELESS = re.compile(
-    rf"\b(?:wi-?fi|wlan|hotspot|router)\b[^\n.!?:=]{{0,30}}?(?:\s{_IS}\s|:\s?|\s?=\s?)[\"'`]?"
-    r"(?P<bare>(?=\w*[^\W\d_]{3})(?=\w*\d\d)[\w!#$%&*+@-]{6,})",
-    re.IGNORECASE,
-)
-_APP = re.compile(
-    r"(?<![\w ])[a-z]{4}(?: [a-z]{4}){3}(?![\w ])"
-)  # a password of four words that are none
 _COOKIES = re.compile(r"\b(?:Set-)?Cookie[\"']?\s*:\s*(?P<all>[^\n]+)", re.IGNORECASE)
 _COOKIE = re.compile(r"[\w-]+=(?P<bare>[^\s;\"',]{8,})")
 _RANDOM = re.compile(r"(?<![\w/+.=@#&-])[A-Za-z0-9+/_-]{24,}+={0,2}(?![\w/+@-])")
 _LONG = re.compile(r"[A-Za-z0-9]{12}")  # as no path and no name of a product has
 PUBLIC = re.compile(
     r"-----BEGIN (?:[A-Z0-9 ]{0,40}PUBLIC KEY|CERTIFICATE[A-Z ]{0,40})-----[^-]++|base64,\S++|"
-    r"\bssh-\w+ \S++|\bsha\d+-\S++"
+    r"\bssh-\w+ \S++|\bsha\d+[-:]\S++"
 )
 _HASH = re.compile(
     r"(?:[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{56}|[0-9a-f]{64}|[0-9a-f]{96}|[0-9a-f]{128})|"
@@ -141,18 +116,8 @@ def secrets_in(text: str) -> Iterator[Entity]:
         if name != "key" or not match[name].islower() or re.search(r"\d", match[name]):
             yield Entity(*match.span(name), "secret")
     yield from _named(text)
-    for match in _APP.finditer(text):
-        if not all(re.search("[aeiouy]", word) for word in match.group().split()):
-            yield Entity(*match.span(), "secret")
     for match in _PHRASE.finditer(text):
         yield Entity(*match.span("bare"), "secret")
-    if _SPEAKS.search(text):
-        for match in _WORDED.finditer(text):
-            if not is_public(match.group()):
-                yield Entity(*match.span(), "secret")
-        for match in _MIXED.finditer(text):
-            if "@" not in match.group() or not re.search(r"@[\w-]+\.\w|@\d+\.", match.group()):
-                yield Entity(*match.span(), "secret")
     for line in _COOKIES.finditer(text):
         for match in _COOKIE.finditer(text, *line.span("all")):
             if _is_mixed(match["bare"]):
@@ -164,7 +129,7 @@ def secrets_in(text: str) -> Iterator[Entity]:
 
 def _named(text: str) -> Iterator[Entity]:
     """Yields values beside the names of secrets."""
-    for rule in (_ASSIGNED, _SAID, _CHOSEN, _FOREIGN, _FLAG, _PAIR, _HEADER, _LOGIN, _WIRELESS):
+    for rule in (_ASSIGNED, _SAID, _CHOSEN, _FOREIGN, _FLAG, _PAIR, _HEADER):
         for match in _overlapping(rule, text):
             groups = match.groupdict()
             name = "quoted" if groups.get("quoted") else "bare"
@@ -173,7 +138,7 @@ def _named(text: str) -> Iterator[Entity]:
                 end = start + len(text[start:end].rstrip(_ENDS))
                 if text[end : end + 1] == "(":  # a call
                     continue
-            sure = rule in (_CHOSEN, _FOREIGN, _WIRELESS, _FLAG, _PAIR, _HEADER)
+            sure = rule in (_CHOSEN, _FOREIGN, _FLAG, _PAIR, _HEADER)
             if _opens(text[start:end], groups.get("word"), sure, prose=rule is _SAID):
                 yield Entity(start, end, "secret")
 

@@ -12,7 +12,7 @@ from dp_middleware.errors import ParameterError, library
 from dp_middleware.models.chat import local_model
 from dp_middleware.pseudonyms.detection import Entity, entities_of, pieces
 from dp_middleware.pseudonyms.detectors.english import checked, presidio_for_english
-from dp_middleware.pseudonyms.detectors.model import Rampart
+from dp_middleware.pseudonyms.detectors.model import Tagger
 from dp_middleware.pseudonyms.labels import kind_of
 
 Detector = Callable[[str], list[Entity]]
@@ -92,13 +92,13 @@ def presidio(engine: Any = None) -> Any:
     return presidio_for_english() if engine is None else engine
 
 
-def rampart(threshold: float = 0.5) -> Rampart:
+def rampart(threshold: float = 0.5) -> Tagger:
     """The small model of the default detector, alone.
 
     Args:
         threshold: Least probability of what it returns.
     """
-    return Rampart(threshold)
+    return Tagger(threshold)
 
 
 def union(*detectors: Any) -> Detector:

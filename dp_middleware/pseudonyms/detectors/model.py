@@ -1,6 +1,8 @@
-"""Rampart, a small model of personal data by National Design Studio, on one thread.
+"""A small model of personal data: Rampart of National Design Studio, trained further.
 
-Its weights lie beside this file as int8 (data/rampart.onnx.gz; CC BY 4.0, see NOTICE).
+On one thread it reads the words of a text beside what public lists tell of each: whether it is a
+common word, a name, a town. Its weights lie beside this file as int8 (data/tagger.onnx.gz; CC BY
+4.0, see NOTICE); benchmarks/tagger.py made them from messages that were written for it.
 """
 
 from __future__ import annotations
@@ -19,94 +21,130 @@ from dp_middleware._waits import told
 from dp_middleware.errors import library
 from dp_middleware.pseudonyms.detection import Entity, pieces
 from dp_middleware.pseudonyms.detectors.cues import DATA
-from dp_middleware.pseudonyms.labels import kind_of
+from dp_middleware.pseudonyms.detectors.words import WORD, Listed, language_of, lists_of
 
-LABELS = (
-    "GIVEN_NAME SURNAME EMAIL PHONE URL TAX_ID BANK_ACCOUNT ROUTING_NUMBER GOVERNMENT_ID PASSPORT "
-    "DRIVERS_LICENSE BUILDING_NUMBER STREET_NAME SECONDARY_ADDRESS CITY STATE ZIP_CODE"
-)
+KINDS = [
+    *("person", "organisation", "place", "address", "email", "phone", "id", "username", "secret"),
+    *("url", "date", "age", "amount"),
+]
 """Of its outputs: none, then the begin and the inside of each of these."""
 
-WINDOW = 100
-"""Characters that it reads at once."""
+WINDOW = 300
+"""About as many characters as it reads at once."""
 
-_KINDS = tuple(kind_of(label) for label in LABELS.split())
 _MOST = 510  # tokens of a window, without the two around them
-_WORD = re.compile(r"\w+(?:['’-]\w+)*")
+_UNKNOWN = 1  # the token of what the vocabulary has not
+_PART = re.compile(r"[^\W_]+")
+_WHOLE = re.compile(r"[\w\u0300-\u036f]+(?:['’-][\w\u0300-\u036f]+)*")
+_STRANGE = re.compile("[\u2190-\u2bff\ud800-\udfff\ufe00-\ufe0f\U0001f000-\U0001faff]")  # as emoji
+_ENDS = " \t\n.,;:!?()[]{}<>\"'“”„«»*|"
+_SIDE = 0.5  # of the threshold: what stands beside something found, to be found too
 
 
-class Rampart:
+class Tagger:
     """Finds personal data with the model, which every process loads once.
 
     Args:
-        threshold: Least probability of what it returns.
+        threshold: Least probability that a word is private, of whatever kind.
+        language: Of the texts; ``None``: of each its own.
     """
 
     reads_whole_texts = True
 
-    def __init__(self, threshold: float = 0.5) -> None:
-        self.threshold = threshold
+    def __init__(self, threshold: float = 0.5, language: str | None = None) -> None:
+        self.threshold, self.language = threshold, language
 
     def __call__(self, text: str) -> list[Entity]:
-        """What is found, as whole words; what joins is one."""
+        """What is found, as whole words."""
+        language = self.language or language_of(text)
         return [
             Entity(offset + start, offset + end, kind)
             for offset, window in windows(text)
-            for start, end, kind in self._of_window(window)
+            for start, end, kind in self._of_window(window, language)
         ]
 
-    def of_windows(self, parts: list[tuple[int, str]]) -> list[Entity]:
-        """As of a text, of some of its windows with their offsets."""
-        return [
-            Entity(offset + start, offset + end, kind)
-            for offset, window in parts
-            for start, end, kind in self._of_window(window)
-        ]
-
-    def _of_window(self, window: str) -> Iterator[Entity]:
-        offsets, labels = _model().labels(window, self.threshold)
-        words = [match.span() for match in _WORD.finditer(window)]
-        last: Entity | None = None
-        k = 0
-        for (start, end), label in zip(offsets, labels, strict=True):
-            if label < 0 or start == end:
+    def _of_window(self, window: str, language: str) -> Iterator[Entity]:
+        offsets, shares = _model().shares(window, signs(window, language))
+        wholes = [match.span() for match in _WHOLE.finditer(window)]
+        last, most, k = Entity(0, 0, ""), 0.0, 0
+        for (start, end), row, share in zip(offsets, shares, 1 - shares[:, 0], strict=True):
+            if share < _SIDE * self.threshold or start == end:
                 continue
-            while k < len(words) and words[k][1] <= start:
+            while k < len(wholes) and wholes[k][1] <= start:
                 k += 1
-            if k < len(words) and words[k][0] < end:
-                start, end = min(start, words[k][0]), max(end, words[k][1])
-            kind = _KINDS[label]
-            if (
-                last
-                and last.kind == kind
-                and not window[last.end : start].strip(" .,-" if kind == "address" else " .-")
-            ):
-                last = last._replace(end=max(end, last.end))
+            if k < len(wholes) and wholes[k][0] < end:
+                start, end = min(start, wholes[k][0]), max(end, wholes[k][1])
+            begin, inside = row[1::2], row[2::2]
+            best = int((begin + inside).argmax())
+            goes_on = last.kind == KINDS[best] and begin[best] <= inside[best]
+            if start < last.end or (goes_on and not window[last.end : start].strip(" ")):
+                kind = KINDS[best] if share > most else last.kind
+                last, most = Entity(last.start, max(end, last.end), kind), max(share, most)
                 continue
-            if last:
-                yield last
-            last = Entity(start, end, kind)
-        if last:
-            yield last
+            if most >= self.threshold:
+                yield _trimmed(window, last)
+            last, most = Entity(start, end, KINDS[best]), share
+        if most >= self.threshold:
+            yield _trimmed(window, last)
 
 
-def windows(text: str) -> Iterator[tuple[int, str]]:
+def _trimmed(window: str, entity: Entity) -> Entity:
+    """An entity without the signs at its ends, which may be a secret's own."""
+    start, end, kind = entity
+    written = window[start:end]
+    if kind == "secret" or not written.strip(_ENDS):
+        return entity
+    start += len(written) - len(written.lstrip(_ENDS))
+    return Entity(start, start + len(written.strip(_ENDS)), kind)
+
+
+def encoded(tokenizer: Any, window: str) -> Any:
+    """Tokens of a window with their offsets; emoji are none, or a word with one had no token."""
+    return tokenizer.encode(_STRANGE.sub(" ", window), add_special_tokens=False)
+
+
+def signs(window: str, language: str) -> bytes:
+    """What each character's word is: in which lists, and above these bits how it is written."""
+    codes = bytearray(len(window))
+    for match in _PART.finditer(window):
+        written = _case(match.group()) << len(Listed)
+        codes[match.start() : match.end()] = bytes([written]) * len(match.group())
+    for match in WORD.finditer(window):
+        word = match.group().lower().replace("’", "'")
+        listed = lists_of(word.removesuffix("'s"), language)
+        for k in range(*match.span()):
+            codes[k] += listed
+    return bytes(codes)
+
+
+def _case(word: str) -> int:
+    """0 for small letters, 1 for a capital one before them, 2 for capitals, 3 for any others."""
+    if not any(map(str.isupper, word)):
+        return 0
+    if not word[0].isupper():
+        return 3
+    if len(word) > 1 and word.isupper():
+        return 2
+    return 3 if any(map(str.isupper, word[1:])) else 1
+
+
+def windows(text: str, size: int = WINDOW) -> Iterator[tuple[int, str]]:
     """A text in pieces that end with lines or sentences, if these are short, with their offsets."""
     start, end = 0, 0
     for match in re.finditer(r"[^\n]*?(?:[.!?](?=\s)|\n|\Z)\s*", text):
-        if match.end() - start > WINDOW and end > start:
-            yield from _parts(start, text[start:end])
+        if match.end() - start > size and end > start:
+            yield from _parts(start, text[start:end], size)
             start = end
         end = match.end()
     if start < len(text):
-        yield from _parts(start, text[start:])
+        yield from _parts(start, text[start:], size)
 
 
-def _parts(offset: int, window: str) -> Iterator[tuple[int, str]]:
-    if len(window) <= WINDOW * 3 // 2:
+def _parts(offset: int, window: str, size: int) -> Iterator[tuple[int, str]]:
+    if len(window) <= size * 3 // 2:
         yield offset, window
         return
-    for start, piece in pieces(window, WINDOW):
+    for start, piece in pieces(window, size):
         yield offset + start, piece
 
 
@@ -121,11 +159,11 @@ class _Model:
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.log_severity_level = 3
         with told("loading the model of names"):
-            weights = gzip.decompress((DATA / "rampart.onnx.gz").read_bytes())
+            weights = gzip.decompress((DATA / "tagger.onnx.gz").read_bytes())
             self._session = runtime.InferenceSession(
                 weights, options, providers=["CPUExecutionProvider"]
             )
-        self._tokenizer: Any = BertWordPieceTokenizer(str(DATA / "rampart_vocab.txt"))
+        self._tokenizer: Any = BertWordPieceTokenizer(str(DATA / "tagger_vocab.txt"))
         self._lock = Lock()
         _forks.renewed[id(self)] = self
 
@@ -133,31 +171,27 @@ class _Model:
         """A thread that used it is gone."""
         self._lock = Lock()
 
-    def labels(self, window: str, threshold: float) -> tuple[list[tuple[int, int]], list[int]]:
-        """Offsets of tokens and their labels, -1 for none, in parts of a length that it reads."""
-        encoding = self._tokenizer.encode(window, add_special_tokens=False)
-        ids, offsets, labels = encoding.ids, encoding.offsets, list[int]()
-        for start in range(0, len(ids), _MOST - 60):
-            new = _labels(self._logits([2, *ids[start : start + _MOST], 3])[1:-1], threshold)
-            labels[start:] = [
-                max(pair) for pair in zip(labels[start:] or new, new, strict=False)
-            ] + (new[len(labels) - start :] if labels[start:] else [])
-        return offsets, labels
+    def shares(self, window: str, codes: bytes) -> tuple[list[tuple[int, int]], Any]:
+        """Offsets of tokens and the probabilities of their labels, ``(tokens, labels)``."""
+        encoding = encoded(self._tokenizer, window)
+        types = [codes[start] for start, _ in encoding.offsets]
+        rows = [
+            self._logits([2, *encoding.ids[k : k + _MOST], 3], [0, *types[k : k + _MOST], 0])[1:-1]
+            for k in range(0, len(types), _MOST)
+        ]
+        logits = np.concatenate([*rows, np.zeros((0, 1 + 2 * len(KINDS)), np.float32)])
+        powers = np.exp(logits - logits.max(1, keepdims=True, initial=0))
+        offsets = [
+            (start, start if token == _UNKNOWN else end)  # of another script
+            for token, (start, end) in zip(encoding.ids, encoding.offsets, strict=True)
+        ]
+        return offsets, powers / powers.sum(1, keepdims=True)
 
-    def _logits(self, ids: list[int]) -> Any:
-        row = np.array([ids], dtype=np.int64)
-        inputs = {"input_ids": row, "attention_mask": np.ones_like(row), "token_type_ids": row * 0}
+    def _logits(self, ids: list[int], types: list[int]) -> Any:
+        row, case = np.array([ids], dtype=np.int64), np.array([types], dtype=np.int64)
+        inputs = {"input_ids": row, "attention_mask": np.ones_like(row), "token_type_ids": case}
         with self._lock:
             return self._session.run(None, inputs)[0][0]
-
-
-def _labels(logits: Any, threshold: float) -> list[int]:
-    """The most probable label of each token, -1 where it is less probable than the threshold."""
-    powers = np.exp(logits - logits.max(1, keepdims=True))
-    shares = powers[:, 1:].reshape(len(logits), -1, 2).sum(2) / powers.sum(1, keepdims=True)
-    best = shares.argmax(1)
-    labels: list[int] = np.where(shares.max(1) >= threshold, best, -1).tolist()
-    return labels
 
 
 _model = cache(_Model)

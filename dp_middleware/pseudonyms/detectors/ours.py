@@ -1,9 +1,8 @@
-"""The detector that is used unless another one is given: patterns, keys, lists, a model."""
+"""The detector that is used unless another one is given: patterns, keys, and a model."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Literal, get_args
@@ -11,23 +10,11 @@ from typing import Literal, get_args
 from dp_middleware import _validate
 from dp_middleware.errors import MissingExtra, ParameterError
 from dp_middleware.pseudonyms.detection import Entity
-from dp_middleware.pseudonyms.detectors.adjoining import adjoining
-from dp_middleware.pseudonyms.detectors.codes import codes, is_public
-from dp_middleware.pseudonyms.detectors.cues import GREETINGS, alternatives, words
+from dp_middleware.pseudonyms.detectors.cues import words
 from dp_middleware.pseudonyms.detectors.fields import fields
 from dp_middleware.pseudonyms.detectors.mentions import mentions
-from dp_middleware.pseudonyms.detectors.model import Rampart, windows
-from dp_middleware.pseudonyms.detectors.names import NameLists
-from dp_middleware.pseudonyms.detectors.spoken import spoken
-from dp_middleware.pseudonyms.detectors.unlisted import unlisted
-from dp_middleware.pseudonyms.detectors.words import (
-    LANGUAGES,
-    WORD,
-    Class,
-    class_of,
-    is_frequent,
-    language_of,
-)
+from dp_middleware.pseudonyms.detectors.model import KINDS as MODELLED, Tagger
+from dp_middleware.pseudonyms.detectors.words import LANGUAGES, language_of
 from dp_middleware.pseudonyms.labels import kinds_of
 from dp_middleware.pseudonyms.secrets import PUBLIC, secrets_in
 
@@ -36,12 +23,9 @@ Strictness = Literal["precise", "balanced", "safe"]
 KINDS = words("kinds")
 """What is looked for unless other kinds are asked for."""
 
-_LEVELS = {"precise": 0, "balanced": 1, "safe": 2}
-_THRESHOLDS = {"precise": 0.85, "balanced": 0.6, "safe": 0.3}
-_OPEN = re.compile(r"(?<!\w)(?!\d\d:)[^\W_a-z](?:\w+(?P<number>,? \d{1,5}\b)?|\w+[^\S\n]\d)")
-_KEY = re.compile(r"""[a-z][a-z0-9_]*(["'])\s*:""")
-_SLICE = re.compile(r"\[\d*:?\Z")
-_TITLE = re.compile(rf"(?:{alternatives('titles')})", re.IGNORECASE)
+_NOBODY = words("greetings")
+_READ = frozenset({"date", "amount", "age"})
+_THRESHOLDS = {"precise": 0.6, "balanced": 0.3, "safe": 0.1}
 
 
 def default(
@@ -54,9 +38,10 @@ def default(
     **What it misses goes out as it is.** Everything runs in this process: nothing is fetched.
 
     Args:
-        kinds: What to look for, such as ``{"person", "email"}``; default :data:`KINDS`.
-        strictness: ``"precise"``: few other words are replaced; ``"balanced"``; ``"safe"``: what
-            stays is common words, small numbers, measures and public forms.
+        kinds: What to look for, such as ``{"person", "email"}``; default :data:`KINDS`. ZIP codes,
+            cards, IBANs, social security numbers and IP addresses are found by patterns alone.
+        strictness: How sure the model must be: ``"precise"``, ``"balanced"``, or ``"safe"``, which
+            also takes words that are nobody's.
         language: Of the texts: ``"en"``, ``"de"``, ``"fr"``, ``"es"``, ``"it"``, ``"pt"``,
             ``"nl"`` or ``"pl"``; default what each text's own words tell. In other languages
             contacts, ids and numbers are found, and few names.
@@ -86,7 +71,7 @@ class Detector:
 
     Attributes:
         kinds: What it looks for.
-        strictness: How much it takes for private.
+        strictness: How sure the model must be.
         language: Of all texts; ``None``: of each its own.
     """
 
@@ -103,111 +88,36 @@ class Detector:
         from dp_middleware.pseudonyms.detectors import patterns  # needs the extra
 
         language = self.language or language_of(text)
-        level = _LEVELS[self.strictness]
-        names = NameLists(text, language, level)
-        secrets = secrets_in(text) if "secret" in self.kinds else ()
-        claims = [*secrets, *patterns.matches(text), *fields(text), *spoken(text)]
-        claims += codes(text, claims)
-        if self.kinds & {"person", "organisation", "place", "username", "address", "zip"}:
-            claims += names.entities()
+        claims = [*patterns.matches(text), *fields(text)]
+        claims += secrets_in(text) if "secret" in self.kinds else ()
+        public = _marked(text, (match.span() for match in PUBLIC.finditer(text)))
+        claims = [each for each in claims if each.kind != "id" or not public[each.start]]
+        if not self.kinds.isdisjoint(MODELLED):
+            read = {
+                kind: _marked(text, (e[:2] for e in claims if e.kind == kind)) for kind in _READ
+            }
+            claims += [
+                each
+                for each in Tagger(_THRESHOLDS[self.strictness], language)(text)
+                if not (public[each.start] and each.kind in ("id", "secret"))
+                and not (each.kind in _READ and _is_read(text, each, read[each.kind]))
+                and not _NOBODY.issuperset(text[each.start : each.end].lower().split())
+            ]
+        if "person" in self.kinds:
             claims += patterns.by_script(text)
-            claims = [each for each in claims if _is_plausible(text, each, language)]
-            claims += unlisted(text, names, claims)
-            claims += adjoining(text, [*claims], names)
-            found = self._by_model(text, names, claims)
-            claims += [each for each in found if _is_plausible(text, each, language)]
-        claims += mentions(text, claims, language, level)
-        public = [match.span() for match in PUBLIC.finditer(text)]
-        return [
-            each
-            for each in claims
-            if each.kind in self.kinds
-            and (each.kind != "id" or not any(a <= each.start < b for a, b in public))
-        ]
-
-    def _by_model(self, text: str, names: NameLists, claims: list[Entity]) -> Iterator[Entity]:
-        """What the model finds in the windows in which lists leave anything open."""
-        model = Rampart(_THRESHOLDS[self.strictness])
-        parts = [(start, w) for start, w in windows(text) if _is_open(start, w, names, claims)]
-        for start, end, kind in model.of_windows(parts):
-            written = text[start:end]
-            if kind == "person":
-                start, end = _trimmed(text, start, end, names)
-                if start == end:
-                    continue
-            elif (
-                (kind in ("id", "phone", "zip") and sum(sign.isdigit() for sign in written) < 3)
-                or (kind == "address" and _is_no_address(text, start, end, names, claims))
-                or (kind == "place" and (written.islower() or len(written) < 3))
-                or (kind == "place" and names.is_frequent(written.lower()))
-                or kind in ("url", "email")
-                or (kind == "id" and is_public(written))
-            ):
-                continue
-            yield Entity(start, end, kind)
+            claims += mentions(text, claims, language)
+        return [each for each in claims if each.kind in self.kinds]
 
 
-def _is_no_address(text: str, start: int, end: int, names: NameLists, claims: list[Entity]) -> bool:
-    """Whether common words and short numbers, or digits in a date or a fraction, are no address."""
-    written = text[start:end]
-    if not any(map(str.isalpha, written)):
-        dates = (each for each in claims if each.kind == "date")
-        in_date = any(each.start <= start and end <= each.end for each in dates)
-        return in_date or "/" in text[max(0, start - 1) : end + 1]
-    if not written.islower():
-        return not any(sign.isdigit() or sign.isupper() for sign in written)
-    if re.search(r"\d{3}|[^\W\d_]{3,}\d", written):
-        return False
-    known = [class_of(word, names.language) for word in WORD.findall(written) if len(word) > 2]
-    return max(known, default=Class.WORD) <= Class.BOTH  # "room b2 at 5pm"
+def _marked(text: str, spans: Iterable[tuple[int, int]]) -> bytearray:
+    """For each character of a text whether it is in a span."""
+    marks = bytearray(len(text))
+    for start, end in spans:
+        marks[start:end] = bytes([1]) * (end - start)
+    return marks
 
 
-def _trimmed(text: str, start: int, end: int, names: NameLists) -> tuple[int, int]:
-    """Offsets of a name without titles and common words at its ends."""
-    spans = [match.span() for match in WORD.finditer(text, start, end)]
-    named = [k for k, (a, b) in enumerate(spans) if _may_name(text[a:b], names)]
-    return (spans[named[0]][0], spans[named[-1]][1]) if named else (start, start)
-
-
-def _may_name(word: str, names: NameLists) -> bool:
-    """Tells whether a word of what the model takes for a name may begin or end it."""
-    known = class_of(word.lower(), names.language)
-    if (
-        _TITLE.fullmatch(word)
-        or word.lower() in GREETINGS
-        or is_frequent(word.lower(), names.language)
-    ):
-        return False
-    if not word[0].isupper():
-        return known > (Class.COMMON if names.is_casual else Class.BOTH)
-    return names.language != "de" or known > Class.WORD  # whose nouns have capitals
-
-
-def _is_open(start: int, window: str, names: NameLists, claims: list[Entity]) -> bool:
-    """Whether something is left open beside an address, or in what looks like a part of one."""
-    end = start + len(window)
-    claimed, is_near = bytearray(len(window)), False
-    for each in claims:
-        if each.start < end and start < each.end:
-            a, b = max(each.start - start, 0), min(each.end - start, len(window))
-            claimed[a:b] = bytes([1]) * (b - a)
-            is_near |= each.kind in ("address", "zip")
-    if is_near and names.is_casual:
-        return True
-    return any(
-        not claimed[match.start()] and (is_near or match.lastgroup is not None)
-        for match in _OPEN.finditer(window)
-    )
-
-
-def _is_plausible(text: str, entity: Entity, language: str) -> bool:
-    """Whether an entity of names has a word that may be one, and one of digits is no slice."""
-    start, end, kind = entity
-    if kind == "zip":
-        return not (_SLICE.search(text, max(0, start - 8), start) and text[end : end + 1] in "]:")
-    if kind != "person":
-        return True
-    words = WORD.findall(text[start:end])
-    if text[start - 1 : start] in ("'", '"') and _KEY.match(text, start):
-        return any(class_of(word.lower(), language) > Class.UNKNOWN for word in words)
-    return any(word[0].isupper() or class_of(word.lower(), language) > Class.WORD for word in words)
+def _is_read(text: str, entity: Entity, read: bytearray) -> bool:
+    """Whether patterns have read what the model found about, which may have a word more."""
+    places = range(entity.start, entity.end)
+    return any(read[k] for k in places) and all(read[k] for k in places if text[k].isdecimal())

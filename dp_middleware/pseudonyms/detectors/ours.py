@@ -14,6 +14,7 @@ from dp_middleware.pseudonyms.detectors.cues import words
 from dp_middleware.pseudonyms.detectors.fields import fields
 from dp_middleware.pseudonyms.detectors.mentions import mentions
 from dp_middleware.pseudonyms.detectors.model import KINDS as MODELLED, Tagger
+from dp_middleware.pseudonyms.detectors.spoken import spoken
 from dp_middleware.pseudonyms.detectors.words import LANGUAGES, language_of
 from dp_middleware.pseudonyms.labels import kinds_of
 from dp_middleware.pseudonyms.secrets import PUBLIC, secrets_in
@@ -88,7 +89,7 @@ class Detector:
         from dp_middleware.pseudonyms.detectors import patterns  # needs the extra
 
         language = self.language or language_of(text)
-        claims = [*patterns.matches(text), *fields(text)]
+        claims = [*patterns.matches(text), *fields(text), *spoken(text)]
         claims += secrets_in(text) if "secret" in self.kinds else ()
         public = _marked(text, (match.span() for match in PUBLIC.finditer(text)))
         claims = [each for each in claims if each.kind != "id" or not public[each.start]]

@@ -119,6 +119,9 @@ PATTERNS: dict[str, tuple[str, ...]] = {
 """By kind, whatever the case of letters."""
 
 CASED: dict[str, tuple[str, ...]] = {
+    "person": (  # how a name sounds
+        r"\[[^\[\]\n]{0,60}[ˈˌəɪʊɔɛʃʒʁŋθðɑʌæɡɣχɲʎ][^\[\]\n]{0,60}\]",
+    ),
     "zip": (
         r"\b[A-Z]{1,2}\d[A-Z\d]?\s\d[A-Z]{2}\b",
         r"\b[A-Z]\d[A-Z]\s\d[A-Z]\d\b",

@@ -16,7 +16,15 @@ from support.texts import CANARY
 from dp_middleware.errors import MissingExtra, ParameterError
 from dp_middleware.pseudonyms import default_detector
 from dp_middleware.pseudonyms.detection import Entity, entities_of
-from dp_middleware.pseudonyms.detectors import fields, mentions, model, ours, patterns, words
+from dp_middleware.pseudonyms.detectors import (
+    fields,
+    mentions,
+    model,
+    ours,
+    patterns,
+    spoken,
+    words,
+)
 from dp_middleware.pseudonyms.kinds import date_formats
 
 pytest.importorskip("onnxruntime", reason="needs the extra detect")
@@ -127,6 +135,9 @@ def test_a_chat():
         ("call five five five zero one four two nine nine", ["five five five zero one four two"]),
         ("i live at twenty two harper street", ["twenty two harper street"]),
         ("mail jane dot kowalski at gmail dot com", ["jane dot kowalski at gmail dot com"]),
+        ("il mio numero è tre quattro sette nove uno due zero", ["tre quattro sette nove uno due"]),
+        ("ik ben bereikbaar op nul zes vijf één acht acht twee", ["nul zes vijf één acht acht"]),
+        ("pesel piętnaście dwadzieścia dziewięć zero sześć", ["piętnaście dwadzieścia dziewięć"]),
         ("Account 44876864 sort 22-54-07, card ****4821", ["44876864", "22-54-07", "4821"]),
         ("a la cuenta ES20 0182 4417 3302 0155 8890", ["ES20 0182 4417 3302 0155 8890"]),
         ("El pedido ES-2024-39649 llegó.", ["ES-2024-39649"]),
@@ -328,6 +339,7 @@ def test_no_pattern_takes_quadratic_time(sign):
     text = sign * (30_000 // len(sign))
     list(patterns.matches(text))
     list(fields.fields(text))
+    list(spoken.spoken(text))
     list(mentions.mentions(text, [Entity(0, len(text), "person")] * 99, "de"))
 
 

@@ -242,12 +242,12 @@ def rows_of(
     language = language_of(text)
     for start, window in shipped.windows(text, rng.choice((100, 200, 300, 300, 500))):
         encoding = shipped.encoded(tokenizer, window)
-        offsets, signs = encoding.offsets[:510], shipped.signs(window, language)
+        offsets, signs = encoding.offsets[: shipped.MOST], shipped.signs(window, language)
         inside = [labels[start + a : start + b] for a, b in offsets]
         named = [int(each[0] or each.max()) if len(each) else 0 for each in inside]
         yield (
-            [2, *encoding.ids[:510], 3],
-            [0, *(signs[start] for start, _ in offsets), 0],
+            [2, *encoding.ids[: shipped.MOST], 3],
+            [0, *(signs[a] for a, _ in offsets), 0],
             [NONE, *named, NONE],
         )
 

@@ -96,7 +96,7 @@ def rampart(threshold: float = 0.5) -> Tagger:
     """The small model of the default detector, alone.
 
     Args:
-        threshold: Least probability of what it returns.
+        threshold: Least probability that a word is private, of whatever kind.
     """
     return Tagger(threshold)
 

@@ -32,7 +32,9 @@ KINDS = [
 WINDOW = 300
 """About as many characters as it reads at once."""
 
-_MOST = 510  # tokens of a window, without the two around them
+MOST = 510
+"""Tokens that it reads at once, without the two around them."""
+
 _UNKNOWN = 1  # the token of what the vocabulary has not
 _PART = re.compile(r"[^\W_]+")
 _WHOLE = re.compile(r"[\w\u0300-\u036f]+(?:['’-][\w\u0300-\u036f]+)*")
@@ -176,8 +178,8 @@ class _Model:
         encoding = encoded(self._tokenizer, window)
         types = [codes[start] for start, _ in encoding.offsets]
         rows = [
-            self._logits([2, *encoding.ids[k : k + _MOST], 3], [0, *types[k : k + _MOST], 0])[1:-1]
-            for k in range(0, len(types), _MOST)
+            self._logits([2, *encoding.ids[k : k + MOST], 3], [0, *types[k : k + MOST], 0])[1:-1]
+            for k in range(0, len(types), MOST)
         ]
         logits = np.concatenate([*rows, np.zeros((0, 1 + 2 * len(KINDS)), np.float32)])
         powers = np.exp(logits - logits.max(1, keepdims=True, initial=0))

@@ -19,6 +19,7 @@ _NUMBERS = re.compile(
 )
 _NUMBER = re.compile(rf"\b{_COUNTED}\b")
 _AT = rf"(?:{alternatives('ats')})"
+_SAYS_AT = re.compile(rf"\b{_AT}\b", re.IGNORECASE)
 _DOT = rf"(?:{alternatives('dots')})"
 _DOTTED = rf"(?:\s?[\[({{]\s?{_DOT}\s?[\])}}]\s?[\w-]+| {_DOT} [a-z]{{2,12}}\b)"
 _MAIL = re.compile(
@@ -37,7 +38,7 @@ def spoken(text: str) -> Iterator[Entity]:
             counts = "|".join(digits) in alternatives("digits")  # "one, two, three, four"
             if len(digits) >= _LEAST and not counts:
                 yield Entity(*match.span(), "phone" if len(digits) > 6 else "id")
-    if re.search(rf"\b{_AT}\b", text, re.IGNORECASE):
+    if _SAYS_AT.search(text):
         for match in _MAIL.finditer(text):
             if _ENDS.search(match.group()):
                 yield Entity(*match.span(), "email")

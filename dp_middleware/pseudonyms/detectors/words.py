@@ -7,7 +7,6 @@ import logging
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Collection
 from enum import IntFlag
 from functools import cache
 
@@ -65,8 +64,11 @@ def _names(kind: str) -> frozenset[str]:
 
 def is_name(word: str) -> bool:
     """Whether a word in lower case is a given or a family name, with its accents or without."""
-    plain = ascii_of(word)
-    return any(each in names for each in (word, plain) for names in (given(), family()))
+    return _is_in(given(), word) or _is_in(family(), word)
+
+
+def _is_in(names: frozenset[str], word: str) -> bool:
+    return word in names or (not word.isascii() and ascii_of(word) in names)
 
 
 def ascii_of(word: str) -> str:
@@ -97,21 +99,22 @@ def lists_of(word: str, language: str) -> int:
         word: In lower case, without a possessive. Private.
         language: Of the text; where it is another one English words are known too.
     """
-    found = _lists_of(word, language)
+    if found := _lists_of(word, language):
+        return found
     last = re.split(r"[-.'’]", word)[-1]
-    return found or (_lists_of(last, language) if len(last) > 1 else 0)
+    return _lists_of(last, language) if 1 < len(last) < len(word) else 0
 
 
 def _lists_of(word: str, language: str) -> int:
-    plain, languages = ascii_of(word), {language, "en"}
+    languages = {language, "en"}
     is_frequent = word in _frequent(language) or word in frequencies.stop_words()
     is_ordinary = any(word in _list("words.txt", f"{each} names") for each in languages)
     return int(
         any(_is_word(word, each) for each in languages) * Listed.WORD
         | is_frequent * Listed.FREQUENT
         | is_ordinary * Listed.ORDINARY
-        | (word in given() or plain in given()) * Listed.GIVEN
-        | (word in family() or plain in family()) * Listed.FAMILY
+        | _is_in(given(), word) * Listed.GIVEN
+        | _is_in(family(), word) * Listed.FAMILY
         | (word in towns()) * Listed.TOWN
     )
 
@@ -133,14 +136,10 @@ def language_of(text: str) -> str:
     scores = Counter({each: words.total() for each, words in told(text).items()})
     if max(scores[each] for each in LANGUAGES) < _TELLING:  # as of a form, or a line
         for word in {each for each in WORD.findall(text.lower()) if len(each) > 3}:
-            known = [] if is_name(word) else [each for each in LANGUAGES if word in _known(each)]
+            known = [] if is_name(word) else [each for each in LANGUAGES if word in common(each)]
             scores.update(known if len(known) < 3 else ())
     best = max(LANGUAGES, key=lambda each: scores[each])
     return best if scores[best] > scores["en"] else "en"
-
-
-def _known(language: str) -> Collection[str]:
-    return common("en") if language == "en" else _list("words.txt", language)
 
 
 def told(text: str) -> dict[str, Counter[str]]:

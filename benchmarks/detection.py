@@ -9,7 +9,8 @@ biographies of Papadopoulou et al. (LREC 2022) with the spans of the first annot
 of messages.toml are read beside them: of the report half, by which nothing was tuned; and those of
 fresh.jsonl, made up by somebody who had not seen the detector, as ⟦kind|value⟧ in their texts.
 
-- covered: identifiers whose letters and digits are all inside entities, of whatever kind;
+- covered: identifiers whose letters and digits are all inside entities, of whatever kind; titles
+  before the name of a person need not be, as releases keep them;
 - leak: texts with an identifier that is not covered, with the 95 % interval of Wilson;
 - persons: as covered, of people alone;
 - kept: words (of letters) outside of annotated spans that no entity touches;
@@ -74,6 +75,14 @@ DETECTORS: dict[str, Callable[[], Any]] = {
 }
 FRESH = Path(__file__).with_name("fresh.jsonl")
 _MARK = re.compile(r"([^⟦]*)⟦(\w*)\|([^⟧]*)⟧")
+_TITLE = re.compile(
+    r"(?:(?:mrs?|ms|miss|dr|prof(?:essor)?|sir|dame|lord|lady|rev|hon|née|born|herr|frau|señora?|"
+    r"don|doña|mme|monsieur|madame|sig(?:ra|nora?)?|dott|mevrouw|pani?|president|prime minister|"
+    r"king|queen|prince(?:ss)?|sultan|baron(?:ess)?|count(?:ess)?|his imperial majesty|governor|"
+    r"senator|judge|general|lt|lieutenant|gen|captain|capt|colonel|major|sergeant|ensign|"
+    r"superintendent)\b\.?\s*)+",
+    re.IGNORECASE,
+)
 _WORD = regex.compile(r"\p{L}+")
 _TOKEN = regex.compile(r"\w+|[^\w\s]")
 _START = """
@@ -174,6 +183,8 @@ def score(texts: list[Text], detector: Any, errors: int) -> Score:
         inside = {place for start, end, _ in entities for place in range(start, end)}
         leaked = False
         for start, end, kind in spans:
+            if kind.lower() == "person" and (title := _TITLE.match(text, start, end - 1)):
+                start = title.end()
             is_covered = all(k in inside for k in range(start, end) if text[k].isalnum())
             every[kind] += 1
             covered[kind] += is_covered

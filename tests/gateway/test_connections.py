@@ -10,6 +10,12 @@ from dp_middleware.gateway import upstream as connections
 from dp_middleware.gateway.upstream import Connections
 
 
+@pytest.fixture(autouse=True)
+def _patience(monkeypatch):
+    """None is given up because this machine stood still."""
+    monkeypatch.setattr(connections, "_KEPT", 600.0)
+
+
 @asynccontextmanager
 async def serving():
     """A server that says which connection a request came by; ``/hang`` never answers."""

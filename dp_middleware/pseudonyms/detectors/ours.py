@@ -25,8 +25,8 @@ KINDS = words("kinds")
 """What is looked for unless other kinds are asked for."""
 
 _NOBODY = words("greetings")
-_READ = frozenset({"date", "amount", "age"})
-_THRESHOLDS = {"precise": 0.6, "balanced": 0.3, "safe": 0.1}
+_READ = frozenset({"date", "amount", "age", "username"})
+_THRESHOLDS = {"precise": 0.5, "balanced": 0.25, "safe": 0.05}
 
 
 def default(
@@ -102,6 +102,7 @@ class Detector:
                 for each in Tagger(_THRESHOLDS[self.strictness], language)(text)
                 if not (public[each.start] and each.kind in ("id", "secret"))
                 and not (each.kind in _READ and _is_read(text, each, read[each.kind]))
+                and not (each.end - each.start == 1 and text[each.start].islower())  # for k in ...
                 and not _NOBODY.issuperset(text[each.start : each.end].lower().split())
             ]
         if "person" in self.kinds:

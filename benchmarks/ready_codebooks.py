@@ -16,7 +16,7 @@ import numpy as np
 
 import dp_middleware as dp
 from dp_middleware.mechanisms import near_lists
-from dp_middleware.mechanisms.kernels import codebook, priors, ready
+from dp_middleware.mechanisms.kernels import chosen, codebook, priors
 from dp_middleware.mechanisms.nearest_response import NearestResponse
 from dp_middleware.vocabulary import frequencies
 
@@ -42,21 +42,21 @@ def arrays(
         codebook=tuple(codewords.tolist()),
         nearness="centred_cosine",
     )
-    made = {ready.name_of("codebook", *key): np.array([near, *codewords], dtype=np.uint16)}
-    made[ready.name_of("book", *near_lists.book_key(mechanism, space))] = np.array([near])
+    made = {chosen.name_of("codebook", *key): np.array([near, *codewords], dtype=np.uint16)}
+    made[chosen.name_of("book", *near_lists.book_key(mechanism, space))] = np.array([near])
     exact = dp.calibrate(mechanism, space, epsilon=epsilon)  # what is drawn from
     for name, array in near_lists.made(exact, space).arrays.items():
-        made[ready.name_of(f"rows-{name}", exact.fingerprint, space.fingerprint)] = array
+        made[chosen.name_of(f"rows-{name}", exact.fingerprint, space.fingerprint)] = array
     return made
 
 
 def main() -> None:
     """Write the file anew."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--target", type=Path, default=ready.FILE)
+    parser.add_argument("--target", type=Path, default=chosen.FILE)
     options = parser.parse_args()
     space, made = dp.default_space(), {}
-    for epsilon in ready.EPSILONS:
+    for epsilon in chosen.EPSILONS:
         codewords, near = search(space, float(epsilon))
         made |= arrays(space, float(epsilon), codewords, near)
         print(f"epsilon {epsilon}: {len(codewords)} codewords, k = {near}", flush=True)

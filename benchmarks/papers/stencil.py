@@ -22,7 +22,7 @@ from stencil_study import Outcome, Study, better
 import dp_middleware as dp
 from dp_middleware.embedding.glove import glove_space
 from dp_middleware.mechanisms import Mechanism
-from dp_middleware.mechanisms.kernels.window import influences
+from dp_middleware.mechanisms.stencil import influences
 
 QUICK = {"sst2": (240, 1600), "qnli": (150, 1000)}  # texts, others to learn from
 FULL = {"sst2": (872, 3500), "qnli": (800, 1200)}

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms.kernels.priors import damped
-from dp_middleware.vocabulary.frequencies import stop_words
 from dp_middleware.vocabulary.bert import default_bert
+from dp_middleware.vocabulary.frequencies import stop_words
 
 _WORD = re.compile(r"[^\W\d_]+(?:['-][^\W\d_]+)*")
 _SENTENCE = re.compile(r"[.!?;:\n]+")

@@ -17,13 +17,7 @@ from dp_middleware._files import DEFAULT_ENCODER
 from dp_middleware.embedding import _vector_tables
 from dp_middleware.embedding._vector_tables import Kind
 from dp_middleware.embedding.arrays import Floats, VectorSource
-from dp_middleware.embedding.backends import (
-    Backend,
-    Given,
-    SentenceModel,
-    SharedModel,
-    check_texts,
-)
+from dp_middleware.embedding.backends import Backend, Given, SentenceModel, SharedModel, check_texts
 from dp_middleware.embedding.grid import unit_rows
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError

@@ -117,8 +117,7 @@ class EmbeddingService:
             vocabulary: V tokens.
             vectors: ``"input"``: rows of a named model's input-embedding matrix, averaged over the
                 WordPieces of a token; no encoding pass. ``"raw"``: the same as the model has
-                them, of any length. ``"encoded"``: each token encoded as a text of its own; a
-                progress bar the first time.
+                them, of any length. ``"encoded"``: each token encoded as a text of its own.
 
         Raises:
             ParameterError: Input vectors of a backend that is not a named model.

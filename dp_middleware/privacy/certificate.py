@@ -110,8 +110,9 @@ class Certificate:
 
     def revised(self, **changes: Any) -> Certificate:
         """Makes another one, of which recovery and retention are not known."""
-        unknown = ("recovery", "retention", "recovery_in_english", "retention_in_english")
-        return replace(self, **dict.fromkeys(unknown), **changes)
+        figures = ("recovery", "retention", "recovery_in_english", "retention_in_english")
+        unknown: dict[str, Any] = dict.fromkeys(figures)
+        return replace(self, **unknown, **changes)
 
     def to_dict(self) -> dict[str, Any]:
         """Returns JSON-ready data; infinite numbers as ``"inf"``; classes as a fingerprint."""

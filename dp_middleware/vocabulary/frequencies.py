@@ -55,7 +55,8 @@ def in_texts(vocabulary: Vocabulary, texts: Sequence[str]) -> NDArray[np.float64
     for text in texts:
         ids = vocabulary.encode(text)
         np.add.at(counts, ids[ids >= 0], 1.0)
-    return counts / max(1.0, counts.sum())
+    counts /= max(1.0, counts.sum())
+    return counts
 
 
 @cache

@@ -76,11 +76,11 @@ PERSONS = {"stalin", "mussolini", "clinton", "bush", "obama", "trump", "putin", 
 ENDINGS = [("s", ""), ("es", ""), ("ies", "y"), ("ed", ""), ("ed", "e"), ("ied", "y"), ("ing", "")]
 ENDINGS += [("ing", "e"), ("er", ""), ("er", "e"), ("ers", "er"), ("est", ""), ("ly", "")]
 CODEWORDS_HEAD = """\
-# Ordinary English words in lower case: what a codebook may hold. Made by benchmarks/english_words.py
-# from english.txt (wordfreq, CC BY-SA 4.0) and the sentences of english_units.txt (Open English
-# WordNet, CC BY 4.0 and WordNet License), without the words that better-profanity 0.7.0 lists
-# (Son Nguyen Thanh, MIT). This file, unlike the program, is under Creative Commons
-# Attribution-ShareAlike 4.0, https://creativecommons.org/licenses/by-sa/4.0/.
+# Ordinary English words in lower case: what a codebook may hold. Made by
+# benchmarks/english_words.py from english.txt (wordfreq, CC BY-SA 4.0) and the sentences of
+# english_units.txt (Open English WordNet, CC BY 4.0 and WordNet License), without the words that
+# better-profanity 0.7.0 lists (Son Nguyen Thanh, MIT). This file, unlike the program, is under
+# Creative Commons Attribution-ShareAlike 4.0, https://creativecommons.org/licenses/by-sa/4.0/.
 """
 
 

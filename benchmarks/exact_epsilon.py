@@ -103,10 +103,10 @@ def stored() -> list[Cell]:
 def table(cells: list[Cell]) -> str:
     """Markdown: a row per mechanism, a column per nominal epsilon, both spaces in a cell."""
     found = {(cell.mechanism, cell.nominal, cell.space): str(cell) for cell in cells}
-    lines = [
-        (f"`{name}`", mechanism.claim, *(" / ".join(found[name, n, s] for s in SPACES) for n in NOMINAL))
-        for name, mechanism in dp.MECHANISMS.items()
-    ]
+    lines = []
+    for name, mechanism in dp.MECHANISMS.items():
+        cells_of = [" / ".join(found[name, n, space] for space in SPACES) for n in NOMINAL]
+        lines.append((f"`{name}`", mechanism.claim, *cells_of))
     heads = ("mechanism", "claim", *(f"nominal {nominal:g}" for nominal in NOMINAL))
     prints = {cell.space: cell.space_fingerprint[:8] for cell in cells}
     spaces = " / ".join(f"{title} (`{prints[space]}`)" for space, title in SPACES.items())

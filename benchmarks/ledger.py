@@ -10,22 +10,23 @@ to a file beside the ledger. Without a URL of an empty database, PostgreSQL is t
 tests start; ``--postgresql none`` leaves it out.
 """
 
-import argparse
 import asyncio
 import json
 import multiprocessing
 import os
-import platform
 import sys
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
 import numpy as np
+import pages
 
 from dp_middleware.privacy import Adjacency, Certificate, PureDP
 from dp_middleware.privacy.ledger.ledger import PrivacyLedger
@@ -40,9 +41,6 @@ CERTIFICATE = Certificate(
     mechanism="toy(epsilon=0.001)",
     space="toy",
 )
-BUDGET = 1e6
-
-
 Waits = list[float]
 
 
@@ -62,11 +60,10 @@ def threads(url: str, callers: int, seconds: float, gate: Any = None) -> Waits:
     ledger.charge("subject", CERTIFICATE, 1)
     end = time.perf_counter() + seconds
     with ThreadPoolExecutor(callers) as pool:
-        done = [
-            pool.submit(charge_until, ledger, end, gate or nullcontext()) for _ in range(callers)
-        ]
+        gates = [gate or nullcontext()] * callers
+        waits = [*pool.map(partial(charge_until, ledger, end), gates)]
     ledger.close()
-    return [wait for each in done for wait in each.result()]
+    return [*chain.from_iterable(waits)]
 
 
 def tasks(url: str, callers: int, seconds: float) -> Waits:
@@ -92,17 +89,14 @@ def two_processes(url: str, callers: int, seconds: float) -> Waits:
     """Of half as many threads in each of two processes."""
     with multiprocessing.get_context("spawn").Pool(2) as pool:
         each = pool.starmap(threads, [(url, -(-callers // 2), seconds)] * 2, chunksize=1)
-    return [wait for waits in each for wait in waits]
+    return [*chain.from_iterable(each)]
 
 
 def told(waits: Waits, seconds: float) -> dict[str, float]:
     """Public numbers."""
     middle, late = np.percentile(waits, [50, 99])
-    return {
-        "per second": round(len(waits) / seconds),
-        "p50 ms": round(1e3 * middle, 1),
-        "p99 ms": round(1e3 * late, 1),
-    }
+    times = {"p50 ms": round(1e3 * middle, 1), "p99 ms": round(1e3 * late, 1)}
+    return {"per second": round(len(waits) / seconds), **times}
 
 
 def appends(folder: Path, seconds: float) -> float:
@@ -116,16 +110,8 @@ def appends(folder: Path, seconds: float) -> float:
     return count / seconds
 
 
-def test_server() -> str:
-    """A database of the server that the tests start."""
-    sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-    from support.postgres import new_database
-
-    return new_database()
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = pages.parser(__doc__)
     parser.add_argument("--seconds", type=float, default=3.0)
     parser.add_argument("--callers", type=int, nargs="+", default=[1, 8, 32])
     parser.add_argument("--postgresql", help="URL of an empty database, or none")
@@ -135,10 +121,15 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         figures: dict[str, Any] = {"fsync per second": round(appends(Path(folder), seconds))}
         urls = {"SQLite": f"sqlite:///{folder}/ledger.db"}
+        if options.postgresql is None:
+            sys.path.insert(0, str(pages.ROOT / "tests"))
+            from support.postgres import new_database
+
+            options.postgresql = new_database()
         if options.postgresql != "none":
-            urls["PostgreSQL"] = options.postgresql or test_server()
+            urls["PostgreSQL"] = options.postgresql
         for name, url in urls.items():
-            PrivacyLedger(url, budget=BUDGET)
+            PrivacyLedger(url, budget=1e6)
             for callers in options.callers:
                 for kind, waits in kinds.items():
                     label = f"{name}, {callers} callers, {kind}"
@@ -146,8 +137,7 @@ def main() -> None:
                 alone = threads(url, callers, seconds, Lock())
                 figures[f"{name}, {callers} callers, alone"] = told(alone, seconds)
             PrivacyLedger(url).verify()
-    machine = {"cores": os.cpu_count(), "python": platform.python_version()}
-    print(json.dumps({**machine, **figures}, indent=2))
+    print(json.dumps(figures, indent=2))
 
 
 if __name__ == "__main__":

@@ -182,7 +182,8 @@ def table(rows: list[Measured]) -> str:
     lines.append(("the best constant answer (epsilon 0)", *[constant] * len(epsilons)))
     heads = ("at exact epsilon", *(f"{epsilon:g}" for epsilon in epsilons))
     left = ", ".join(name for name in measured if name not in names)
-    return f"{pages.markdown(heads, lines)}\n\nInfinite or out of reach whatever the parameter: {left}."
+    note = f"Infinite or out of reach whatever the parameter: {left}."
+    return f"{pages.markdown(heads, lines)}\n\n{note}"
 
 
 def main() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,18 +85,13 @@ def drawn(drafts: Iterable[Draft], drawer: Drawer, space: EmbeddingSpace) -> lis
     return [draft.fill(ids) for draft, ids in zip(own, outputs, strict=True)]
 
 
-class Aligned(NamedTuple):
-    """Holds raw and released ids of a text, int64 (n,), and which were drawn for. Private."""
+def aligned(draft: Draft) -> tuple[Ids, Ids, NDArray[np.bool_]]:
+    """Returns raw and released ids, int64 (n,), and which were drawn for; private.
 
-    raw: Ids
-    released: Ids
-    fresh: NDArray[np.bool_]
-
-
-def aligned(draft: Draft) -> Aligned:
-    """Aligns token by token; a kept word that is not in the vocabulary is left out."""
+    A kept word that is not in the vocabulary is left out.
+    """
     fresh = draft.perturbed
     raw = np.where(fresh, draft.ids, UNKNOWN)
     released = np.where(fresh, draft.outputs, draft.ids)
     has_id = fresh | (draft.ids != UNKNOWN)
-    return Aligned(raw[has_id], released[has_id], fresh[has_id])
+    return raw[has_id], released[has_id], fresh[has_id]

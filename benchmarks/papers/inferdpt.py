@@ -96,40 +96,30 @@ def verdicts(
     """What Sections 1 and 7 say of attacks; a causal model's inference can only refute."""
     ten = {name: 100 * privacy[name, 6.0][1] for name in NAMES}
     santext, custext, rantext = ten.values()
-    yield Shape(
-        "Section 1: over 90 % privacy of RANTEXT at 6, k = 10",
-        rantext > 90,
-        f"{rantext:.1f} %; lists as App. B {100 * privacy[FITTED, 6.0][1]:.1f} %",
-    )
-    yield Shape(
-        "Section 1: that is 1.58 times SANTEXT+ and 4.35 times CUSTEXT+",
-        rantext >= 1.58 * santext and rantext >= 4.35 * custext,
-        f"{rantext / santext:.2f} and {rantext / custext:.2f} times",
-    )
+    claim = "Section 1: over 90 % privacy of RANTEXT at 6, k = 10"
+    because = f"{rantext:.1f} %; lists as App. B {100 * privacy[FITTED, 6.0][1]:.1f} %"
+    yield Shape(claim, rantext > 90, because)
+    claim = "Section 1: that is 1.58 times SANTEXT+ and 4.35 times CUSTEXT+"
+    because = f"{rantext / santext:.2f} and {rantext / custext:.2f} times"
+    yield Shape(claim, rantext >= 1.58 * santext and rantext >= 4.35 * custext, because)
     moved = {n: 100 * (privacy[n, 6.0][0] - privacy[n, 6.0][1]) for n in NAMES[:2]}
-    yield Shape(
-        "Section 7.2: SANTEXT+ and CUSTEXT+ hardly change from k = 1 to 10",
-        max(moved.values()) < 5,
-        ", ".join(f"{name} {-points:.1f} points" for name, points in moved.items()),
-    )
+    claim = "Section 7.2: SANTEXT+ and CUSTEXT+ hardly change from k = 1 to 10"
+    because = ", ".join(f"{name} {-points:.1f} points" for name, points in moved.items())
+    yield Shape(claim, max(moved.values()) < 5, because)
     least = {name: 100 * privacy[name, 0.01][1] for name in NAMES[:2]}
-    yield Shape(
-        "Section 7.2: over 40 % privacy of SANTEXT+ and CUSTEXT+ at 0.01, k = 10",
-        min(least.values()) > 40,
-        ", ".join(f"{name} {share:.1f} %" for name, share in least.items()),
-    )
+    claim = "Section 7.2: over 40 % privacy of SANTEXT+ and CUSTEXT+ at 0.01, k = 10"
+    because = ", ".join(f"{name} {share:.1f} %" for name, share in least.items())
+    yield Shape(claim, min(least.values()) > 40, because)
     if inferred:
         lowest = 100 * min(inferred["RANTEXT", epsilon] for epsilon in ATTACKED)
-        yield Shape(
-            "Section 7.3: over 80 % privacy of RANTEXT against input inference, .01 to 18",
-            (True if masked else None) if lowest > 80 else False,
-            f"at least {lowest:.0f} %",
-        )
+        claim = "Section 7.3: over 80 % privacy of RANTEXT against input inference, .01 to 18"
+        because = f"at least {lowest:.0f} %"
+        yield Shape(claim, (True if masked else None) if lowest > 80 else False, because)
         last, first, second = (inferred[name, 18.0] for name in reversed(NAMES))
+        claim = "Section 7.3: at 18 that is 1.41 times CUSTEXT+ and 1.11 times SANTEXT+"
+        because = f"{last / first:.2f} and {last / second:.2f} times"
         yield Shape(
-            "Section 7.3: at 18 that is 1.41 times CUSTEXT+ and 1.11 times SANTEXT+",
-            (last >= 1.41 * first and last >= 1.11 * second) if masked else None,
-            f"{last / first:.2f} and {last / second:.2f} times",
+            claim, (last >= 1.41 * first and last >= 1.11 * second) if masked else None, because
         )
 
 

@@ -75,24 +75,22 @@ def llm_inference(
     """
     _validate.at_least(1, per_call=per_call)
     counts, texts = sizes(top), pairs(raw, released, space)
-    vocabulary, calls, malformed, unanswered = space.vocabulary, 0, 0, 0
-    shown = _shown(examples, space)
-    places = []
+    vocabulary, shown = space.vocabulary, _shown(examples, space)
+    places, malformed, unanswered = [], [], 0
     for text in texts:
-        parts = []
+        guesses: list[list[str]] = []
         for start in range(0, len(text.raw), per_call):
-            part = slice(start, start + per_call)
-            guesses = _ask(model, text.released[part], vocabulary, counts[-1], shown)
-            known = text.known[part]
-            parts.append(_places(guesses, text.raw[part], vocabulary)[known])
-            calls, malformed = calls + 1, malformed + (not any(guesses))
-            unanswered += sum(not g for g, k in zip(guesses, known, strict=True) if k)
-        places.append(np.concatenate([np.empty(0, dtype=np.int64), *parts]))
-    attacked = sum(map(len, places))
+            sent = text.released[start : start + per_call]
+            answered = _ask(model, sent, vocabulary, counts[-1], shown)
+            malformed.append(not any(answered))
+            guesses += answered
+        known = np.flatnonzero(text.known)
+        places.append(_places([guesses[k] for k in known], text.raw[known], vocabulary))
+        unanswered += sum(not guesses[k] for k in known)
     details = {
-        "calls": float(calls),
-        "malformed": malformed / max(1, calls),
-        "unanswered": unanswered / max(1, attacked),
+        "calls": float(len(malformed)),
+        "malformed": sum(malformed) / max(1, len(malformed)),
+        "unanswered": unanswered / max(1, sum(map(len, places))),
     }
     sees = _SEES_EXAMPLES.format(len(examples)) if examples else _SEES
     return of_ranks("llm_inference", places, counts, (sees, _UNREAD), details)
@@ -128,17 +126,15 @@ def _ask(
     tokens = [vocabulary.tokens[number].strip() for number in ids]
     answer = model(prompt(tokens, count, examples))
     if not isinstance(answer, str):
-        raise ParameterError(
-            f"expected a chat model that returns text, got {type(answer).__name__}; see "
-            "dp.chat_model"
-        )
+        kind = type(answer).__name__
+        raise ParameterError(f"expected a chat model that returns text, got {kind}: dp.chat_model")
     lists = candidates(answer, len(tokens))
     mark = vocabulary.tokenizer.continuation
     return [[word_of(guess, mark) for guess in guesses[:count]] for guesses in lists]
 
 
 def _places(guesses: list[list[str]], raw: Ids, vocabulary: Vocabulary) -> Ids:
-    """Rank of each true word among its candidates; anything for an unknown token."""
+    """Rank of each true word among its candidates."""
     places = np.full(len(raw), MISSED, dtype=np.int64)
     for position, (listed, number) in enumerate(zip(guesses, raw, strict=True)):
         word = word_of(vocabulary.tokens[number], vocabulary.tokenizer.continuation)

@@ -153,25 +153,14 @@ def _table(
 ) -> Results:
     """All parts; a mechanism at an epsilon is set up once for all data."""
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import track
 
     rows_of: list[list[Row]] = [[] for _ in sets]
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-    )
     quiet = not progress or not sys.stderr.isatty()
-    with Progress(*columns, console=Console(stderr=True), disable=quiet) as bar:
-        task = bar.add_task("evaluating", total=len(grid) * len(sets))
-        for epsilon, chosen in grid:
-            part = EvaluationPart(setup, chosen, epsilon)
-            for own, whole in zip(rows_of, sets, strict=True):
-                what = f"{part.name} at {epsilon:g} on {whole.data.name}"
-                bar.update(task, description=what)
-                own += part.rows(whole)
-                bar.advance(task)
+    for epsilon, chosen in track(grid, "evaluating", console=Console(stderr=True), disable=quiet):
+        part = EvaluationPart(setup, chosen, epsilon)
+        for own, whole in zip(rows_of, sets, strict=True):
+            own += part.rows(whole)
     return Results(rows=[row for own in rows_of for row in own])
 
 

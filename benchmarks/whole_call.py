@@ -1,7 +1,6 @@
 """Tokens per CPU second from text to text, beside the tokenizer alone.
 
-    OMP_NUM_THREADS=1 python benchmarks/whole_call.py [--space cl100k-11000|default|toy]
-                                                      [--mechanism NAME] [--tokens 60000]
+    OMP_NUM_THREADS=1 python benchmarks/whole_call.py [--space NAME ...] [--tokens 60000]
 
 Texts are tokens by their frequency in English. ``tokenizer`` is the bare call of tiktoken, or of
 the ``tokenizers`` library, a text at a time; ``encode`` makes ids of it, ``decode`` a text again;
@@ -22,7 +21,7 @@ from dp_middleware.vocabulary import frequencies
 from dp_middleware.vocabulary.tokenizers import TiktokenTokenizer
 from dp_middleware.vocabulary.word_pieces import WordPieceTokenizer
 
-EPSILON, ROUNDS, LENGTHS = 3.0, 5, (20, 200, 2_000)
+MECHANISM, EPSILON, ROUNDS, LENGTHS = "nearest-response", 3.0, 5, (20, 200, 2_000)
 HEADS = ("space", "tokens a text", "tokenizer", "limit", "encode", "decode", "release", "batch")
 
 
@@ -68,14 +67,13 @@ def main() -> None:
     """Print a Markdown table."""
     parser = pages.parser(__doc__)
     parser.add_argument("--space", choices=[*SPACES, "toy"], nargs="+", default=[*SPACES])
-    parser.add_argument("--mechanism", choices=list(dp.MECHANISMS), default="nearest-response")
     parser.add_argument("--tokens", type=int, default=60_000)
     options = parser.parse_args()
-    print(f"{options.mechanism}, nominal {EPSILON:g}, tokens per CPU second\n")
+    print(f"{MECHANISM}, nominal {EPSILON:g}, tokens per CPU second\n")
     print(pages.markdown((*HEADS, "release / limit", "batch / limit")))
     for name in options.space:
         space = space_named(name)
-        sanitizer = dp.Sanitizer(mechanism_named(options.mechanism, EPSILON, space), space)
+        sanitizer = dp.Sanitizer(mechanism_named(MECHANISM, EPSILON, space), space)
         for length in LENGTHS:
             found = rates(sanitizer, options.tokens, length)
             limit = found.pop("tokenizer")

@@ -13,7 +13,7 @@ from dp_middleware import _validate
 from dp_middleware.contexts import Context, MaskedContext
 from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.embedding.space import BLOCK, EmbeddingSpace, on_host
-from dp_middleware.errors import ParameterError, library
+from dp_middleware.errors import ParameterError
 from dp_middleware.lab.attacks.rows import (
     WordPair,
     attacked_of,
@@ -23,7 +23,7 @@ from dp_middleware.lab.attacks.rows import (
     outputs_of,
     pairs,
 )
-from dp_middleware.lab.metrics.inputs import RougeTokenizer
+from dp_middleware.lab.metrics.inputs import rouge_scorer
 from dp_middleware.lab.metrics.results import AttackResult, of_ranks, sizes
 from dp_middleware.mechanisms.base import ChannelMechanism, Mechanism
 from dp_middleware.sampling import sampler
@@ -102,8 +102,7 @@ def masked_token(
         ParameterError: Ids that are not aligned, or a model that cannot be loaded or does not mask.
     """
     counts, texts = sizes(top), pairs(raw, released, space)
-    scorers = library("rouge_score.rouge_scorer", "eval")
-    scorer = scorers.RougeScorer(["rougeL"], tokenizer=RougeTokenizer())
+    scorer = rouge_scorer()
     context = model if isinstance(model, MaskedContext) else MaskedContext(model)
     if context.unmasked:
         raise ParameterError("expected a context that masks, got one with unmasked=True")

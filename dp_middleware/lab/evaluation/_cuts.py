@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from dp_middleware.embedding import EmbeddingSpace
 from dp_middleware.embedding.arrays import Ids
 from dp_middleware.lab.evaluation.data import Texts
-from dp_middleware.mechanisms.drawing import Drawer
-from dp_middleware.sampling import sampler
 from dp_middleware.sanitizers.draft import Draft, read
 from dp_middleware.sanitizers.policies import KeepPolicy
 from dp_middleware.vocabulary.vocabulary import UNKNOWN, Occurrence
@@ -75,14 +73,6 @@ def cut(data: Texts, space: EmbeddingSpace, tokens: int, policy: KeepPolicy, gen
 def passage(text: str, tokens: Sequence[Occurrence]) -> str:
     """Cuts out the part of a text in which these tokens stand."""
     return text[tokens[0].start : tokens[-1].end].strip() if tokens else ""
-
-
-def drawn(drafts: Iterable[Draft], drawer: Drawer, space: EmbeddingSpace) -> list[Draft]:
-    """Draws a release of each token that is not kept, by the system's entropy."""
-    own = list(drafts)
-    fresh, around = [d.fresh for d in own], [d.releases(space.vocabulary) for d in own]
-    outputs = drawer.draw(fresh, sampler.os_entropy, around)
-    return [draft.fill(ids) for draft, ids in zip(own, outputs, strict=True)]
 
 
 def aligned(draft: Draft) -> tuple[Ids, Ids, NDArray[np.bool_]]:

@@ -12,7 +12,7 @@ from dp_middleware.embedding import EmbeddingSpace
 from dp_middleware.errors import MissingExtra, ParameterError
 from dp_middleware.lab.attacks import AttackResult
 from dp_middleware.lab.evaluation._cases import Case, Encoded, Models, label
-from dp_middleware.lab.evaluation._cuts import Cut, aligned, drawn
+from dp_middleware.lab.evaluation._cuts import Cut, aligned
 from dp_middleware.lab.evaluation._laws import Law, Named, law_of
 from dp_middleware.lab.evaluation.measures import MEASURES
 from dp_middleware.lab.evaluation.results import COLUMNS, Row
@@ -109,7 +109,10 @@ class EvaluationPart:
             spelt = tuple(drawer.draw([whole.data.texts], sampler.os_entropy)[0])
             released = tuple(map(space.vocabulary.encode, spelt))
         elif whole.drafts:
-            drafts = drawn(whole.drafts, drawer, space)
+            around = [draft.releases(space.vocabulary) for draft in whole.drafts]
+            fresh_ids = [draft.fresh for draft in whole.drafts]
+            outputs = drawer.draw(fresh_ids, sampler.os_entropy, around)
+            drafts = [d.fill(ids) for d, ids in zip(whole.drafts, outputs, strict=True)]
             spelt = tuple(draft.write(space.vocabulary) for draft in drafts)
             raw, released, fresh = zip(*map(aligned, drafts), strict=True)
         else:

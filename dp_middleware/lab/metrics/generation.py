@@ -14,12 +14,12 @@ from dp_middleware._files import DEFAULT_ENCODER
 from dp_middleware.embedding.arrays import Floats
 from dp_middleware.errors import ParameterError, library, withheld
 from dp_middleware.lab.metrics.inputs import (
-    RougeTokenizer,
     SentenceEncoder,
     check_pairs,
     check_texts,
     default_encoder,
     pieces,
+    rouge_scorer,
     words,
 )
 from dp_middleware.lab.metrics.results import MetricResult, of_mean, over_texts, resampled_interval
@@ -137,8 +137,7 @@ def rouge_l(raw: Sequence[str], released: Sequence[str]) -> MetricResult:
         ParameterError: No texts, or not as many on both sides.
     """
     raw, released = check_pairs(raw, released)
-    scorers = library("rouge_score.rouge_scorer", "eval")
-    scorer = scorers.RougeScorer(["rougeL"], tokenizer=RougeTokenizer())
+    scorer = rouge_scorer()
     scores = [
         scorer.score(reference, text)["rougeL"] if words(reference) or words(text) else (1.0,) * 3
         for reference, text in zip(raw, released, strict=True)

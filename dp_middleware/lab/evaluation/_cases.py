@@ -103,12 +103,11 @@ class Case(StaysHere):
     @property
     def perturbed(self) -> tuple[list[Ids], list[Ids]]:
         """Gives raw and released ids of the tokens that were drawn for."""
-        fresh = self.fresh if self.fresh is not None else (slice(None),) * len(self.raw)
-        raw, released = (
-            [ids[own] for ids, own in zip(side, fresh, strict=True)]
-            for side in (self.raw, self.released)
-        )
-        return raw, released
+        raw, released = list(self.raw), list(self.released)
+        if self.fresh is None:
+            return raw, released
+        places = list(enumerate(self.fresh))
+        return [raw[k][own] for k, own in places], [released[k][own] for k, own in places]
 
     @cached_property
     def texts(self) -> list[str]:
@@ -163,7 +162,9 @@ class Case(StaysHere):
             return self
         places = np.linspace(0, len(self.data) - 1, self.sample).astype(int).tolist()
         sides = {name: getattr(self, name) for name in ("raw", "released", "spelt", "fresh")}
-        picked = {name: tuple(s[k] for k in places) for name, s in sides.items() if s is not None}
+        picked: dict[str, Any] = {
+            name: tuple(side[k] for k in places) for name, side in sides.items() if side is not None
+        }
         return replace(self, data=self.data.pick(places), **picked)
 
 

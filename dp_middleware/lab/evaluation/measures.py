@@ -172,8 +172,10 @@ MEASURES: dict[str, Measure] = {
         slow=True,
         needs="chat",
     ),
-    "retention": _metric(
-        run=lambda case: metrics.retention_on(*case.perturbed, case.space), aligned=True
+    "retention": Measure(
+        kind="metric",
+        run=lambda case: metrics.retention_on(*case.perturbed, case.space),
+        aligned=True,
     ),
     "mapping-set-size": _metric(run=_mapping_set_size, aligned=True),
     "rouge-l": _metric(run=lambda case: metrics.rouge_l(case.data.texts, case.texts)),

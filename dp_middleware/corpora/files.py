@@ -107,9 +107,9 @@ def sanitize_file(
         session=session,
         **fields_of(columns),
     )
+    if id in releaser.names:
+        raise ParameterError("expected ids in a column that is not itself released")
     public = tuple(dict.fromkeys(name for name in (subject, id) if name is not None))
-    if {*public} & {*releaser.names}:
-        raise ParameterError("expected subjects and ids in columns that are not released")
     file, before = kind(path, releaser.names, public, chunk_rows), state(path)
     job = chunk_key(releaser.fingerprint, str(id), chunk_rows, path.suffix.lower())
     told = {"source": chunk_key("source", *before), "parameters": job}

@@ -49,7 +49,7 @@ class Lines(Format):
         """Yields ``None`` for a line that is no row at all; a broken one is a ``ValueError``."""
 
     @abstractmethod
-    def _spelled(self, text: str) -> str:
+    def _spelled(self, released: str) -> str:
         """A released text as it stands in the file."""
 
     def chunks(self) -> Iterator[Chunk]:
@@ -135,8 +135,8 @@ class JsonLines(Lines):
                 raise ValueError
         return {name: values[name] for name in self.read}
 
-    def _spelled(self, text: str) -> str:
-        return json.dumps(text, ensure_ascii=False)
+    def _spelled(self, released: str) -> str:
+        return json.dumps(released, ensure_ascii=False)
 
 
 def _values(line: str) -> dict[str, tuple[Any, int, int]]:
@@ -214,9 +214,9 @@ class Csv(Lines):
                 places = ((name, spans[place]) for name, place in self._places)
                 yield raw, {n: (_plain(raw[start:end]), start, end) for n, (start, end) in places}
 
-    def _spelled(self, text: str) -> str:
-        must = not text or any(sign in text for sign in ('"', "\r", "\n", self.separator))
-        return '"{}"'.format(text.replace('"', '""')) if must else text
+    def _spelled(self, released: str) -> str:
+        must = not released or any(sign in released for sign in ('"', "\r", "\n", self.separator))
+        return '"{}"'.format(released.replace('"', '""')) if must else released
 
 
 class Tsv(Csv):

@@ -29,7 +29,7 @@ Found = tuple[tuple[Mention, ...], tuple[tuple[int, int], ...]] | None
 def find(pseudonyms: Pseudonyms, kind: str | None, cells: Cells) -> list[Found]:
     """What is found in the cells of a column, in another process than that which draws."""
     drafts = (_read(pseudonyms, kind, None if PART in (text or "") else text) for text in cells)
-    return [draft and (draft.places, draft.kept) for draft in drafts]
+    return [None if draft is None else (draft.places, draft.kept) for draft in drafts]
 
 
 def draw(

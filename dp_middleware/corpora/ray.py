@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dp_middleware import _validate
 from dp_middleware.corpora.columns import Columns, Named, fields_of
@@ -69,8 +69,8 @@ def sanitize(
         import ray.data
     _validate.at_least(1, actors=actors)
     columns = Columns(releaser=sanitizer, subject=subject, scope=scope, **fields_of(column))
-    options = {"row": row, "job": job, "store": os.fspath(store), "key": key}
-    settings = {"columns": columns, **options, "rows_per_chunk": rows_per_chunk}
+    settings: dict[str, Any] = {"columns": columns, "row": row, "job": job, "key": key}
+    settings |= {"store": os.fspath(store), "rows_per_chunk": rows_per_chunk}
     NumberedRows(**settings)  # refuses what is wrong before Ray has it
     return dataset.map_batches(
         NumberedRows,

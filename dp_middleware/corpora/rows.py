@@ -14,15 +14,6 @@ import pyarrow as pa
 
 from dp_middleware.errors import ParameterError, withheld
 
-_USUAL = frozenset([
-    "id", "name", "first_name", "last_name", "mail", "email", "phone", "address", "city",
-    "who", "user", "user_id", "subject", "author", "role", "text", "texts", "title",
-    "body", "content", "note", "notes", "comment", "message", "messages", "document", "summary",
-    "prompt", "question", "answer", "response", "review", "report", "description", "label", "score",
-    "rating", "category", "language", "source", "target", "split", "date", "time", "timestamp",
-])  # fmt: skip
-"""Names of columns that tell nothing."""
-
 CHUNK_BYTES = 1 << 23  # of a chunk with more than one row
 
 
@@ -87,17 +78,13 @@ def refuse_columns(asked: Sequence[str], names: Sequence[str]) -> None:
 
     Args:
         asked: Public.
-        names: Of the file. Private, as a file without a header has a row there: one is shown only
-            if it is a usual one, or what was asked for in other letters.
+        names: Of the file. Private: a file without a header has a row there.
     """
     for name in asked:
         if names.count(name) != 1:
-            usual = [repr(each) for each in names if each.lower() in {*_USUAL, name.lower()}]
-            others = f"{len(names) - len(usual)} whose names are withheld: they may be text"
-            parts = [", ".join(usual)] * bool(usual) + [others] * (len(usual) < len(names))
             raise ParameterError(
                 f"expected one column {name!r} in the file, got {names.count(name)} among "
-                f"{len(names)} columns: {' and '.join(parts)}; the first line of CSV and TSV is "
+                f"{len(names)} columns, whose names may be text; the first line of CSV and TSV is "
                 "the header"
             )
 

@@ -92,8 +92,8 @@ def test_a_quote_that_is_not_closed_does_not_carry_texts_out(tmp_path, rest):
     assert [path.name for path in tmp_path.iterdir()] == ["in.csv"]
 
 
-def test_the_header_stays_byte_for_byte(tmp_path):
-    data = b'a,,"",n\xffm,"q""\r\n",text\n1,2,3,4,5,\n'
+def test_all_but_the_released_cells_stays_byte_for_byte(tmp_path):
+    data = b'a,,"",n\xffm,"q""\r\n",text\n1,2,3,4,5,\n"1",,"",5" \xff,"q""\r\n",\r\n,,,,,""'
     assert run(tmp_path, ".csv", data)[1] == data
 
 

@@ -47,7 +47,7 @@ def probability(**parameters: float) -> None:
             raise _fail(f"0 < {name} < 1", name, value)
 
 
-def one_of(choices: tuple[str, ...], **parameters: str) -> None:
+def one_of(choices: tuple[str | None, ...], **parameters: str | None) -> None:
     """Checks that each parameter is one of the named choices."""
     for name, value in parameters.items():
         if value not in choices:

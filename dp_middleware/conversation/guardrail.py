@@ -9,7 +9,6 @@ from typing import Any, Literal
 from dp_middleware import _validate
 from dp_middleware.conversation.exchange import Exchange, Reply, Tools
 from dp_middleware.conversation.messages import ONCE, Message, ToolCall, is_structured, role_of
-from dp_middleware.conversation.notebook import Unknown
 from dp_middleware.conversation.session import Session
 from dp_middleware.errors import ParameterError, guarded
 
@@ -70,8 +69,8 @@ def release_request(
         exchange, which restores the answer.
 
     Raises:
-        ParameterError: Images, tools that are not public, another content than text, or messages
-            that do not have these texts. Nothing was charged for.
+        ParameterError: What is no text, or not public, or no messages with these texts; nothing
+            was charged for.
         DPMiddlewareError: The release failed. Holds no text.
     """
     if inputs.get("images"):
@@ -81,14 +80,12 @@ def release_request(
             "tools are sent as they are: say tools='public' in the guardrail's configuration"
         )
     transcript = guarded(_transcript, inputs, rules)
-    unknown: Unknown = rules.answers
-    if unknown == "pass" and session.restores:
-        unknown = _is_text
     alone = all(message.id is ONCE for message in transcript)
+    notes_calls = session.restores and rules.answers == "pass"  # of tools; words pass
     exchange = session.exchange(
         transcript,
         conversation=f"call\x1f{whose}\x1f{reference}" if alone else None,
-        unknown=unknown,
+        unknown=(lambda words: not is_structured(words)) if notes_calls else rules.answers,
         tools=rules.originals,
         whose=whose,
     )
@@ -96,11 +93,6 @@ def release_request(
     texts = [text for message in exchange.sent if not message.calls for text in message.texts]
     calls = [call.to_openai() for message in exchange.sent for call in message.calls]
     return {"texts": texts, **({"tool_calls": calls} if calls else {})}, exchange
-
-
-def _is_text(words: str) -> bool:
-    """Passes declared answers that are words; calls of tools must be noted."""
-    return not is_structured(words)
 
 
 def _transcript(inputs: Mapping[str, Any], rules: Rules) -> list[Message]:
@@ -163,15 +155,10 @@ def _call(call: Mapping[str, Any], where: str) -> ToolCall:
 
 
 def restore_response(exchange: Exchange, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """Restores an answer, which may go out again from now on.
+    """Restores ``texts`` and ``tool_calls`` of an answer, whole or as far as it went.
 
-    Args:
-        exchange: Of the request.
-        inputs: ``texts`` and ``tool_calls`` of the answer, whole or as far as it went.
-
-    Returns:
-        ``texts`` and ``tool_calls``, and ``stream_holdback_chars``: how many characters at the end
-        of each text may still become a pseudonym.
+    It may go out again from now on. With them comes ``stream_holdback_chars``: how many characters
+    at the end of each text may still become a pseudonym.
     """
     shown, held = list[str](), list[int]()
     for text in inputs.get("texts") or ():

@@ -11,12 +11,7 @@ from typing import Any, Literal, NoReturn
 from dp_middleware import _validate
 from dp_middleware.conversation.memo import Entries, ReleaseMemo
 from dp_middleware.conversation.memo_file import FileMemo
-from dp_middleware.conversation.messages import (
-    ONCE as ONCE,
-    AnyItem,
-    by_role,
-    checked,
-)
+from dp_middleware.conversation.messages import ONCE as ONCE, AnyItem, by_role, checked
 from dp_middleware.conversation.notebook import Digests, Unknown
 from dp_middleware.conversation.twins import Twins
 from dp_middleware.errors import EventRefused, ParameterError
@@ -59,8 +54,8 @@ class Session(Twins):
             then it must not come from users; :meth:`for_subject` needs no such leave.
         scope: What is private in a private message: a function that finds its spans, or one per
             role; a role without one is released whole, and so is everything by default.
-            **What it declares public goes out as it is**. A message in the memo is answered
-            from there, whatever the scope.
+            **What it declares public goes out as it is**. A message in the memo is answered from
+            there.
 
     Raises:
         ParameterError: A parameter out of range, a memo in the ledger's file, or one that was
@@ -88,7 +83,7 @@ class Session(Twins):
         if memo is not None and key is None:
             raise ParameterError("expected key= with a memo file, 32 bytes kept in another place")
         self.sanitizer, self.subjects = sanitizer, subjects
-        self._scopes = by_role(scope)
+        self.scopes: Mapping[str, Detector] = by_role(scope)
         self._digests = digests = Digests(key)
         self._memo = ReleaseMemo(
             Entries() if memo is None else FileMemo(memo, digests.of, sanitizer.ledger),
@@ -105,11 +100,6 @@ class Session(Twins):
     def __getstate__(self) -> NoReturn:
         raise TypeError("expected a session to stay in its process: it holds a key; make another")
 
-    @property
-    def scopes(self) -> Mapping[str, Detector]:
-        """What is private in a message, by role; a role without one is released whole."""
-        return self._scopes
-
     def restore(self, text: str, *, conversation: str = "") -> str:
         """Returns what the user is shown of a remote answer: here just that.
 
@@ -121,8 +111,7 @@ class Session(Twins):
         """Returns what goes out for a message.
 
         Args:
-            event_id: Identifies the message in its conversation; the same whenever it is sent
-                again.
+            event_id: The same whenever the message is sent again in its conversation.
             role: ``"user"``, ``"system"``, ``"tool"``: private; ``"assistant"``: from the remote
                 model.
             text: Private, as is every text but a noted one.
@@ -168,21 +157,14 @@ class Session(Twins):
     def release_once(self, role: str, text: str, *, conversation: str = "") -> Release:
         """Returns what goes out for a text that will never come again; kept in no memo.
 
-        Args:
-            role: A private one, ``"user"``, ``"system"`` or ``"tool"``; says which scope.
-            text: Private. Whenever it comes again, it is a new release and a new charge.
-            conversation: Its name, which matters to a session with pseudonyms.
-
-        Raises:
-            EventRefused: An assistant's text.
-            BudgetExhausted: From the ledger; nothing was drawn.
-            DPMiddlewareError: As :meth:`Sanitizer.release`.
+        Whenever it comes again, it is a new release and a new charge. Args and errors are those of
+        :meth:`release`; an assistant's text is refused.
         """
         checked((ONCE, role, text))
         if role == "assistant":
             raise EventRefused("expected a private role for a text without an event, got assistant")
         releaser = self._releaser(self._conversation(conversation))
-        return self._memo.release_once(text, releaser, self._scopes.get(role)).release
+        return self._memo.release_once(text, releaser, self.scopes.get(role)).release
 
     async def arelease(self, event_id: str, role: str, text: str, **options: Any) -> Release:
         """Does as :meth:`release`, without blocking the event loop."""
@@ -238,10 +220,7 @@ class Session(Twins):
         only with the same ``key=``, another subject never.
 
         Args:
-            parts: Private or public; their lengths count.
-
-        Returns:
-            64 hexadecimal digits.
+            parts: Private or public; their lengths count. The mark is of 64 hexadecimal digits.
         """
         return self._digests.of("mark", self.sanitizer.subject or "", *parts).hex()
 
@@ -255,18 +234,12 @@ class Session(Twins):
 
 
 def session_of(releaser: object) -> Session:
-    """The session of an adapter: the one that it is made with, or a new one of a sanitizer.
-
-    Pseudonyms make their own.
-
-    Raises:
-        ParameterError: Neither of the two.
-    """
+    """The session of an adapter: the one that it is made with, or a new one of what releases."""
     if isinstance(releaser, Session):
         return releaser
     if isinstance(releaser, Sanitizer):
         return Session(releaser)
-    make: Any = getattr(releaser, "session", None)
+    make: Any = getattr(releaser, "session", None)  # of pseudonyms
     if callable(make) and isinstance(own := make(), Session):
         return own
     raise ParameterError(f"expected a dp.Session or a dp.Sanitizer, got {type(releaser).__name__}")

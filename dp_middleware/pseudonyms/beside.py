@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from dataclasses import replace
-from typing import cast
 
 from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms.text_mechanisms import TextMechanism
@@ -13,7 +12,6 @@ from dp_middleware.privacy.releases import Release
 from dp_middleware.pseudonyms.rewriting import PseudonymDraft
 from dp_middleware.sanitizers.draft import Draft
 from dp_middleware.sanitizers.sanitizer import Sanitizer
-from dp_middleware.sanitizers.spans import Span
 
 
 def without_ledger(sanitizer: Sanitizer | None) -> Sanitizer | None:
@@ -27,12 +25,6 @@ def without_ledger(sanitizer: Sanitizer | None) -> Sanitizer | None:
     return twin
 
 
-def read_rest(sanitizer: Sanitizer, draft: PseudonymDraft) -> Draft:
-    """Reads what is perturbed."""
-    spans = [Span(start, end) for start, end in draft.rest]
-    return cast(Draft, sanitizer.read(draft.text, spans))
-
-
 def release_rest(
     sanitizer: Sanitizer,
     rest: Draft,
@@ -44,7 +36,7 @@ def release_rest(
 
     Args:
         sanitizer: Draws; charges nothing.
-        rest: From :func:`read_rest`.
+        rest: What it read of the rest.
         draft: Of the same text.
         written: What stands in its places.
         certificate: Of the release.

@@ -19,12 +19,8 @@ from dp_middleware.sanitizers.spans import PART
 from dp_middleware.vocabulary import frequencies
 from dp_middleware.vocabulary.classes import listed
 
-LISTED = 20_000
-"""Most frequent words of English that may leave; given names among them may not."""
-
-SHORT = 1000
-"""Words of two letters are among so many: rarer ones are syllables, and spell names."""
-
+LISTED = 20_000  # most frequent words of English that may leave, but for given names
+SHORT = 1000  # words of two letters are among so many: rarer ones are syllables, and spell names
 _TYPESET = "’“”„«»—…€£¥₹§°•·¡¿\u2018\u2010\u2011\u2013\u00a0\u202f"
 SIGNS = frozenset(" \t\n\r" + string.punctuation + _TYPESET + PART)
 """Signs that may leave; any other is a part of the word that it stands in."""

@@ -7,6 +7,7 @@ import math
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple, Protocol
 
 from dp_middleware.errors import ParameterError
@@ -32,15 +33,11 @@ Free = Callable[[str], bool]
 
 
 class Draws(Protocol):
-    """The randomness of one session.
-
-    Attributes:
-        agree: Whether others draw the same for a value, so that few values may share a first draw.
-    """
+    """The randomness of one session."""
 
     @property
     def agree(self) -> bool:
-        """See the class."""
+        """Whether others draw the same for a value, so that few may share a first draw."""
 
     def below(self, n: int) -> int:
         """Draws uniformly from 0 .. n - 1, anew at every call."""
@@ -53,17 +50,11 @@ class Draws(Protocol):
 
 
 class Part(NamedTuple):
-    """Characters of a mention that are replaced by one pseudonym.
-
-    Attributes:
-        start: Offset of the first in the mention.
-        end: Offset behind the last.
-        shape: What of them is declared public and kept, such as the format of a number.
-    """
+    """Characters of a mention, by their offsets in it, that are replaced by one pseudonym."""
 
     start: int
     end: int
-    shape: str
+    shape: str  # what of them is declared public and kept, such as the format of a number
 
 
 # parts of mentions -------------------------------------------------------------------------------
@@ -77,7 +68,7 @@ def words(text: str) -> frozenset[str]:
 def core(text: str, start: int, end: int) -> tuple[int, int]:
     """Returns offsets without blanks and punctuation around; of punctuation alone nothing."""
     match = CORE.search(text, start, end)
-    return (end, end) if match is None else match.span()
+    return match.span() if match else (end, end)
 
 
 def whole(mention: str, shape: str = "") -> list[Part]:
@@ -120,28 +111,37 @@ def left(values: Sequence[str], free: Free, draws: Draws) -> str | None:
 
 def tried(draw: Callable[[], str | None], free: Free, tries: int = PATTERN_TRIES) -> str | None:
     """Returns the first of so many draws that may be used."""
-    for _ in range(tries):
-        text = draw()
-        if text is not None and free(text):
-            return text
-    return None
+    every = (draw() for _ in range(tries))
+    return next((text for text in every if text is not None and free(text)), None)
 
 
-def label(name: str, free: Free, draws: Draws) -> str:
-    """Draws such as "NRP_47": a uniform number of two digits, of more where these are in use.
-
-    Of eight where others shall agree.
+def longer(name: str, draw: Callable[[int], str], free: Free, least: int) -> str:
+    """Draws what may be used of a length from this one on; a longer one where it seems used up.
 
     Raises:
         ParameterError: Nothing of this kind may be used.
     """
-    for digits in range(8 if draws.agree else 2, MOST_WORDS):
-        low = 10 ** (digits - 1)
-        for _ in range(TRIES):
-            text = f"{name.upper()}_{low + draws.below(9 * low)}"
-            if free(text):
-                return text
+    for length in range(least, MOST_WORDS):
+        if text := tried(partial(draw, length), free, TRIES):
+            return text
     raise ParameterError(f"no pseudonym of the kind {name} may be used; begin a new session")
+
+
+def combined(
+    name: str, one: Callable[[], str], joint: str, free: Free, *, twice: bool = False
+) -> str:
+    """Draws one, or two in one word, or more; two from the beginning where that is asked for."""
+    return longer(name, lambda n: joint.join(one() for _ in range(n)), free, 1 + twice)
+
+
+def label(name: str, free: Free, draws: Draws) -> str:
+    """Draws such as "NRP_47": a uniform number of two digits; of eight where others shall agree."""
+
+    def drawn(digits: int) -> str:
+        low = 10 ** (digits - 1)
+        return f"{name.upper()}_{low + draws.below(9 * low)}"
+
+    return longer(name, drawn, free, 8 if draws.agree else 2)
 
 
 def fill(shape: str, draws: Draws) -> str:

@@ -33,18 +33,15 @@ def certificate_of(
     allows: bool,
     keyed: bool = False,
 ) -> Certificate:
-    """Returns that of a release in which these kinds occur.
+    """Returns that of a release in which these kinds occur, with what perturbs the rest beside.
 
     Args:
         kinds: Those that occur.
         laws: All that may occur, by name.
-        beside: Of what perturbs the rest, if anything does.
+        beside: Of what perturbs the rest, if anything does; what does not add up is refused.
         common: Whether only common words of the rest go out.
         allows: Whether somebody named what stays.
         keyed: Whether pseudonyms follow from a key.
-
-    Raises:
-        ParameterError: What is beside them has a guarantee that does not add up with this.
     """
     if beside is not None and not isinstance(beside.guarantee, PureDP):
         raise ParameterError(

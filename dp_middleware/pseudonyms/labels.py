@@ -11,7 +11,7 @@ from types import MappingProxyType
 from dp_middleware.errors import ParameterError
 
 NAMES = frozenset({"person", "organisation", "place"})
-"""Kinds that only a model finds: no pattern tells a name from another word."""
+"""Kinds that only a model finds."""
 
 VALIDATED = frozenset({"email", "url", "phone", "iban", "card", "ssn", "ip"})
 """Kinds whose pattern is checked, by a checksum, a public list or their own signs."""
@@ -111,11 +111,7 @@ def is_known(kind: str) -> bool:
 
 
 def refuse_slips(kinds: Collection[str]) -> None:
-    """Refuses a kind that is spelled almost as one of the table: nothing of that would be found.
-
-    Raises:
-        ParameterError: One is.
-    """
+    """Refuses a kind that is spelled almost as one of the table: nothing of that would be found."""
     for kind in sorted(kinds):
         near = [] if is_known(kind) else get_close_matches(kind, _LABELS, n=1, cutoff=0.8)
         if near:
@@ -123,11 +119,7 @@ def refuse_slips(kinds: Collection[str]) -> None:
 
 
 def kinds_of(labels: Collection[str]) -> frozenset[str]:
-    """The kinds that are asked for.
-
-    Raises:
-        ParameterError: One str, or none.
-    """
+    """The kinds that are asked for; one str, or none, is refused."""
     kinds = frozenset() if isinstance(labels, str) else frozenset(map(kind_of, labels))
     if not kinds:
         raise ParameterError("expected a collection of kinds, such as {'person', 'email'}")

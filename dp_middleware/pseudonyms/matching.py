@@ -13,13 +13,11 @@ from dp_middleware.pseudonyms.addresses import POSSIBLE, opening, stays
 V = TypeVar("V")
 Spans = Sequence[tuple[int, int]]
 
+# scripts whose words are not parted by blanks
 _UNSPACED = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
-"""Scripts whose words are not parted by blanks."""
-
-_PIECES = re.compile(rf"[^\W\d_{_UNSPACED}]+|(?:(?![{_UNSPACED}])\d)+|\S")
-"""Words and digits up to where :func:`within_word` sees an end, and other signs alone."""
-
 _OF_UNSPACED = re.compile(f"[{_UNSPACED}]")
+# words and digits up to where within_word sees an end, and other signs alone
+_PIECES = re.compile(rf"[^\W\d_{_UNSPACED}]+|(?:(?![{_UNSPACED}])\d)+|\S")
 _BLANKS = re.compile(r"\s*")
 NUMERAL = re.compile(  # alone, which may go on behind a sign; no address of the internet
     r"(?!\d{1,3}(?:\.\d{1,3}){3}\Z)[$€£¥₹]?\s?"
@@ -48,14 +46,10 @@ class Match(NamedTuple, Generic[V]):
 
 
 class Names(Generic[V]):
-    """A set of texts, each with a value, that are looked for at the boundaries of words.
-
-    Attributes:
-        values: By what equal texts have in common.
-    """
+    """A set of texts, each with a value, that are looked for at the boundaries of words."""
 
     def __init__(self, entries: Iterable[tuple[str, V]] = ()) -> None:
-        self.values: dict[str, V] = {}
+        self.values: dict[str, V] = {}  # by what equal texts have in common
         self._heads: set[str] = set()  # the first pieces of all texts
         self._starts: set[str] = set()  # what a text begins with, up to the end of any piece
         self._sorted: list[str] = []
@@ -78,11 +72,8 @@ class Names(Generic[V]):
     ) -> Iterator[Match[V]]:
         """Yields the longest texts from left to right, none overlapping another.
 
-        Args:
-            text: Where to look.
-            parts: The first offset of each part where to look, and that behind it; what stands
-                around is seen as the context of a word. Default: all of it.
-            folded: What :func:`fold` makes of the text, where that is known.
+        They lie in these parts, what stands around is seen as the context of a word; ``folded`` is
+        what :func:`fold` makes of the text, where that is known.
         """
         if not self.values:
             return
@@ -98,7 +89,7 @@ class Names(Generic[V]):
                         continue
                     if within_word(text, place) and not (escapes and is_escaped(folded, place)):
                         continue
-                    if (match := self._longest(text, folded, place, end)) is not None:
+                    for match in self._longest(text, folded, place, end):
                         yield match
                         done = match.end
 
@@ -116,13 +107,13 @@ class Names(Generic[V]):
                     return place
         return len(text)
 
-    def _longest(self, text: str, folded: str, start: int, limit: int) -> Match[V] | None:
-        best = None
+    def _longest(self, text: str, folded: str, start: int, limit: int) -> list[Match[V]]:
+        best = list[Match[V]]()
         for end, spelled in self._walk(folded, start):
             if end <= limit and spelled in self.values and not within_word(text, end):
                 inside = goes_on(text, start) or goes_on(text, end)
                 if not (inside and NUMERAL.fullmatch(spelled)):
-                    best = Match(start, end, self.values[spelled])
+                    best = [Match(start, end, self.values[spelled])]
         return best
 
     def _is_open(self, folded: str, start: int, undecided: int) -> bool:
@@ -157,12 +148,8 @@ class Names(Generic[V]):
 class Restorer:
     """Restores a text that comes in pieces; what could still become a pseudonym is held back.
 
-    The pieces that it returns, joined, are the restored whole.
-
-    Args:
-        names: Pairs by their pseudonyms; they do not change while it works.
-        hosts: Of somebody who reads the text: in an address of another host a pseudonym stays.
-            ``None``: nowhere.
+    The pieces that it returns, joined, are the restored whole. In an address of another host than
+    these a pseudonym stays, if any are named.
     """
 
     def __init__(self, names: Names[Any], *, hosts: Container[str] | None = None) -> None:
@@ -200,12 +187,11 @@ class Restorer:
 
     def _context(self) -> str:
         """What stands before the place where it goes on, as far as it matters."""
-        kept = _CONTEXT if self._hosts is None else _BEGINNING
-        begun = None
-        if self._hosts is not None and POSSIBLE.search(self._text):
-            begun = opening(self._text, self._done)
+        if self._hosts is None:
+            return self._text[max(0, self._done - _CONTEXT) : self._done]
+        begun = opening(self._text, self._done) if POSSIBLE.search(self._text) else None
         if begun is None:
-            return self._text[max(0, self._done - kept) : self._done]
+            return self._text[max(0, self._done - _BEGINNING) : self._done]
         address = self._text[max(0, begun - _BEGINNING) : self._done]
         return address if len(address) <= 2 * _ADDRESS else address[:_ADDRESS] + address[-_ADDRESS:]
 

@@ -98,39 +98,31 @@ class Pseudonyms(PseudonymReleaser):
         subject: str | None = None,
     ) -> None:
         _validate.one_of(("raise", "pass"), on_empty=on_empty)
-        if on_language is not None:
-            _validate.one_of(get_args(OnLanguage), on_language=on_language)
-        if rest is not None:
-            _validate.one_of(("common",), rest=rest)
-        if rest is not None and sanitizer is not None:
-            raise ParameterError("expected rest= or sanitizer=, got both: one rest, one law")
-        if law is not None:
-            _validate.one_of(("keyed",), law=law)
+        _validate.one_of((None, *get_args(OnLanguage)), on_language=on_language)
+        _validate.one_of((None, "common"), rest=rest)
+        _validate.one_of((None, "keyed"), law=law)
+        _validate.one_of((None, *LOCALES), language=language)
+        if sanitizer is not None and (rest or law):
+            raise ParameterError("expected sanitizer= alone, got rest= or law= beside it")
         if (law is None) != (key is None):
             raise ParameterError('expected law="keyed" and key= together, got one of them')
-        if law is not None and sanitizer is not None:
-            raise ParameterError("expected law= or sanitizer=, got both: guarantees do not add up")
         self._law = None if key is None else Keyed(key)
         self.on_empty, self.rest = on_empty, rest
-        self._lists = lists_of(allow, also) or None
-        if language is not None:
-            _validate.one_of(tuple(LOCALES), language=language)
+        lists = lists_of(allow, also)
+        self._lists = lists if lists.allow or lists.also else None
         self.kinds, self._asked = _chosen(kinds, language)
         if rest is not None:
             self.kinds[Word.name] = Word()
         if detector is None:
             detector = default(self._asked, strictness, language)
-        self._detector = detector
-        if on_language is None and isinstance(self._detector, Detector):
-            on_language = "refuse"
+        self._detector, is_ours = detector, isinstance(detector, Detector)
         is_any = self._asked is not None and self._asked <= VALIDATED | {"secret"}
-        self.on_language = None if is_any or rest or sanitizer else on_language
+        judged = on_language or ("refuse" if is_ours else None)
+        self.on_language = None if is_any or rest or sanitizer else judged
+        self._is_told = is_ours and sanitizer is None and law is None
         self.sanitizer = without_ledger(sanitizer)
-        told = sanitizer is None and law is None
-        self._is_told = told and isinstance(self._detector, Detector)
-        own = (None, None) if sanitizer is None else (sanitizer.ledger, sanitizer.subject)
-        self.ledger = own[0] if ledger is None else ledger
-        self.subject = own[1] if subject is None else subject
+        self.ledger = getattr(sanitizer, "ledger", None) if ledger is None else ledger
+        self.subject = getattr(sanitizer, "subject", None) if subject is None else subject
         check_payer(self.ledger, self.subject)
 
     def __repr__(self) -> str:
@@ -218,13 +210,11 @@ def _chosen(
     laws = default_kinds(language)
     if kinds is None:
         return laws, None
-    if isinstance(kinds, str):
-        raise ParameterError("expected kinds as a collection of names, got one str")
-    asked = list(kinds)
+    asked = [] if isinstance(kinds, str) else list(kinds)
+    if not asked:
+        raise ParameterError("expected kinds as a collection of names and instances of Kind")
     own = {kind.name: kind for kind in asked if isinstance(kind, Kind)}
-    names = {kind_of(kind) for kind in asked if not isinstance(kind, Kind)} | set(own)
-    if not names:
-        raise ParameterError("expected at least one kind, as a name or an instance of Kind")
-    refuse_slips(names - set(own))
-    chosen = Kinds((name, own.get(name) or laws[name]) for name in names)
-    return chosen, frozenset(names)
+    names = {kind_of(kind) for kind in asked if not isinstance(kind, Kind)}
+    refuse_slips(names)
+    chosen = Kinds((name, own.get(name) or laws[name]) for name in names | set(own))
+    return chosen, frozenset(chosen)

@@ -8,9 +8,19 @@ from functools import cache
 from typing import ClassVar
 
 from dp_middleware.errors import library
-from dp_middleware.pseudonyms.draws import Draws, Free, Part, choice, core, fill, whole, words
+from dp_middleware.pseudonyms.draws import (
+    Draws,
+    Free,
+    Part,
+    choice,
+    combined,
+    core,
+    fill,
+    whole,
+    words,
+)
 from dp_middleware.pseudonyms.kinds.names import LOCALES, POSSESSIVE, family_names, locale_of
-from dp_middleware.pseudonyms.mapping import Spoken, combined
+from dp_middleware.pseudonyms.mapping import Spoken
 
 FLATS = words(
     "apt suite ste unit floor box po no piso esc esq dto dcha izda int scala andar bloco étage bât"

@@ -15,6 +15,7 @@ from dp_middleware.pseudonyms.draws import (
     Free,
     Part,
     choice,
+    combined,
     core,
     draw_pattern,
     fill,
@@ -26,7 +27,7 @@ from dp_middleware.pseudonyms.draws import (
 from dp_middleware.pseudonyms.keyed import Keyed, slots_of
 from dp_middleware.pseudonyms.kinds.ids import Exact
 from dp_middleware.pseudonyms.kinds.names import family_names, given_names, locale_of
-from dp_middleware.pseudonyms.mapping import Spoken, combined
+from dp_middleware.pseudonyms.mapping import Spoken
 
 DOMAINS = ("example.com", "example.org", "example.net")  # RFC 2606: nobody can have them
 SCHEME = re.compile(r"(?:https?|s?ftp|ftps|wss?|ssh|git|file)://|mailto:", re.IGNORECASE)

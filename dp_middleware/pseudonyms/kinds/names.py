@@ -10,8 +10,18 @@ from itertools import pairwise
 from typing import ClassVar
 
 from dp_middleware.errors import library
-from dp_middleware.pseudonyms.draws import CORE, Draws, Free, Part, choice, fill, whole, words
-from dp_middleware.pseudonyms.mapping import Spoken, combined
+from dp_middleware.pseudonyms.draws import (
+    CORE,
+    Draws,
+    Free,
+    Part,
+    choice,
+    combined,
+    fill,
+    whole,
+    words,
+)
+from dp_middleware.pseudonyms.mapping import Spoken
 
 TITLES = words(
     "mr mrs ms miss mx messrs dr prof professor doctor sir madam rev reverend hon capt lt sgt col"

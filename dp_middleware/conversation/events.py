@@ -102,7 +102,7 @@ class Events:
         place: Place,
         unknown: Unknown,
         tools: Tools,
-        quoted: Iterable[str],
+        quoted: Any,
     ) -> Exchange:
         events = events_of(transcript)
         notebook, session, admitted = self._admit(events, place, unknown)
@@ -163,11 +163,9 @@ class Events:
         return released
 
     def _release(self, message: Admitted, settings: str, releaser: Releaser) -> Released:
-        event_id, role, text = message.event[:3]
-        if message.public is not None and not (
-            self.restores and message.public[1] == "declared-public"  # with originals, maybe
-        ):
-            return Released(_public(*message.public, releaser))
+        (event_id, role, text, _), public = message.event, message.public
+        if public and not (self.restores and public[1] == "declared-public"):  # it has originals
+            return Released(_public(*public, releaser))
         scope = self.scopes.get(role)
         if PART in text and scope is None and not self.restores:
             if self.sanitizer.certificate.unit in ("text", "sentence"):
@@ -185,11 +183,8 @@ class Events:
         return self.sanitizer
 
     def _conversation(self, name: str) -> bytes:
-        return self._mapped(self._digests.of("conversation", self.sanitizer.subject or "", name))
-
-    def _mapped(self, within: bytes) -> bytes:
         """The keyed name of a conversation, as long as what is known of it is there."""
-        return within
+        return self._digests.of("conversation", self.sanitizer.subject or "", name)
 
     def _notebook(self, within: bytes) -> Notebook:
         return Notebook(memo=self._memo, digests=self._digests, within=within)

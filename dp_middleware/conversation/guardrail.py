@@ -27,8 +27,7 @@ class Rules:
         system: ``"public"``: instructions pass as they are; ``"release"`` releases them.
         public_system: Instructions that pass as they are in any case, to the letter.
         tools: ``"public"``: names and schemas of tools pass as they are; ``"refuse"`` raises.
-        answers: What happens to an assistant's message that was not noted; see
-            :meth:`Session.release_many`. Under pseudonyms calls of tools must be noted.
+        answers: Of an assistant's message that was not noted; see :meth:`Session.release_many`.
         originals: Names of the tools that are called with originals, or ``"all"``.
     """
 
@@ -53,7 +52,7 @@ class Rules:
 def release_request(
     session: Session, inputs: Mapping[str, Any], rules: Rules, *, reference: str, whose: str
 ) -> tuple[dict[str, Any], Exchange]:
-    """Releases a request's texts and calls of tools.
+    """Releases a request's texts and calls of tools; also returns what restores the answer.
 
     Args:
         session: Releases.
@@ -63,10 +62,6 @@ def release_request(
         rules: What is public.
         reference: Public: of the request, by which its answer is known.
         whose: Public: who asks, and in which of the proxy's sessions.
-
-    Returns:
-        ``texts``, and ``tool_calls`` where there are any, as many as in ``inputs``; and the
-        exchange, which restores the answer.
 
     Raises:
         ParameterError: What is no text, or not public, or no messages with these texts; nothing

@@ -121,9 +121,10 @@ class FileMemo(Entries):
         """Sets an event's entry; it is then the newest."""
         self._drop("event = ?", event)
         digest, created, content = entry
-        spelled = "" if content is None else json.dumps(content)
         if isinstance(content, Released):
             spelled = content.to_json()
+        else:
+            spelled = "" if content is None else json.dumps(content)
         values = event, digest, created, spelled, self._mark(event, digest, created, spelled)
         command = "INSERT INTO memo(event, digest, created, released, mark) VALUES (?,?,?,?,?)"
         self._connection.execute(command, values)

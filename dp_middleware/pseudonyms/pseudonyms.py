@@ -11,7 +11,6 @@ from typing import Any, Literal, NoReturn, get_args
 from dp_middleware import _validate
 from dp_middleware.errors import CannotCalibrate, ParameterError
 from dp_middleware.privacy.releases import Ledger, check_payer
-from dp_middleware.pseudonyms.beside import without_ledger
 from dp_middleware.pseudonyms.common import Word
 from dp_middleware.pseudonyms.detectors.languages import OnLanguage
 from dp_middleware.pseudonyms.detectors.ours import Detector, Strictness, default
@@ -20,7 +19,7 @@ from dp_middleware.pseudonyms.kinds import Kind, Kinds, default_kinds
 from dp_middleware.pseudonyms.kinds.names import LOCALES
 from dp_middleware.pseudonyms.labels import VALIDATED, kind_of, refuse_slips
 from dp_middleware.pseudonyms.lists import Also, Lists, What, lists_of
-from dp_middleware.pseudonyms.releasing import PseudonymReleaser
+from dp_middleware.pseudonyms.releasing import PseudonymReleaser, without_ledger
 from dp_middleware.pseudonyms.session import PseudonymSession
 from dp_middleware.sanitizers.sanitizer import Sanitizer
 from dp_middleware.sanitizers.spans import name_of

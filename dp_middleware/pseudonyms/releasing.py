@@ -9,10 +9,10 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any, Self
 
-from dp_middleware.errors import NothingFound
+from dp_middleware.errors import NothingFound, ParameterError
+from dp_middleware.mechanisms.text_mechanisms import TextMechanism
 from dp_middleware.privacy import Certificate
 from dp_middleware.privacy.releases import Payer, Release, open_receipts, write_charge
-from dp_middleware.pseudonyms.beside import release_rest
 from dp_middleware.pseudonyms.common import only_common
 from dp_middleware.pseudonyms.detection import entities_in
 from dp_middleware.pseudonyms.detectors.languages import OnLanguage, on_unknown
@@ -25,6 +25,7 @@ from dp_middleware.pseudonyms.mapping import Kind, Mapping, Spoken
 from dp_middleware.pseudonyms.rewriting import Mention, PseudonymDraft, count, places_of
 from dp_middleware.pseudonyms.structured import view_of
 from dp_middleware.sampling.entropy import Entropy, os_entropy
+from dp_middleware.sanitizers.draft import Draft
 from dp_middleware.sanitizers.sanitizer import Sanitizer
 from dp_middleware.sanitizers.spans import Scope, Span
 
@@ -101,13 +102,13 @@ class PseudonymReleaser(Payer):
             NothingFound: Nothing was found, and ``on_empty`` is ``"raise"``.
             UnknownLanguage: See ``on_language``.
         """
-        alone, mapping.law = self.sanitizer is None, self._law
-        draft = draft.complete(mapping, public=alone)
+        sanitizer, mapping.law = self.sanitizer, self._law
+        draft = draft.complete(mapping, public=sanitizer is None)
         if self.rest is not None:
             draft = only_common(draft)
         outside = "\n".join(draft.text[start:end] for start, end in draft.gaps)
         notes = on_unknown(outside, self.on_language) if self.on_language else ()
-        is_bare = alone and self.rest is None and not draft.places
+        is_bare = not (sanitizer or self.rest or draft.places)
         if is_bare and self.on_empty == "raise" and draft.text.strip():
             raise NothingFound(
                 "expected a text in which the detector finds something, got one in which it finds "
@@ -115,8 +116,7 @@ class PseudonymReleaser(Payer):
             )
         if self._is_told and (language := language_of(outside)) != "en":
             draft = _spoken(draft, language)
-        near = draft.near(mapping)
-        kinds, sanitizer = {place.kind for place in draft.places}, self.sanitizer
+        near, kinds = draft.near(mapping), {place.kind for place in draft.places}
         spans = [Span(start, end) for start, end in draft.rest] if sanitizer else []
         rest = None if sanitizer is None else sanitizer.read(draft.text, spans)
         certificate = self._certificate(kinds, sanitizer)
@@ -126,20 +126,20 @@ class PseudonymReleaser(Payer):
                 self.ledger.charge(self.subject, bill, n)
         for _ in range(near):  # of the tokens the sanitizer does
             write_charge(priced)
-        if rest is not None and sanitizer is not None:
-            written, used = draft.written(mapping, ())
-            release, drawn = release_rest(sanitizer, rest, draft, written, certificate)
-            release = replace(release, for_values=near * priced.epsilon)
-            return release, replace(draft, used=used, drawn=drawn)
         allowed = () if self._lists is None else self._lists.texts
-        written, used = draft.written(mapping, draft.public(allowed))
+        written, used = draft.written(mapping, () if sanitizer else draft.public(allowed))
+        for_values = near * priced.epsilon if near else 0.0
+        if rest is not None and sanitizer is not None:
+            release, drawn = _beside(sanitizer, rest, draft, written, certificate)
+            release = replace(release, for_values=for_values)
+            return release, replace(draft, used=used, drawn=drawn)
         text = draft.filled(written, 0, len(draft.text), draft.view)
         release = Release(
             text=text,
             certificate=certificate.assuming(notes) if notes else certificate,
             tokens_total=count(text),  # not of the values: how many words they have is private
             tokens_verbatim=count(outside),
-            for_values=near * priced.epsilon if near else 0.0,
+            for_values=for_values,
         )
         return release, replace(draft, used=used)
 
@@ -166,3 +166,43 @@ def _spoken(draft: PseudonymDraft, language: str) -> PseudonymDraft:
                 shape = parts[0].shape
             places[n] = Mention(start, end, kind, shape)
     return replace(draft, places=tuple(places))
+
+
+def without_ledger(sanitizer: Sanitizer | None) -> Sanitizer | None:
+    """Returns a sanitizer of tokens that charges nothing: all is charged before it draws."""
+    if sanitizer is None:
+        return None
+    if isinstance(sanitizer.mechanism, TextMechanism):
+        raise ParameterError("expected a sanitizer of tokens beside pseudonyms, got one of texts")
+    twin = copy.copy(sanitizer)
+    twin.ledger = twin.subject = None
+    return twin
+
+
+def _beside(
+    sanitizer: Sanitizer,
+    rest: Draft,
+    draft: PseudonymDraft,
+    written: list[str],
+    certificate: Certificate,
+) -> tuple[Release, Draft]:
+    """Draws for the rest, and writes all of the text; also returns what was drawn."""
+    ends = [0, *(end for _, end in draft.rest)]
+    starts = [*(start for start, _ in draft.rest), len(draft.text)]
+    frame = _apart([draft.filled(written, a, b) for a, b in zip(ends, starts, strict=True)])
+    framed = replace(rest, public=frame)
+    ((release, drawn),) = sanitizer.release_drafts([framed], lambda _: certificate)
+    total = len(rest.ids) + sum(map(sanitizer.count, frame))
+    verbatim = framed.tokens_verbatim - framed.public_tokens
+    free = total - verbatim - len(rest.fresh)
+    counts = {"tokens_total": total, "tokens_verbatim": verbatim, "tokens_free": free}
+    return replace(release, **counts), drawn
+
+
+def _apart(frame: list[str]) -> tuple[str, ...]:
+    """What stands around perturbed text, with blanks: no drawn word touches a pseudonym."""
+    last = len(frame) - 1
+    parted = [
+        " " + piece if n > 0 and piece[:1].strip() else piece for n, piece in enumerate(frame)
+    ]
+    return tuple(p + " " if n < last and p[-1:].strip() else p for n, p in enumerate(parted))

@@ -37,6 +37,7 @@ V = TypeVar("V")
 Written = tuple[list[str], tuple[str, ...]]
 
 _VALUES = re.compile(r"[^\0\s](?:[^\0]*[^\0\s])?")
+_INSIDE = re.compile(r"\S(?:.*\S)?", re.DOTALL)
 _TOKENS = re.compile(r"\w+|[^\w\s]")
 
 
@@ -84,13 +85,10 @@ class PseudonymDraft(StaysHere):
     def _with(
         self, names: Names[V], folded: str, known: Callable[[V], tuple[str, Kind, str]]
     ) -> PseudonymDraft:
-        if not names.values:
-            return self
         text, new = self.view.inner, list[Mention]()
         for start, end, name in names.find(text, self.gaps, folded):
             like, kind, shape = known(name)
-            stays = self.kept and overlapping(self.kept, start, end)
-            if stays or ordinary(text[start:end], like):
+            if overlapping(self.kept, start, end) or ordinary(text[start:end], like):
                 continue
             number = self.view.number_at(start, end)
             if number is not None and number[:2] != (start, end):  # of a number all
@@ -115,13 +113,8 @@ class PseudonymDraft(StaysHere):
     @property
     def rest(self) -> list[tuple[int, int]]:
         """The gaps without blanks at their ends, which stay where they are."""
-        stripped = []
-        for start, end in self.gaps:
-            piece = self.text[start:end]
-            if piece.strip():
-                first = start + len(piece) - len(piece.lstrip())
-                stripped.append((first, start + len(piece.rstrip())))
-        return stripped
+        found = (_INSIDE.search(self.text, *gap) for gap in self.gaps)
+        return [match.span() for match in found if match]
 
     def near(self, mapping: Mapping) -> int:
         """Counts the new values that keep something of themselves, at a loss for each.

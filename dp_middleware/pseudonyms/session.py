@@ -171,12 +171,13 @@ class PseudonymSession(Session):
         releaser: Releaser = self.sanitizer.bound(self._mapping(within))
         return releaser
 
-    def _mapped(self, within: bytes) -> bytes:
+    def _conversation(self, name: str) -> bytes:
         """Where mappings are in memory alone, a conversation whose mapping was dropped is another.
 
         Its releases and answers in the memo have pseudonyms that now nobody could restore, and
         that might be drawn for another value.
         """
+        within = super()._conversation(name)
         return within if self._seal is not None else within + self._mapping(within).name
 
     def _mapping(self, within: bytes) -> Mapping:

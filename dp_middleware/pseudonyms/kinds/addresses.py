@@ -59,18 +59,17 @@ class Place(Spoken):
     name: ClassVar[str] = "place"
     keeps: ClassVar[str] = "a possessive of a place, and whether it has full stops and ends in one"
 
-    def parts(self, mention: str) -> list[Part]:
-        """Returns one; a possessive stays, and a full stop that ends no abbreviation."""
-        parts = whole(mention)
-        if parts and "." in mention[parts[0].start : parts[0].end]:  # U.S.
-            dotted = mention[parts[0].end :].startswith(".")
-            parts = [parts[0]._replace(end=parts[0].end + dotted)]
-        if parts and (match := POSSESSIVE.search(mention, parts[0].start, parts[0].end)):
-            parts = [parts[0]._replace(end=match.start())]
-        return parts
+    def _spans(self, mention: str) -> list[tuple[int, int]]:
+        """One; a possessive stays, and a full stop that ends no abbreviation."""
+        spans = []
+        for start, end, _ in whole(mention):
+            if "." in mention[start:end]:  # U.S.
+                end += mention[end:].startswith(".")
+            possessive = POSSESSIVE.search(mention, start, end)
+            spans.append((start, possessive.start() if possessive else end))
+        return spans
 
-    def draw(self, key: str, shape: str, free: Free, draws: Draws) -> str:
-        """Draws a uniform name with an ending, as Faker makes towns, or a beginning."""
+    def _drawn(self, key: str, shape: str, free: Free, draws: Draws) -> str:
         language = self.language or "en"
         names = family_names(LOCALES[language])
         ends = _town_endings() if language == "en" else TOWNS[language]
@@ -120,20 +119,16 @@ class Address(Spoken):
                 items.append("*")
         return " ".join(items) if any(item[0] != "=" for item in items) else "*"
 
-    def draw(self, key: str, shape: str, free: Free, draws: Draws) -> str:
-        """Draws uniform digits and letters, and a uniform family name for other words."""
-        return combined(self.name, lambda: self._line(shape, draws), ", ", free)
+    def _drawn(self, key: str, shape: str, free: Free, draws: Draws) -> str:
+        names = family_names(locale_of(self))
 
-    def _line(self, shape: str, draws: Draws) -> str:
-        written = []
-        for word in shape.split(" "):
+        def drawn(word: str) -> str:
             if word.startswith("*"):
-                written.append(choice(family_names(locale_of(self)), draws) + word[1:])
-            elif word.startswith("="):
-                written.append(word[1:])
-            else:
-                written.append(fill(word, draws))
-        return " ".join(written)
+                return choice(names, draws) + word[1:]
+            return word[1:] if word.startswith("=") else fill(word, draws)
+
+        line = lambda: " ".join(map(drawn, shape.split(" ")))  # noqa: E731
+        return combined(self.name, line, ", ", free)
 
 
 def _bare(word: str) -> str:

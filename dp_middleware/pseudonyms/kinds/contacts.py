@@ -5,18 +5,19 @@ from __future__ import annotations
 import ipaddress
 import re
 import unicodedata
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from dp_middleware.errors import library
 from dp_middleware.pseudonyms.draws import (
     ALPHABETS,
+    CORE,
     Draws,
     Free,
     Part,
     choice,
     combined,
-    core,
     draw_pattern,
     fill,
     left,
@@ -59,12 +60,10 @@ class Email(Exact):
     keeps: ClassVar[str] = "a scheme before an e-mail address, such as mailto:"
     cased: ClassVar[bool] = False
 
-    def parts(self, mention: str) -> list[Part]:
-        """Returns one; "mailto:" stays."""
+    def _spans(self, mention: str) -> list[tuple[int, int]]:
         return _behind_scheme(mention)
 
-    def draw(self, key: str, shape: str, free: Free, draws: Draws) -> str:
-        """Draws two uniform names at a uniform reserved domain."""
+    def _drawn(self, key: str, shape: str, free: Free, draws: Draws) -> str:
         domain = choice(DOMAINS, draws)
         user = combined(
             self.name, lambda: _user(".", draws), ".", lambda user: free(f"{user}@{domain}")
@@ -79,15 +78,10 @@ class Username(Exact):
     name: ClassVar[str] = "username"
     keeps: ClassVar[str] = "an @ before a user name"
 
-    def parts(self, mention: str) -> list[Part]:
-        """Returns one, behind an @."""
-        parts = whole(mention)
-        if parts and mention[parts[0].start] == "@" and parts[0].end - parts[0].start > 1:
-            parts = [parts[0]._replace(start=parts[0].start + 1)]
-        return parts
+    def _spans(self, mention: str) -> list[tuple[int, int]]:
+        return [(a + (mention[a] == "@" and b - a > 1), b) for a, b, _ in whole(mention)]
 
-    def draw(self, key: str, shape: str, free: Free, draws: Draws) -> str:
-        """Draws two uniform names."""
+    def _drawn(self, key: str, shape: str, free: Free, draws: Draws) -> str:
         return combined(self.name, lambda: _user("_", draws), "_", free)
 
 
@@ -98,12 +92,10 @@ class Url(Exact):
     name: ClassVar[str] = "url"
     keeps: ClassVar[str] = "the scheme of a URL"
 
-    def parts(self, mention: str) -> list[Part]:
-        """Returns what is behind the scheme."""
+    def _spans(self, mention: str) -> list[tuple[int, int]]:
         return _behind_scheme(mention)
 
-    def draw(self, key: str, shape: str, free: Free, draws: Draws) -> str:
-        """Draws two uniform names at a uniform reserved domain."""
+    def _drawn(self, key: str, shape: str, free: Free, draws: Draws) -> str:
         domain, names = choice(DOMAINS, draws), family_names()
         host = combined(
             self.name,
@@ -114,11 +106,9 @@ class Url(Exact):
         return f"{host}.{domain}"
 
 
-def _behind_scheme(mention: str) -> list[Part]:
-    parts = whole(mention)
-    if parts and (match := SCHEME.match(mention, parts[0].start, parts[0].end - 1)):
-        parts = [parts[0]._replace(start=match.end())]
-    return parts
+def _behind_scheme(mention: str) -> list[tuple[int, int]]:
+    schemes = [(SCHEME.match(mention, a, b - 1), a, b) for a, b, _ in whole(mention)]
+    return [(scheme.end() if scheme else a, b) for scheme, a, b in schemes]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,21 +130,16 @@ class Phone(Exact, Spoken):
 
     region: str | None = None
 
-    def parts(self, mention: str) -> list[Part]:
-        """Returns one."""
-        start = next((n for n, c in enumerate(mention) if c.isdecimal() or c in "+("), None)
-        parts = whole(mention)
-        if not parts or start is None:
-            return [Part(a, b, pattern(mention[a:b])) for a, b, _ in parts]
-        start, end = min(start, parts[0].start), parts[0].end
-        return [Part(start, end, self._shape(mention[start:end]))]
+    def _spans(self, mention: str) -> list[tuple[int, int]]:
+        first = re.search(r"[\d+(]", mention)
+        return [(min(a, first.start()) if first else a, b) for a, b, _ in whole(mention)]
 
     def _shape(self, text: str) -> str:
         """Country, digits of the number in it, and the format; or a pattern."""
         module = library("phonenumbers", "detect")
         plain = EXTENSION.sub("", text)
         digits = [n for n, character in enumerate(plain) if character.isdecimal()]
-        number = self._parsed(plain, self.region or locale_of(self)[-2:])
+        number = self._parsed(plain, self.region or locale_of(self)[-2:]) if digits else None
         extension = text[len(plain) :]
         words = pattern(plain) + re.sub("[0-9]", "9", extension)
         if number is None or "#" in text or not PLAIN_PHONE.fullmatch(plain):
@@ -227,18 +212,14 @@ class Ip(Exact):
     def parts(self, mention: str) -> list[Part]:
         """Returns one; the length of a network or a port stays."""
         for match in re.finditer(r"[0-9A-Fa-f:.]+", mention):
-            text = match.group()
+            start, text = match.start(), match.group()
             for end in (len(text), max(text.rfind(":"), 0)):
                 address = text[:end].rstrip(".")
-                end = match.start() + len(address)
-                behind = NETWORK.fullmatch(mention, end)
-                if behind is None or core(mention, 0, match.start()) != (match.start(),) * 2:
-                    continue
-                try:
-                    version = ipaddress.ip_address(address).version
-                except ValueError:
-                    continue
-                return [Part(match.start(), end, str(version))]
+                end = start + len(address)
+                if NETWORK.fullmatch(mention, end) and not CORE.search(mention, 0, start):
+                    with suppress(ValueError):
+                        version = ipaddress.ip_address(address).version
+                        return [Part(start, end, str(version))]
         return [Part(a, b, f"?{pattern(mention[a:b])}") for a, b, _ in whole(mention)]
 
     def _drawn(self, key: str, shape: str, free: Free, draws: Draws) -> str | None:

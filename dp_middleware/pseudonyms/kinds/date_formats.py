@@ -72,24 +72,18 @@ FIELDS |= dict.fromkeys("Aa", "w")
 
 
 class DateReading(NamedTuple):
-    """A date that was understood.
+    """A date that was understood."""
 
-    Attributes:
-        grain: What it names: a day, month, year, yearless (day and month), month name, weekday.
-        template: Its text with codes for its fields, behind its language unless it is English.
-        fields: Numbers from 1 on of year (y), month (m), day (d), weekday (w).
-    """
-
-    grain: str
-    template: str
-    fields: Mapping[str, int]
+    grain: str  # day, month, year, yearless (day and month), month name or weekday
+    template: str  # with codes for the fields, behind the language unless it is English
+    fields: Mapping[str, int]  # year (y), month (m), day (d) and weekday (w) from 1 on
 
 
 def read(text: str, order: str, language: str = "en") -> DateReading | None:
-    """What a text means as a date, if it is one.
+    """What a text without blanks around means as a date, if it is one.
 
     Args:
-        text: Without blanks around.
+        text: Private.
         order: Of day and month in numeric dates, mdy or dmy; where it gives none, the other. With
             full stops between them the day is first.
         language: Of the text. A date that is none in it is one of the first of :data:`MONTHS` that

@@ -177,27 +177,15 @@ class Date(NearKind, Spoken):
         return [n for n in grid if (text := _written(shape, n)) is not None and free(text)]
 
     def weights(self, key: str, shape: str, points: Sequence[int]) -> list[int]:
-        """For ``near``: what a value's law gives to each of the points, as integers.
-
-        Args:
-            key: Of the value.
-            shape: Its shape.
-            points: What is left of the grid, ascending; not empty.
-        """
+        """For ``near``: what a value's law gives to each of the ascending points, as integers."""
         index = self._index(key, shape.partition(" ")[0])
         return Staircase(self.epsilon).row(bisect_left(points, index), len(points))
 
 
 def session_shift(grain: str, position: int, draws: Draws) -> int:
-    """By how much the dates of the session move that have a year, or else those without.
+    """By how many millionths of a day dates of the session with a year move, or those without.
 
-    Args:
-        grain: Of this date.
-        position: Of this date; it counts where this is the first one.
-        draws: Keep the first date and its draw.
-
-    Returns:
-        Millionths of a day; of a leap year, for a date without a year.
+    Grain and position are of this date; they count where it is the first one.
     """
     first, at, day = _first_moved("date", grain, position, draws)
     if grain == "yearless":
@@ -234,16 +222,23 @@ def _names(shape: str) -> list[str]:
 
 def _time(template: str, draws: Draws) -> str:
     """A uniform time by its template."""
-    return re.sub("%(.)", lambda match: _time_field(match[1], draws), template)
+
+    def field(match: re.Match[str]) -> str:
+        first, last, form = _FIELDS[match[1]]
+        drawn = first + draws.below(last - first + 1)
+        return "ap"[drawn] + form if "m" in form else form.format(drawn)
+
+    return re.sub("%(.)", field, template)
 
 
-def _time_field(code: str, draws: Draws) -> str:
-    if code in "pP":
-        half = "ap"[draws.below(2)]
-        return f"{half}m" if code == "p" else f"{half}.m"
-    if code in "MS":
-        return f"{draws.below(60):02d}"
-    if code == "f":
-        return str(draws.below(10))
-    hour = draws.below(24) if code in "Hk" else 1 + draws.below(12)
-    return f"{hour:02d}" if code in "HI" else str(hour)
+_FIELDS = {  # of times: least, largest, and how it is written
+    "p": (0, 1, "m"),
+    "P": (0, 1, ".m"),
+    "M": (0, 59, "{:02d}"),
+    "S": (0, 59, "{:02d}"),
+    "f": (0, 9, "{}"),
+    "H": (0, 23, "{:02d}"),
+    "k": (0, 23, "{}"),
+    "I": (1, 12, "{:02d}"),
+    "l": (1, 12, "{}"),
+}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from dp_middleware.errors import library
 from dp_middleware.pseudonyms.draws import (
@@ -81,12 +81,10 @@ class Checked(Id):
         return None
 
     def _obeys(self, text: str) -> bool:
-        """Whether the value keeps the rule; where not, it is an id with a pattern alone."""
-        raise NotImplementedError
+        raise NotImplementedError  # whether it keeps the rule; else it is an id with a pattern
 
     def _candidate(self, shape: str, draws: Draws) -> str:
-        """A uniform text of the pattern, mostly one that keeps the rule."""
-        raise NotImplementedError
+        raise NotImplementedError  # a uniform text of the pattern that mostly keeps the rule
 
     def _shape(self, text: str) -> str:
         return pattern(text) if self._obeys(text) else f"?{pattern(text)}"
@@ -160,8 +158,7 @@ class Iban(Checked):
 
     def _obeys(self, text: str) -> bool:
         compact = "".join(text.split()).upper()
-        valid: bool = library("stdnum.iban", "detect", "python-stdnum").is_valid(compact)
-        return valid and IBAN.fullmatch(text) is not None
+        return IBAN.fullmatch(text) is not None and bool(_iban().is_valid(compact))
 
     def _shape(self, text: str) -> str:
         """The country, and the pattern of what follows it and its check digits."""
@@ -173,18 +170,13 @@ class Iban(Checked):
         """Encrypts the account, in capitals; check digits follow."""
         if shape.startswith("?"):
             return None
-        head, valid = shape[:4], library("stdnum.iban", "detect", "python-stdnum")
         account, tweak = text[4:].upper(), f"{self.name} {shape}"
 
-        def whole(account: str) -> str:
-            check: str = valid.calc_check_digits(head + account.replace(" ", ""))
-            return head[:2] + check + account
-
         def fits(account: str) -> bool:
-            return bool(valid.is_valid(whole(account)))
+            return bool(_iban().is_valid(_checked(shape[:2], account)))
 
         moved = law.permuted(account, slots_of(shape[4:]), fits, tweak, back)
-        return whole(moved) if moved else moved
+        return _checked(shape[:2], moved) if moved else moved
 
     def _candidate(self, shape: str, draws: Draws) -> str:
         """Uniform characters, and the check digits that belong to them.
@@ -192,15 +184,20 @@ class Iban(Checked):
         Where a country has check digits of its own inside, these are right, too, as long as they
         come up within many draws.
         """
-        module = library("stdnum.iban", "detect", "python-stdnum")
-        text = ""
+        text, valid = "", _iban().is_valid
         for _ in range(PATTERN_TRIES):
-            account = fill(shape[4:], draws)
-            check = module.calc_check_digits(shape[:4] + account.replace(" ", ""))
-            text = shape[:2] + check + account
-            if module.is_valid(text):
+            if valid(text := _checked(shape[:2], fill(shape[4:], draws))):
                 break
         return text
+
+
+def _iban() -> Any:
+    return library("stdnum.iban", "detect", "python-stdnum")
+
+
+def _checked(country: str, account: str) -> str:
+    check: str = _iban().calc_check_digits(f"{country}00{account.replace(' ', '')}")
+    return country + check + account
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -217,6 +214,5 @@ class Label(Exact):
 
     of: str = "LABEL"
 
-    def draw(self, key: str, shape: str, free: Free, draws: Draws) -> str:
-        """Draws a uniform number that is not in use."""
+    def _drawn(self, key: str, shape: str, free: Free, draws: Draws) -> str:
         return label(self.of, free, draws)

@@ -128,10 +128,7 @@ def _units(named: list[_Word]) -> list[_Word]:
 def titled(text: str, start: int, least: int) -> int:
     """Returns where a name begins with the titles before it, which tell that it is a surname.
 
-    Args:
-        text: Private.
-        start: Offset of the name.
-        least: Behind what is replaced before it, of which nothing is told.
+    It begins behind ``least``: of what is replaced before that, nothing is told.
     """
     while (title := _BEFORE.search(text, max(least, start - 20), start)) and (
         title[1].casefold().rstrip(".") in TITLES
@@ -141,10 +138,8 @@ def titled(text: str, start: int, least: int) -> int:
 
 
 def _script(text: str) -> str:
-    for character in text:
-        if character.isalpha():
-            return unicodedata.name(character, "").partition(" ")[0].partition("-")[0]
-    return ""
+    names = (unicodedata.name(sign, "") for sign in text if sign.isalpha())
+    return re.split("[ -]", next(names, ""))[0]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -194,8 +189,8 @@ class Person(Spoken):
             shape = f"{'family' if family else 'given'} {script}"
         return Part(word.start + (prefix.end() if prefix else 0), word.end, shape)
 
-    def draw(self, key: str, shape: str, free: Free, draws: Draws) -> str:
-        """Draws uniformly from the list of the shape; two family names where others shall agree.
+    def _drawn(self, key: str, shape: str, free: Free, draws: Draws) -> str:
+        """Uniform from the list of the shape; two family names where others shall agree.
 
         A name is given in one text, and a family's in another.
         """
@@ -207,9 +202,7 @@ class Person(Spoken):
         else:
             lists = family_names if first == "family" or draws.agree else given_names
             listed = lists(SCRIPTS.get(last, locale_of(self)))
-        return combined(
-            self.name, lambda: listed[draws.below(len(listed))], "-", free, twice=draws.agree
-        )
+        return combined(self.name, lambda: choice(listed, draws), "-", free, twice=draws.agree)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -221,21 +214,18 @@ class Organisation(Spoken):
         "the legal form of an organisation, such as Inc, a leading The, and a possessive"
     )
 
-    def parts(self, mention: str) -> list[Part]:
-        """Returns one; a leading "The", the legal form and a possessive stay."""
+    def _spans(self, mention: str) -> list[tuple[int, int]]:
         named = _words_of(mention)
         if len(named) > 1 and named[0].is_in(words("the")):
             named = named[1:]
         while len(named) > 1 and named[-1].is_in(LEGAL):
             named = named[:-1]
-        return [Part(named[0].start, named[-1].end, "")] if named else whole(mention)
+        return [(named[0].start, named[-1].end)] if named else super()._spans(mention)
 
-    def draw(self, key: str, shape: str, free: Free, draws: Draws) -> str:
-        """Draws a uniform pair of names."""
+    def _drawn(self, key: str, shape: str, free: Free, draws: Draws) -> str:
         names = family_names(locale_of(self))
-        return combined(
-            self.name, lambda: f"{choice(names, draws)}-{choice(names, draws)}", "-", free
-        )
+        pair = lambda: f"{choice(names, draws)}-{choice(names, draws)}"  # noqa: E731
+        return combined(self.name, pair, "-", free)
 
 
 def locale_of(kind: Spoken) -> str:
@@ -267,9 +257,8 @@ def family_names(locale: str = "en_US") -> tuple[str, ...]:
 @cache
 def gendered_names(gender: str, locale: str = "en_US") -> frozenset[str]:
     """Returns given names of one gender alone, in lower case."""
-    other = "male" if gender == "female" else "female"
-    own, others = (
-        {name.casefold() for name in names(f"first_names_{either}", locale)}
-        for either in (gender, other)
+    female, male = (
+        frozenset(name.casefold() for name in names(f"first_names_{either}", locale))
+        for either in ("female", "male")
     )
-    return frozenset(own - others)
+    return female - male if gender == "female" else male - female

@@ -111,11 +111,12 @@ class Numeral(NearKind):
         layout = shape.partition("|")[0]
         places = layout.count("9") + layout.count("0")
         digits = _shifted(_digits(pseudonym), self._power(was) - self._power(shape)).zfill(places)
-        rest = iter(digits)
-        text = (
-            "".join(next(rest) if c in "09" else c for c in layout) if len(digits) == places else ""
-        )
-        return text if text and free(text) else label(self.name, free, draws)
+        if len(digits) == places:
+            rest = iter(digits)
+            text = "".join(next(rest) if c in "09" else c for c in layout)
+            if free(text):
+                return text
+        return label(self.name, free, draws)
 
     def _shape(self, text: str) -> str:
         """Digits as 9, but a leading zero; signs and separators."""
@@ -149,13 +150,7 @@ class Numeral(NearKind):
         return [n for n, text in zip(self._grid(shape), texts, strict=True) if free(text)]
 
     def weights(self, key: str, shape: str, points: Sequence[int]) -> list[int]:
-        """Returns what a value's law gives to each of the points: integers, without their sum.
-
-        Args:
-            key: Of the value.
-            shape: Its shape.
-            points: What is left of the grid, ascending; not empty.
-        """
+        """Returns what a value's law gives to each of the ascending points, as integers."""
         if self.law == "uniform":
             return [1] * len(points)
         value = self._value(key, shape)

@@ -87,14 +87,8 @@ class Secret(Exact):
         match = PREFIX.match(text)
         prefix = match.group() if match is not None and len(text) >= _HUMAN else ""
         rest = text[len(prefix) :]
-        alphabet = next(
-            (
-                name
-                for name, signs in _ALPHABETS.items()
-                if {*filter(str.isalnum, rest)} <= {*signs}
-            ),
-            "any",
-        )
+        drawn = {*filter(str.isalnum, rest)}
+        alphabet = next((name for name, signs in _ALPHABETS.items() if drawn <= {*signs}), "any")
         structured = prefix or len(text) >= _HUMAN
         ends = [(m.start(), m.end()) for m in _SIGNS.finditer(rest)] if structured else []
         layout, place = "", 0

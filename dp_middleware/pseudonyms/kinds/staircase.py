@@ -14,8 +14,7 @@ from dp_middleware import _validate
 from dp_middleware.pseudonyms.draws import Draws
 from dp_middleware.pseudonyms.mapping import Kind
 
-STEEPEST = 600.0
-"""Nats; the exponential of some more is no number."""
+STEEPEST = 600.0  # nats; the exponential of some more is no number
 
 
 @dataclass(frozen=True)
@@ -58,12 +57,7 @@ class Staircase:
         return min(points, max(1, round(share * points)))
 
     def row(self, below: int, points: int) -> list[int]:
-        """Returns the weights of all points for a value.
-
-        Args:
-            below: How many points are smaller than the value.
-            points: At least one.
-        """
+        """Returns the weights of all points for a value, which so many are below."""
         near, other = self.weights
         width = self.near_points(points)
         start = min(max(below - width // 2, 0), points - width)
@@ -72,12 +66,7 @@ class Staircase:
 
 @dataclass(frozen=True, kw_only=True)
 class NearKind(Kind):
-    """A kind whose pseudonyms may stay near their values.
-
-    Attributes:
-        law: One of :attr:`laws`.
-        epsilon: Nats between any two values of one shape, for ``near``. Positive.
-    """
+    """A kind whose pseudonyms may stay near their values, at epsilon nats between any two."""
 
     laws: ClassVar[tuple[str, ...]] = ("near", "uniform")
 

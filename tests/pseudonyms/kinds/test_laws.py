@@ -9,10 +9,9 @@ from support.cases import over
 from support.session_draws import SeededDraws, law_of
 
 from dp_middleware.errors import ParameterError
-from dp_middleware.pseudonyms.draws import draw_pattern, fill, label, pattern
+from dp_middleware.pseudonyms.draws import combined, draw_pattern, fill, label, pattern
 from dp_middleware.pseudonyms.kinds import Id
 from dp_middleware.pseudonyms.kinds.staircase import STEEPEST, Staircase, pick
-from dp_middleware.pseudonyms.mapping import combined
 
 EPSILONS = [1e-9, 0.01, 0.5, 1.0, 2.0, 5.0, 12.0, 40.0, 800.0]
 

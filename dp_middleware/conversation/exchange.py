@@ -7,7 +7,6 @@ import logging
 from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from operator import itemgetter
 from typing import Any, Literal, TypeVar
 
 from dp_middleware._forks import StaysHere
@@ -216,20 +215,21 @@ class Reply(StaysHere):
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
-        self._texts: dict[Hashable, Growing] = {}
-        self._calls: dict[Any, tuple[str, str, Growing]] = {}
-        self._open: dict[Hashable, Growing] = {}
+        self._growing: dict[Hashable, Growing] = {}
+        self._calls: dict[Any, tuple[str, str]] = {}  # their ids and tools
 
     def text(self, piece: str, place: Hashable = "text", *, json: bool = False) -> str:
         """Returns what is shown after a piece of a text, or, at ``"refusal"``, of a refusal."""
-        if place not in self._texts:
-            self._texts[place] = self._open[place] = self._exchange.restorer(json=json)
-        return self._texts[place].feed(piece)
+        if place not in self._growing:
+            self._growing[place] = self._exchange.restorer(json=json)
+        return self._growing[place].feed(piece)
 
     def call(self, place: Hashable, call_id: str, tool: str) -> None:
         """Begins a call of a tool."""
-        self._open[place] = growing = self._exchange.tool_restorer(tool)
-        self._calls[place] = call_id, tool, growing
+        self._growing[place], self._calls[place] = (
+            self._exchange.tool_restorer(tool),
+            (call_id, tool),
+        )
 
     def has_call(self, place: Hashable) -> bool:
         """Tells whether a call has begun here."""
@@ -237,36 +237,28 @@ class Reply(StaysHere):
 
     def arguments(self, piece: str, place: Hashable) -> str:
         """Returns what the tool is given after a further piece of the arguments of a call."""
-        return self._calls[place][2].feed(piece)
+        return self._growing[place].feed(piece)
 
     def close(self, place: Hashable) -> str:
         """Returns what was held back of the text or the arguments at a place."""
-        growing = self._open.pop(place, None)
-        return "" if growing is None else growing.close()
+        return self._growing[place].close() if place in self._growing else ""
 
     def close_all(self) -> dict[Hashable, str]:
         """Returns what was held back, by places, where there is any; texts first."""
-        ordered = [*(p for p in self._texts if p in self._open), *sorted(self._calls)]
-        return {place: rest for place in ordered if (rest := self.close(place))}
+        texts = [place for place in self._growing if place not in self._calls]
+        return {p: rest for p in (*texts, *sorted(self._calls)) if (rest := self.close(p))}
 
     def said(self, which: Literal["said", "shown"] = "said", **fields: Any) -> Message:
         """Returns the answer until now: as the remote model said it, or as it was shown.
 
         ``fields`` are the message's, such as its ``id``, and what else it says in ``extra``.
         """
-        texts = {place: getattr(growing, which) for place, growing in self._texts.items()}
+        texts = {place: getattr(growing, which) for place, growing in self._growing.items()}
+        calls = tuple(ToolCall(*self._calls[p], texts.pop(p)) for p in sorted(self._calls))
         refusal, extra = texts.pop("refusal", ""), fields.pop("extra", {})
-        calls = tuple(
-            ToolCall(name, tool, getattr(growing, which))
-            for _, (name, tool, growing) in sorted(self._calls.items(), key=itemgetter(0))
-        )
-        return Message(
-            role="assistant",
-            texts=("".join(texts.values()),),
-            calls=calls,
-            extra={**extra, "refusal": refusal} if refusal else extra,
-            **fields,
-        )
+        extra = {**extra, "refusal": refusal} if refusal else extra
+        text = "".join(texts.values())
+        return Message(role="assistant", texts=(text,), calls=calls, extra=extra, **fields)
 
     def end(self, *, left: bool = False, **fields: Any) -> None:
         """Notes the answer; ``left``: it was given up, and nothing may be waited for."""

@@ -144,12 +144,7 @@ class ReleaseMemo:
         return "memo in memory" if self._is_in_memory else "memo in file"
 
     def release(
-        self,
-        event: EventKeys,
-        digest: bytes,
-        text: str,
-        releaser: Releaser,
-        scope: Detector | None,
+        self, event: EventKeys, digest: bytes, text: str, releaser: Releaser, scope: Detector | None
     ) -> Released:
         """Returns a release from the memo, or draws it: charge, draw, store.
 

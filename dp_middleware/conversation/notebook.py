@@ -108,10 +108,7 @@ class Notebook:
         return next((other for other in led if other is not None), name)
 
     def admit(
-        self,
-        events: Sequence[Event],
-        unknown: Unknown,
-        by_hand: Callable[[], bytes] | None = None,
+        self, events: Sequence[Event], unknown: Unknown, by_hand: Callable[[], bytes] | None = None
     ) -> list[Admitted]:
         """Admits a transcript, if all of its messages may be released.
 

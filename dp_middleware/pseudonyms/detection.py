@@ -10,14 +10,15 @@ from typing import Any, NamedTuple
 
 from dp_middleware._quiet import unrecorded
 from dp_middleware.errors import ParameterError
-from dp_middleware.pseudonyms.analyzers import entities_of_analyzer, labels_of_pipeline
 from dp_middleware.pseudonyms.labels import (
     CONTEXTUAL,
     IDENTIFYING,
     VALIDATED,
+    entities_of_analyzer,
     is_known,
     kind_of,
     kinds_of,
+    labels_of_pipeline,
 )
 from dp_middleware.pseudonyms.structured import Value, View
 from dp_middleware.sanitizers.spans import PART, name_of
@@ -86,10 +87,7 @@ def entities_of(text: str, detector: Any, kinds: Collection[str] | None = None) 
 
 
 def entities_in(
-    view: View,
-    detector: Any,
-    kinds: Collection[str] | None = None,
-    always: Collection[str] = (),
+    view: View, detector: Any, kinds: Collection[str] | None = None, always: Collection[str] = ()
 ) -> tuple[View, list[Entity]]:
     """The entities of a view, by what its text says and by where its values stand.
 

@@ -140,12 +140,7 @@ class Pseudonyms(PseudonymReleaser):
         return sha256(json.dumps([*told, self.on_empty, self.on_language]).encode()).hexdigest()
 
     def session(self, key: bytes | None = None, **options: Any) -> PseudonymSession:
-        """Makes a session that releases with pseudonyms and restores what comes back.
-
-        Args:
-            key: 32 bytes or more, for a ``memo=`` that outlives this process.
-            options: As of :class:`~dp_middleware.Session`.
-        """
+        """Makes a session with pseudonyms; key and options are as of :class:`Session`."""
         return PseudonymSession(self, key=key, **options)
 
     def original(self, kind: str, pseudonym: str) -> str:
@@ -176,11 +171,7 @@ class Pseudonyms(PseudonymReleaser):
         )
 
     def naming(self, allow: Iterable[What] = (), also: Also = ()) -> Pseudonyms:
-        """Returns the same with further things that are never, or always, replaced.
-
-        Raises:
-            ParameterError: As of :class:`Pseudonyms`.
-        """
+        """Returns the same with further things that are never, or always, replaced."""
         twin = copy.copy(self)
         twin._lists = (self._lists or Lists()).added(allow, also)
         return twin

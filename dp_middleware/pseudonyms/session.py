@@ -36,13 +36,9 @@ class PseudonymSession(Session):
 
     Args:
         pseudonyms: Detects and draws.
-        memo: As of :class:`~dp_middleware.Session`; the mapping survives with it.
-        key: As of :class:`~dp_middleware.Session`; it also encrypts the mapping.
-        options: As of :class:`~dp_middleware.Session`, but ``scope``.
-
-    Raises:
-        MissingExtra: A memo file needs the extra ``detect``, whose encryption it uses.
-        ParameterError: As of :class:`~dp_middleware.Session`.
+        memo: As of :class:`Session`; the mapping survives with it, encrypted: needs ``detect``.
+        key: As of :class:`Session`; it also encrypts the mapping.
+        options: As of :class:`Session`, but ``scope``.
     """
 
     sanitizer: Any  # Pseudonyms, which make their session
@@ -92,10 +88,6 @@ class PseudonymSession(Session):
         """Puts the originals in place of their pseudonyms in an answer. **Private**.
 
         A pseudonym that the remote model changed beyond recognition stays as it is.
-
-        Args:
-            text: Public: an answer to what was released in the conversation.
-            conversation: Its name.
         """
         with self._read(conversation) as mapping:
             return restore(text, mapping.pseudonyms)

@@ -45,6 +45,8 @@ HARMED = {
     "a row twice": "INSERT INTO sealed(conversation, created, data) SELECT conversation, created, "
     "data FROM sealed LIMIT 1",
     "a count of fewer": "UPDATE conversations SET kept = kept - 1",
+    "other data": "UPDATE sealed SET data = CAST(substr(data, 1, length(data) - 1) || 'x' AS BLOB)",
+    "no data": "UPDATE sealed SET data = x'00'",
 }
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import ClassVar
@@ -13,7 +11,7 @@ from dp_middleware import _validate
 from dp_middleware.pseudonyms.draws import Draws, Free, Part, core, left, tried, whole
 from dp_middleware.pseudonyms.kinds import calendars, date_formats
 from dp_middleware.pseudonyms.kinds.date_formats import DateReading
-from dp_middleware.pseudonyms.kinds.staircase import NearKind, Staircase, pick
+from dp_middleware.pseudonyms.kinds.staircase import NearKind, pick
 from dp_middleware.pseudonyms.mapping import Spoken
 
 BLOCKS = {"day": 2, "month": 50, "year": 100}  # years of a grid of near points
@@ -140,15 +138,14 @@ class Date(NearKind, Spoken):
         order = self.order or ("mdy" if language == "en" else "dmy")
         return date_formats.read(text, order, language)
 
-    def _index(self, key: str, grain: str) -> int:
+    def _value(self, key: str, shape: str) -> int:
         reading = self._read(key)
         assert reading is not None  # parts() has read it
-        return calendars.index(grain, reading.fields)
+        return calendars.index(shape.partition(" ")[0], reading.fields)
 
     def _shifted(self, key: str, shape: str, free: Free, draws: Draws) -> str | None:
         """Moved as the first date of the session; further by few steps where that is in use."""
-        grain = shape.partition(" ")[0]
-        index = self._index(key, grain)
+        grain, index = shape.partition(" ")[0], self._value(key, shape)
         shift = session_shift(grain, calendars.position(grain, index), draws)
         for step in sorted(range(-FURTHER, FURTHER + 1), key=abs):
             further = step * calendars.STEPS[grain]
@@ -175,11 +172,6 @@ class Date(NearKind, Spoken):
             lowest = calendars.index(grain, {"y": first, "m": 1, "d": 1})
             grid = range(lowest, calendars.index(grain, {"y": last, "m": 12, "d": 31}) + 1)
         return [n for n in grid if (text := _written(shape, n)) is not None and free(text)]
-
-    def weights(self, key: str, shape: str, points: Sequence[int]) -> list[int]:
-        """For ``near``: what a value's law gives to each of the ascending points, as integers."""
-        index = self._index(key, shape.partition(" ")[0])
-        return Staircase(self.epsilon).row(bisect_left(points, index), len(points))
 
 
 def session_shift(grain: str, position: int, draws: Draws) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -12,7 +11,7 @@ from itertools import pairwise, takewhile
 from typing import ClassVar
 
 from dp_middleware.pseudonyms.draws import Draws, Free, Part, fill, label, tried, whole, words
-from dp_middleware.pseudonyms.kinds.staircase import NearKind, Staircase, pick
+from dp_middleware.pseudonyms.kinds.staircase import NearKind, pick
 from dp_middleware.pseudonyms.matching import LABEL, normal
 
 LEADING = 3  # digits of a number that keep something of it
@@ -148,13 +147,6 @@ class Numeral(NearKind):
             return list(self._grid(shape))
         texts = _texts(self, shape)
         return [n for n, text in zip(self._grid(shape), texts, strict=True) if free(text)]
-
-    def weights(self, key: str, shape: str, points: Sequence[int]) -> list[int]:
-        """Returns what a value's law gives to each of the ascending points, as integers."""
-        if self.law == "uniform":
-            return [1] * len(points)
-        value = self._value(key, shape)
-        return Staircase(self.epsilon).row(bisect_left(points, value), len(points))
 
     def _value(self, key: str, shape: str) -> int:
         """The point of the grid where a value lies."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -81,6 +81,17 @@ class NearKind(Kind):
     def loss(self) -> float:  # type: ignore[override]
         """Nats per distinct value, between any two values of one shape."""
         return Staircase(self.epsilon).loss if self.law == "near" else 0.0
+
+    def weights(self, key: str, shape: str, points: Sequence[int]) -> list[int]:
+        """Returns what a value's law gives to each of the ascending points, as integers."""
+        if self.law == "uniform":
+            return [1] * len(points)
+        return Staircase(self.epsilon).row(
+            bisect_left(points, self._value(key, shape)), len(points)
+        )
+
+    def _value(self, key: str, shape: str) -> int:
+        raise NotImplementedError  # the point of a value
 
 
 def pick(weights: Sequence[int], draws: Draws) -> int:

@@ -226,10 +226,8 @@ class Reply(StaysHere):
 
     def call(self, place: Hashable, call_id: str, tool: str) -> None:
         """Begins a call of a tool."""
-        self._growing[place], self._calls[place] = (
-            self._exchange.tool_restorer(tool),
-            (call_id, tool),
-        )
+        self._growing[place] = self._exchange.tool_restorer(tool)
+        self._calls[place] = call_id, tool
 
     def has_call(self, place: Hashable) -> bool:
         """Tells whether a call has begun here."""

@@ -6,9 +6,10 @@ import itertools
 import math
 import re
 import unicodedata
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import ClassVar, NamedTuple
 
 from dp_middleware.errors import ParameterError
 
@@ -32,21 +33,58 @@ Free = Callable[[str], bool]
 """Whether a pseudonym may be used: no other entity has it, and the public text does not hold it."""
 
 
-class Draws(Protocol):
-    """The randomness of one session."""
+class Draws:
+    """The randomness of one session, and what is drawn with it."""
 
-    @property
-    def agree(self) -> bool:
-        """Whether others draw the same for a value, so that few may share a first draw."""
+    agree: ClassVar[bool] = False  # whether others draw the same for a value
 
     def below(self, n: int) -> int:
         """Draws uniformly from 0 .. n - 1, anew at every call."""
+        raise NotImplementedError
 
     def once(self, name: str, n: int) -> int:
         """Draws uniformly from 0 .. n - 1, once for a session, which keeps it secret."""
+        raise NotImplementedError
 
     def first(self, name: str, value: int) -> int:
         """Returns what came first with this name in the session, which keeps it secret."""
+        raise NotImplementedError
+
+    def choice(self, values: Sequence[str]) -> str:
+        """Draws a uniform one."""
+        return values[self.below(len(values))]
+
+    def pick(self, weights: Sequence[int]) -> int:
+        """Draws a place with probability proportional to its weight, exactly."""
+        ends = [*itertools.accumulate(weights)]
+        return bisect_right(ends, self.below(ends[-1]))
+
+    def left(self, values: Sequence[str], free: Free) -> str | None:
+        """Draws a uniform one of those that may be used."""
+        rest = [value for value in values if free(value)]
+        return self.choice(rest) if rest else None
+
+    def fill(self, shape: str) -> str:
+        """Draws a uniform text of a pattern."""
+        return "".join(self.choice(ALPHABETS[c]) if c in ALPHABETS else c for c in shape)
+
+    def of_pattern(self, shape: str, free: Free) -> str | None:
+        """Draws a uniform text of a pattern that may be used; none where none seems left."""
+        if ALPHABETS.keys().isdisjoint(shape):
+            return None
+        sets = [ALPHABETS.get(sign, sign) for sign in shape]
+        if math.prod(map(len, sets)) <= LISTED:
+            return self.left(["".join(signs) for signs in itertools.product(*sets)], free)
+        return tried(lambda: self.fill(shape), free)
+
+    def label(self, name: str, free: Free) -> str:
+        """Draws such as "NRP_47": a number of two digits; of eight where others shall agree."""
+
+        def drawn(digits: int) -> str:
+            low = 10 ** (digits - 1)
+            return f"{name.upper()}_{low + self.below(9 * low)}"
+
+        return longer(name, drawn, free, 8 if self.agree else 2)
 
 
 class Part(NamedTuple):
@@ -98,17 +136,6 @@ def _class(character: str) -> str:
 # draws -------------------------------------------------------------------------------------------
 
 
-def choice(values: Sequence[str], draws: Draws) -> str:
-    """Draws a uniform one."""
-    return values[draws.below(len(values))]
-
-
-def left(values: Sequence[str], free: Free, draws: Draws) -> str | None:
-    """Draws a uniform one of those that may be used."""
-    rest = [value for value in values if free(value)]
-    return choice(rest, draws) if rest else None
-
-
 def tried(draw: Callable[[], str | None], free: Free, tries: int = PATTERN_TRIES) -> str | None:
     """Returns the first of so many draws that may be used."""
     every = (draw() for _ in range(tries))
@@ -132,31 +159,3 @@ def combined(
 ) -> str:
     """Draws one, or two in one word, or more; two from the beginning where that is asked for."""
     return longer(name, lambda n: joint.join(one() for _ in range(n)), free, 1 + twice)
-
-
-def label(name: str, free: Free, draws: Draws) -> str:
-    """Draws such as "NRP_47": a uniform number of two digits; of eight where others shall agree."""
-
-    def drawn(digits: int) -> str:
-        low = 10 ** (digits - 1)
-        return f"{name.upper()}_{low + draws.below(9 * low)}"
-
-    return longer(name, drawn, free, 8 if draws.agree else 2)
-
-
-def fill(shape: str, draws: Draws) -> str:
-    """Draws a uniform text of a pattern."""
-    return "".join(
-        choice(ALPHABETS[character], draws) if character in ALPHABETS else character
-        for character in shape
-    )
-
-
-def draw_pattern(shape: str, free: Free, draws: Draws) -> str | None:
-    """Draws a uniform text of a pattern that may be used; none where none seems left."""
-    if not any(character in ALPHABETS for character in shape):
-        return None
-    sets = [ALPHABETS.get(character, character) for character in shape]
-    if math.prod(map(len, sets)) <= LISTED:
-        return left(["".join(signs) for signs in itertools.product(*sets)], free, draws)
-    return tried(lambda: fill(shape, draws), free)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from dp_middleware._forks import LeavesWithout
 from dp_middleware.errors import ParameterError, needs
-from dp_middleware.pseudonyms.draws import ALPHABETS, Free, label
+from dp_middleware.pseudonyms.draws import ALPHABETS, Draws, Free
 from dp_middleware.sampling.entropy import below, expanded
 
 SHORTEST = 16  # bytes of a key
@@ -23,7 +23,7 @@ Slot = tuple[int, str]
 Cipher = Callable[[int, int, bytes, bool], int]
 
 
-class KeyedDraws:
+class KeyedDraws(Draws):
     """The randomness of one value: the same wherever the key is."""
 
     agree = True
@@ -84,7 +84,7 @@ class Keyed(LeavesWithout):
             drawn: str = kind.draw(key, shape, lambda _: True, draws)
             return drawn if free(drawn) else str(kind.draw(key, shape, free, draws))
         is_free: bool = encrypted and free(encrypted)
-        return str(encrypted) if is_free else label(kind.name, free, draws)
+        return str(encrypted) if is_free else draws.label(kind.name, free)
 
     def permuted(
         self, text: str, slots: Sequence[Slot], fits: Callable[[str], bool], tweak: str, back: bool

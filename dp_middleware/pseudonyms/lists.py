@@ -73,17 +73,15 @@ class Lists:
 
 def lists_of(allow: Iterable[What], also: Also) -> Lists:
     """Returns what is named by hand; what is neither text, expression nor function is refused."""
-    if isinstance(allow, str) or isinstance(also, str):
-        raise ParameterError(
-            "expected collections, such as allow=['Acme'] and also={'Falcon': 'project'}, got a str"
-        )
+    allowed: tuple[What, ...] | None = None if isinstance(allow, str) else tuple(allow)
     try:
         pairs = tuple((what, kind_of(kind)) for what, kind in dict(also).items())
     except (TypeError, ValueError):
+        allowed = None
+    if allowed is None:
         raise ParameterError(
-            "expected also= as a dict, or pairs, from texts to kinds, such as {'Falcon': 'project'}"
-        ) from None
-    allowed = tuple(allow)
+            "expected collections, such as allow=['Acme'] and also={'Falcon': 'project'}"
+        )
     for what in (*allowed, *dict(pairs)):
         is_text = isinstance(what, str) and what.strip()
         if not (callable(what) or isinstance(what, re.Pattern) or is_text):

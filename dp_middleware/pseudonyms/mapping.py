@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self
 
 from dp_middleware import _forks
 from dp_middleware._forks import StaysHere
-from dp_middleware.pseudonyms.draws import Draws, Free, Part, label, whole
+from dp_middleware.pseudonyms.draws import Draws, Free, Part, whole
 from dp_middleware.pseudonyms.json_pieces import restore
 from dp_middleware.pseudonyms.keyed import Keyed
 from dp_middleware.pseudonyms.matching import Names, normal
@@ -58,7 +58,7 @@ class Kind:
         A label where nothing is left of the law. The private ``key`` is read by kinds with a loss
         or a secret shift alone; what is drawn where ``free`` refuses depends on public things only.
         """
-        return self._drawn(key, shape, free, draws) or label(self.name, free, draws)
+        return self._drawn(key, shape, free, draws) or draws.label(self.name, free)
 
     def ciphered(self, text: str, shape: str, law: Keyed, *, back: bool) -> str | None:
         """Encrypts or decrypts a value; ``None`` where those of its shape are not, else empty."""
@@ -101,10 +101,9 @@ class Pair(StaysHere):
     pseudonym: str = field(repr=False)
 
 
-class Mapping(StaysHere):
+class Mapping(Draws, StaysHere):
     """The pairs of one conversation, by both sides, and its secret numbers."""
 
-    agree: ClassVar[bool] = False
     law: Keyed | None = None  # of what is drawn; ``None``: once, for this conversation
     _entropy: Entropy | None = None  # of the system
 
@@ -210,9 +209,8 @@ class Mapping(StaysHere):
             pseudonym = kind.respelled(first.pseudonym, first.shape, shape, free, self)
             if pseudonym == first.pseudonym:
                 return first
-        self._pairs[key] = pair = Pair(kind, shape, key, text, pseudonym)
-        self.originals.add(text, pair)
-        self.pseudonyms.add(pseudonym, pair)
+        pair = Pair(kind, shape, key, text, pseudonym)
+        self.add(pair)
         self._note([kind.name, shape, key, text, pseudonym])
         return pair
 

@@ -8,17 +8,7 @@ from functools import cache
 from typing import ClassVar
 
 from dp_middleware.errors import library
-from dp_middleware.pseudonyms.draws import (
-    Draws,
-    Free,
-    Part,
-    choice,
-    combined,
-    core,
-    fill,
-    whole,
-    words,
-)
+from dp_middleware.pseudonyms.draws import Draws, Free, Part, combined, core, whole, words
 from dp_middleware.pseudonyms.kinds.names import LOCALES, POSSESSIVE, family_names, locale_of
 from dp_middleware.pseudonyms.mapping import Spoken
 
@@ -75,7 +65,7 @@ class Place(Spoken):
         ends = _town_endings() if language == "en" else TOWNS[language]
 
         def town() -> str:
-            name, end = choice(names, draws), choice(ends, draws)
+            name, end = draws.choice(names), draws.choice(ends)
             return end + name.lower() if end[0].isupper() else name + end
 
         return combined(self.name, town, "-", free, twice=draws.agree)
@@ -124,8 +114,8 @@ class Address(Spoken):
 
         def drawn(word: str) -> str:
             if word.startswith("*"):
-                return choice(names, draws) + word[1:]
-            return word[1:] if word.startswith("=") else fill(word, draws)
+                return draws.choice(names) + word[1:]
+            return word[1:] if word.startswith("=") else draws.fill(word)
 
         line = lambda: " ".join(map(drawn, shape.split(" ")))  # noqa: E731
         return combined(self.name, line, ", ", free)

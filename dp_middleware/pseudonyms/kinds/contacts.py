@@ -16,11 +16,7 @@ from dp_middleware.pseudonyms.draws import (
     Draws,
     Free,
     Part,
-    choice,
     combined,
-    draw_pattern,
-    fill,
-    left,
     pattern,
     tried,
     whole,
@@ -44,7 +40,7 @@ EXTENSION = re.compile(r"\s*,?\s*(?:x|ext\.?|extension)\s*[0-9]{1,6}$", re.IGNOR
 
 def _word(names: tuple[str, ...], draws: Draws) -> str:
     """A name in small ASCII letters."""
-    spelled = unicodedata.normalize("NFKD", choice(names, draws)).casefold()
+    spelled = unicodedata.normalize("NFKD", draws.choice(names)).casefold()
     return "".join(letter for letter in spelled if letter.isascii() and letter.isalpha())
 
 
@@ -64,7 +60,7 @@ class Email(Exact):
         return _behind_scheme(mention)
 
     def _drawn(self, key: str, shape: str, free: Free, draws: Draws) -> str:
-        domain = choice(DOMAINS, draws)
+        domain = draws.choice(DOMAINS)
         user = combined(
             self.name, lambda: _user(".", draws), ".", lambda user: free(f"{user}@{domain}")
         )
@@ -96,7 +92,7 @@ class Url(Exact):
         return _behind_scheme(mention)
 
     def _drawn(self, key: str, shape: str, free: Free, draws: Draws) -> str:
-        domain, names = choice(DOMAINS, draws), family_names()
+        domain, names = draws.choice(DOMAINS), family_names()
         host = combined(
             self.name,
             lambda: f"{_word(names, draws)}-{_word(names, draws)}",
@@ -178,17 +174,17 @@ class Phone(Exact, Spoken):
         Of another country with the same code where few numbers are valid, as in a city state.
         """
         if not shape.startswith("valid"):  # no pattern has a v
-            return draw_pattern(shape, free, draws)
+            return draws.of_pattern(shape, free)
         _, country, length, layout = shape.split(" ", 3)
         code, region = country.split("-")
         module = library("phonenumbers", "detect")
         abroad: str | None = None
         for _ in range(ENOUGH):
-            own = fill("9" * int(length), draws)
+            own = draws.fill("9" * int(length))
             number = self._parsed(f"+{code}{own}", None)
             if number is None or module.national_significant_number(number) != own:
                 continue
-            digits = iter(own + fill("9" * (layout.count("#") - len(own)), draws))
+            digits = iter(own + draws.fill("9" * (layout.count("#") - len(own))))
             text = "".join(next(digits) if c == "#" else c for c in layout)
             if free(text):
                 if module.region_code_for_number(number) == region:
@@ -225,9 +221,9 @@ class Ip(Exact):
     def _drawn(self, key: str, shape: str, free: Free, draws: Draws) -> str | None:
         """Uniform; once those for documentation are used up, of the range for benchmarks."""
         if shape.startswith("?"):
-            return draw_pattern(shape[1:], free, draws)
+            return draws.of_pattern(shape[1:], free)
         if shape == "6":
             return combined(self.name, lambda: str(IPV6 + draws.below(1 << 96)), "", free)
         listed = [f"{net}.{host}" for net in DOCUMENTATION for host in range(1, 255)]
-        text = left(listed, free, draws)
+        text = draws.left(listed, free)
         return text or tried(lambda: str(BENCHMARKS + draws.below(1 << 17)), free, ENOUGH)

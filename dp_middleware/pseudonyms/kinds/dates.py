@@ -8,10 +8,10 @@ from datetime import date
 from typing import ClassVar
 
 from dp_middleware import _validate
-from dp_middleware.pseudonyms.draws import Draws, Free, Part, core, left, tried, whole
+from dp_middleware.pseudonyms.draws import Draws, Free, Part, core, tried, whole
 from dp_middleware.pseudonyms.kinds import calendars, date_formats
 from dp_middleware.pseudonyms.kinds.date_formats import DateReading
-from dp_middleware.pseudonyms.kinds.staircase import NearKind, pick
+from dp_middleware.pseudonyms.kinds.staircase import NearKind
 from dp_middleware.pseudonyms.mapping import Spoken
 
 BLOCKS = {"day": 2, "month": 50, "year": 100}  # years of a grid of near points
@@ -124,14 +124,14 @@ class Date(NearKind, Spoken):
         if grain == "time":
             return tried(lambda: _time(rest, draws), free, TRIES)
         if grain in ("month-name", "weekday"):
-            return left(_names(shape), free, draws)
+            return draws.left(_names(shape), free)
         if self.law == "shift":
             return self._shifted(key, shape, free, draws)
         if self.law == "uniform":
             return tried(lambda: _written(shape, self._anywhere(grain, draws)), free, TRIES)
         if not (points := self.points(shape, free)):
             return None
-        return _written(shape, points[pick(self.weights(key, shape, points), draws)])
+        return _written(shape, points[draws.pick(self.weights(key, shape, points))])
 
     def _read(self, text: str) -> DateReading | None:
         language = self.language or "en"

@@ -7,17 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from dp_middleware.errors import library
-from dp_middleware.pseudonyms.draws import (
-    PATTERN_TRIES,
-    Draws,
-    Free,
-    choice,
-    draw_pattern,
-    fill,
-    label,
-    pattern,
-    tried,
-)
+from dp_middleware.pseudonyms.draws import PATTERN_TRIES, Draws, Free, pattern, tried
 from dp_middleware.pseudonyms.keyed import Keyed, slots_of
 from dp_middleware.pseudonyms.mapping import Kind
 
@@ -57,7 +47,7 @@ class Id(Exact):
         return shape.replace("9", "1", 1) if WHOLE.fullmatch(text) else shape
 
     def _drawn(self, key: str, shape: str, free: Free, draws: Draws) -> str | None:
-        return draw_pattern(shape, free, draws)
+        return draws.of_pattern(shape, free)
 
     def ciphered(self, text: str, shape: str, law: Keyed, *, back: bool) -> str | None:
         """Does as that of a kind, for formats of a million texts and more."""
@@ -91,7 +81,7 @@ class Checked(Id):
 
     def _drawn(self, key: str, shape: str, free: Free, draws: Draws) -> str | None:
         if shape.startswith("?"):
-            return draw_pattern(shape[1:], free, draws)
+            return draws.of_pattern(shape[1:], free)
         return tried(lambda: self._candidate(shape, draws), free)
 
 
@@ -124,7 +114,7 @@ class Card(Checked):
         return _is_digits(text, CARD_LENGTHS)
 
     def _candidate(self, shape: str, draws: Draws) -> str:
-        digits = CARD_ISSUER + fill("9" * (shape.count("9") - 3), draws)
+        digits = CARD_ISSUER + draws.fill("9" * (shape.count("9") - 3))
         check: str = library("stdnum.luhn", "detect", "python-stdnum").calc_check_digit(digits)
         return _digits_into(shape, digits + check)
 
@@ -143,7 +133,7 @@ class Ssn(Checked):
         return _is_digits(text, range(9, 10))
 
     def _candidate(self, shape: str, draws: Draws) -> str:
-        return _digits_into(shape, choice(SSN_AREAS, draws) + fill("999999", draws))
+        return _digits_into(shape, draws.choice(SSN_AREAS) + draws.fill("999999"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,7 +176,7 @@ class Iban(Checked):
         """
         text, valid = "", _iban().is_valid
         for _ in range(PATTERN_TRIES):
-            if valid(text := _checked(shape[:2], fill(shape[4:], draws))):
+            if valid(text := _checked(shape[:2], draws.fill(shape[4:]))):
                 break
         return text
 
@@ -215,4 +205,4 @@ class Label(Exact):
     of: str = "LABEL"
 
     def _drawn(self, key: str, shape: str, free: Free, draws: Draws) -> str:
-        return label(self.of, free, draws)
+        return draws.label(self.of, free)

@@ -10,17 +10,7 @@ from itertools import pairwise
 from typing import ClassVar
 
 from dp_middleware.errors import library
-from dp_middleware.pseudonyms.draws import (
-    CORE,
-    Draws,
-    Free,
-    Part,
-    choice,
-    combined,
-    fill,
-    whole,
-    words,
-)
+from dp_middleware.pseudonyms.draws import CORE, Draws, Free, Part, combined, whole, words
 from dp_middleware.pseudonyms.mapping import Spoken
 
 TITLES = words(
@@ -196,13 +186,13 @@ class Person(Spoken):
         """
         first, _, last = shape.partition(" ")
         if first not in ("given", "family", "female", "male"):
-            return combined(self.name, lambda: fill(shape, draws), "", free, twice=draws.agree)
+            return combined(self.name, lambda: draws.fill(shape), "", free, twice=draws.agree)
         if last == "given":
             listed = names(f"first_names_{first}", locale_of(self))
         else:
             lists = family_names if first == "family" or draws.agree else given_names
             listed = lists(SCRIPTS.get(last, locale_of(self)))
-        return combined(self.name, lambda: choice(listed, draws), "-", free, twice=draws.agree)
+        return combined(self.name, lambda: draws.choice(listed), "-", free, twice=draws.agree)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -224,7 +214,7 @@ class Organisation(Spoken):
 
     def _drawn(self, key: str, shape: str, free: Free, draws: Draws) -> str:
         names = family_names(locale_of(self))
-        pair = lambda: f"{choice(names, draws)}-{choice(names, draws)}"  # noqa: E731
+        pair = lambda: f"{draws.choice(names)}-{draws.choice(names)}"  # noqa: E731
         return combined(self.name, pair, "-", free)
 
 

@@ -10,8 +10,8 @@ from functools import lru_cache
 from itertools import pairwise, takewhile
 from typing import ClassVar
 
-from dp_middleware.pseudonyms.draws import Draws, Free, Part, fill, label, tried, whole, words
-from dp_middleware.pseudonyms.kinds.staircase import NearKind, pick
+from dp_middleware.pseudonyms.draws import Draws, Free, Part, tried, whole, words
+from dp_middleware.pseudonyms.kinds.staircase import NearKind
 from dp_middleware.pseudonyms.matching import LABEL, normal
 
 LEADING = 3  # digits of a number that keep something of it
@@ -115,7 +115,7 @@ class Numeral(NearKind):
             text = "".join(next(rest) if c in "09" else c for c in layout)
             if free(text):
                 return text
-        return label(self.name, free, draws)
+        return draws.label(self.name, free)
 
     def _shape(self, text: str) -> str:
         """Digits as 9, but a leading zero; signs and separators."""
@@ -128,10 +128,10 @@ class Numeral(NearKind):
         points = self.points(shape, free) if "9" in shape else []
         if not points:
             return None
-        point = points[pick(self.weights(key, shape, points), draws)]
+        point = points[draws.pick(self.weights(key, shape, points))]
 
         def candidate() -> str:  # of the point alone: what is drawn instead tells nothing more
-            return self._text(shape, point, lambda lower: fill("9" * lower, draws))
+            return self._text(shape, point, lambda lower: draws.fill("9" * lower))
 
         return tried(candidate, free, TRIES)
 

@@ -7,7 +7,7 @@ import string
 from dataclasses import dataclass
 from typing import ClassVar
 
-from dp_middleware.pseudonyms.draws import Draws, Free, Part, choice, tried, words
+from dp_middleware.pseudonyms.draws import Draws, Free, Part, tried, words
 from dp_middleware.pseudonyms.kinds.contacts import Url
 from dp_middleware.pseudonyms.kinds.ids import Exact
 
@@ -108,7 +108,7 @@ class Secret(Exact):
         signs = _ALPHABETS[alphabet]
 
         def candidate() -> str:
-            drawn = (choice(signs, draws) if sign == "x" else sign for sign in layout)
+            drawn = (draws.choice(signs) if sign == "x" else sign for sign in layout)
             return prefix + "".join(drawn)
 
         return tried(candidate, free)

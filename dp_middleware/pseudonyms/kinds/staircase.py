@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate
 from typing import ClassVar
 
 from dp_middleware import _validate
-from dp_middleware.pseudonyms.draws import Draws
 from dp_middleware.pseudonyms.mapping import Kind
 
 STEEPEST = 600.0  # nats; the exponential of some more is no number
@@ -92,9 +90,3 @@ class NearKind(Kind):
 
     def _value(self, key: str, shape: str) -> int:
         raise NotImplementedError  # the point of a value
-
-
-def pick(weights: Sequence[int], draws: Draws) -> int:
-    """Draws a place with probability proportional to its weight, exactly."""
-    ends = [*accumulate(weights)]
-    return bisect_right(ends, draws.below(ends[-1]))

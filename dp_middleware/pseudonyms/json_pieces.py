@@ -114,16 +114,6 @@ def restore(text: str, names: Names[Any]) -> str:
     return Restorer(names).feed(text, more=False)
 
 
-def restore_json(text: str, names: Names[Any]) -> str:
-    """Returns whole JSON with the originals; text that is none is restored as text."""
-    try:
-        json.loads(text)
-    except ValueError:
-        return restore(text, names)
-    restorer = JsonRestorer(names)
-    return restorer.feed(text) + restorer.close()
-
-
 def _decoded(escape: str) -> str:
     try:
         return str(json.loads(f'"{escape}"'))

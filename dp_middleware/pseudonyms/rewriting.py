@@ -103,7 +103,7 @@ class PseudonymDraft(StaysHere):
     def gaps(self) -> list[tuple[int, int]]:
         """The offsets of what is between the places, before the first and behind the last."""
         length = len(self.view.text)
-        ends = [(0, 0), *((place.start, place.end) for place in self.places), (length, length)]
+        ends = [(0, 0), *(place[:2] for place in self.places), (length, length)]
         return [(end, start) for (_, end), (start, _) in pairwise(ends) if end < start]
 
     def public(self, others: Iterable[str] = ()) -> Words:
@@ -198,7 +198,7 @@ def settled(text: str, places: Iterable[Mention]) -> list[Mention]:
     """Places that end where words do; one that has grown is a label, which may reach further."""
     settling = list(places)
     while True:
-        own = {(place.start, place.end) for place in settling}
+        own = {place[:2] for place in settling}
         settling = list(whole_words(text, settling, attrgetter("kind")))
         grown = [n for n, place in enumerate(settling) if place[:2] not in own]
         if not grown:

@@ -16,7 +16,7 @@ from dp_middleware.conversation.session import Session
 from dp_middleware.errors import ParameterError
 from dp_middleware.privacy.releases import Release
 from dp_middleware.pseudonyms.addresses import Hosts
-from dp_middleware.pseudonyms.json_pieces import JsonRestorer, restore, restore_json
+from dp_middleware.pseudonyms.json_pieces import JsonRestorer, restore
 from dp_middleware.pseudonyms.lists import Also, What
 from dp_middleware.pseudonyms.mapping import Mapping
 from dp_middleware.pseudonyms.matching import Restorer
@@ -114,11 +114,6 @@ class PseudonymSession(Session):
         with self._read(conversation) as mapping:
             names = mapping.pseudonyms
             return each_in(value, lambda v: restore(v, names) if isinstance(v, str) else v)
-
-    def restore_json(self, text: str, *, conversation: str = "") -> str:
-        """Does as :meth:`restore`, for JSON, which stays JSON; the same as of its pieces."""
-        with self._read(conversation) as mapping:
-            return restore_json(text, mapping.pseudonyms)
 
     @contextmanager
     def _read(self, conversation: str) -> Iterator[Mapping]:

@@ -61,10 +61,8 @@ class Email(Exact):
 
     def _drawn(self, key: str, shape: str, free: Free, draws: Draws) -> str:
         domain = draws.choice(DOMAINS)
-        user = combined(
-            self.name, lambda: _user(".", draws), ".", lambda user: free(f"{user}@{domain}")
-        )
-        return f"{user}@{domain}"
+        is_free = lambda user: free(f"{user}@{domain}")  # noqa: E731
+        return f"{combined(self.name, lambda: _user('.', draws), '.', is_free)}@{domain}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,12 +91,8 @@ class Url(Exact):
 
     def _drawn(self, key: str, shape: str, free: Free, draws: Draws) -> str:
         domain, names = draws.choice(DOMAINS), family_names()
-        host = combined(
-            self.name,
-            lambda: f"{_word(names, draws)}-{_word(names, draws)}",
-            "-",
-            lambda host: free(f"{host}.{domain}"),
-        )
+        pair = lambda: f"{_word(names, draws)}-{_word(names, draws)}"  # noqa: E731
+        host = combined(self.name, pair, "-", lambda host: free(f"{host}.{domain}"))
         return f"{host}.{domain}"
 
 
@@ -150,11 +144,9 @@ class Phone(Exact, Spoken):
 
     def _parsed(self, text: str, region: str | None) -> Any:
         module = library("phonenumbers", "detect")
-        try:
+        with suppress(module.NumberParseException):
             number = module.parse(text, region)
-        except module.NumberParseException:
-            return None
-        return number if module.is_valid_number(number) else None
+            return number if module.is_valid_number(number) else None
 
     def ciphered(self, text: str, shape: str, law: Keyed, *, back: bool) -> str | None:
         """Encrypts the digits behind the country's code, among the valid numbers of this code."""

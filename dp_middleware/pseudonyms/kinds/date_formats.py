@@ -100,11 +100,8 @@ def read(text: str, order: str, language: str = "en") -> DateReading | None:
         readings = (_numeric((first, second, third), each, joint) for each in orders)
         return next((reading for reading in readings if reading), None)
     if match := MONTH_YEAR.fullmatch(text):
-        year, joint, month = match.groups()[:3]
-        if year:
-            return _numeric((year, month), "ym", joint)
-        month, joint, year = match.groups()[3:]
-        return _numeric((month, year), "my", joint)
+        first, joint, second = match.groups()[:3] if match[1] else match.groups()[3:]
+        return _numeric((first, second), "ym" if match[1] else "my", joint)
     first = language
     if language == "en":
         first = "de" if DOTTED.match(text) else "es" if " de " in text.lower() else "en"
@@ -195,10 +192,8 @@ def write(template: str, day: date) -> str:
 
 
 def _field(code: str, day: date, language: str) -> str:
-    if code in "Aa":
-        return names_of(code, language)[day.weekday()]
-    if code in "Bb":
-        return names_of(code, language)[day.month - 1]
+    if code in "AaBb":
+        return names_of(code, language)[day.weekday() if code in "Aa" else day.month - 1]
     if code in "Yy":
         return f"{day.year:04d}" if code == "Y" else f"{day.year % 100:02d}"
     number = day.month if code in "mn" else day.day

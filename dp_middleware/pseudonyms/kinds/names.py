@@ -90,9 +90,8 @@ class _Word:
 
     @property
     def initials(self) -> bool:
-        return INITIALS.fullmatch(self.text) is not None and (
-            self.text.isupper() or "." in self.text
-        )
+        is_written = self.text.isupper() or "." in self.text
+        return is_written and INITIALS.fullmatch(self.text) is not None
 
 
 def _words_of(mention: str, pattern: re.Pattern[str] = WORD) -> list[_Word]:
@@ -105,14 +104,12 @@ def _units(named: list[_Word]) -> list[_Word]:
     first = next((n for n, word in enumerate(named) if not word.is_in(TITLES)), len(named))
     while len(named) > first + 1 and named[-1].is_in(SUFFIXES):
         named = named[:-1]
-    units = named[first:]
-    return [
-        word
-        for n, word in enumerate(units)
-        if n == len(units) - 1
-        or not (word.is_in(PARTICLES) or word.text in SMALL_PARTICLES)
-        or (n == 0 and not word.text.islower())
-    ]
+
+    def stays(word: _Word) -> bool:
+        is_particle = word.is_in(PARTICLES) or word.text in SMALL_PARTICLES
+        return is_particle and (word.text.islower() or word is not named[first])
+
+    return [*(word for word in named[first:-1] if not stays(word)), *named[first:][-1:]]
 
 
 def titled(text: str, start: int, least: int) -> int:

@@ -90,14 +90,12 @@ class Secret(Exact):
         drawn = {*filter(str.isalnum, rest)}
         alphabet = next((name for name, signs in _ALPHABETS.items() if drawn <= {*signs}), "any")
         structured = prefix or len(text) >= _HUMAN
-        ends = [(m.start(), m.end()) for m in _SIGNS.finditer(rest)] if structured else []
+        ends = [match.span() for match in _SIGNS.finditer(rest)] if structured else []
         layout, place = "", 0
         for start, end in [*ends, (len(rest), len(rest))]:
             layout += "x" * min(start - place, _LONGEST) + rest[start:end]
             place = end
-        if layout.count("x") < _SHORTEST:
-            return ""
-        return f"{prefix} {alphabet} {layout}"
+        return f"{prefix} {alphabet} {layout}" if layout.count("x") >= _SHORTEST else ""
 
     def _drawn(self, key: str, shape: str, free: Free, draws: Draws) -> str | None:
         if shape == "host":

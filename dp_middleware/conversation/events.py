@@ -59,18 +59,12 @@ class Events:
         Args:
             transcript: Private: all messages from the beginning, and what stands aside of them.
             conversation: Its public name, if it has one.
-            unknown: As of :meth:`release_many`.
+            unknown: As of :meth:`release_many`, whose errors hold no text here either.
             tools: Tools that are called with the originals of pseudonyms, or ``"all"``.
             after: The reference of the exchange that this one goes on from, in its conversation,
                 where the transcript does not repeat it; see :meth:`Exchange.keep`.
             whose: Public: callers that differ in it go on in no conversation of each other.
-            quoted: Public: what was released in this conversation before and stands in the request,
-                as passages that were retrieved do.
-
-        Raises:
-            EventRefused: As :meth:`release_many`, or for another reference; before anything is
-                charged.
-            DPMiddlewareError: The release failed; nothing may be sent. Holds no text.
+            quoted: Public: passages that were released in this conversation before.
         """
         place = (conversation or None, after, whose)
         return guarded(self._exchange, transcript, place, unknown, checked_tools(tools), quoted)

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from functools import cache
 from hashlib import sha256
 from operator import itemgetter
-from typing import ClassVar
 
 from dp_middleware.pseudonyms.kinds import Label
 from dp_middleware.pseudonyms.lists import overlapping
@@ -38,8 +37,8 @@ _CASES = re.compile(r"[a-z'’]+|[A-Z][a-z'’]*|[A-Z'’]+")
 class Word(Label):
     """A label such as "WORD_47", one for each spelling of a word or number that is not listed."""
 
-    name: ClassVar[str] = "word"
-    cased: ClassVar[bool] = True
+    name = "word"
+    cased = True
 
     of: str = "WORD"
 

@@ -23,7 +23,7 @@ Slot = tuple[int, str]
 Cipher = Callable[[int, int, bytes, bool], int]
 
 
-class KeyedDraws(Draws):
+class _KeyedDraws(Draws):
     """The randomness of one value: the same wherever the key is."""
 
     agree = True
@@ -33,16 +33,13 @@ class KeyedDraws(Draws):
         self._entropy = expanded(hmac.digest(key, b"draw " + value.encode(), "sha256"))
 
     def below(self, n: int) -> int:
-        """Draws uniformly from 0 .. n - 1, each time anew."""
         return below(n, self._entropy)
 
     def once(self, name: str, n: int) -> int:
-        """Draws uniformly from 0 .. n - 1, once for the key."""
         return below(n, expanded(hmac.digest(self._key, b"once " + name.encode(), "sha256")))
 
     def first(self, name: str, value: int) -> int:
-        """Returns the value: what came before it in a conversation does not count."""
-        return value
+        return value  # what came before it in a conversation does not count
 
 
 class Keyed(LeavesWithout):
@@ -78,7 +75,7 @@ class Keyed(LeavesWithout):
         """
         if self._key is None:
             raise ParameterError(_NO_KEY)
-        draws = KeyedDraws(self._key, f"{kind.name}\0{key}")
+        draws = _KeyedDraws(self._key, f"{kind.name}\0{key}")
         encrypted = kind.ciphered(text, shape, self, back=False)
         if encrypted is None:
             drawn: str = kind.draw(key, shape, lambda _: True, draws)

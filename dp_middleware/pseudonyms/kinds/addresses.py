@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cache
-from typing import ClassVar
 
 from dp_middleware.errors import library
 from dp_middleware.pseudonyms.draws import Draws, Free, Part, combined, core, whole, words
@@ -46,8 +45,8 @@ TOWNS = {
 class Place(Spoken):
     """A town such as "Hartville" for any place."""
 
-    name: ClassVar[str] = "place"
-    keeps: ClassVar[str] = "a possessive of a place, and whether it has full stops and ends in one"
+    name = "place"
+    keeps = "a possessive of a place, and whether it has full stops and ends in one"
 
     def _spans(self, mention: str) -> list[tuple[int, int]]:
         """One; a possessive stays, and a full stop that ends no abbreviation."""
@@ -79,9 +78,9 @@ class Address(Spoken):
     it means something else.
     """
 
-    name: ClassVar[str] = "address"
-    numeric: ClassVar[bool] = True
-    keeps: ClassVar[str] = (
+    name = "address"
+    numeric = True
+    keeps = (
         "lines of an address, the places, lengths, letters and signs of their numbers, words such"
         " as Suite, the last word such as Street behind a name, the first such as rue before one,"
         " and an ending such as straße"

@@ -7,7 +7,7 @@ import re
 import unicodedata
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from dp_middleware.errors import library
 from dp_middleware.pseudonyms.draws import (
@@ -52,9 +52,9 @@ def _user(joint: str, draws: Draws) -> str:
 class Email(Exact):
     """Such as "anna.hart@example.org"."""
 
-    name: ClassVar[str] = "email"
-    keeps: ClassVar[str] = "a scheme before an e-mail address, such as mailto:"
-    cased: ClassVar[bool] = False
+    name = "email"
+    keeps = "a scheme before an e-mail address, such as mailto:"
+    cased = False
 
     def _spans(self, mention: str) -> list[tuple[int, int]]:
         return _behind_scheme(mention)
@@ -69,8 +69,8 @@ class Email(Exact):
 class Username(Exact):
     """Such as "anna_hart"; an @ before it stays."""
 
-    name: ClassVar[str] = "username"
-    keeps: ClassVar[str] = "an @ before a user name"
+    name = "username"
+    keeps = "an @ before a user name"
 
     def _spans(self, mention: str) -> list[tuple[int, int]]:
         return [(a + (mention[a] == "@" and b - a > 1), b) for a, b, _ in whole(mention)]
@@ -83,8 +83,8 @@ class Username(Exact):
 class Url(Exact):
     """A host of a reserved domain, such as "hart-ortiz.example.com", without a path."""
 
-    name: ClassVar[str] = "url"
-    keeps: ClassVar[str] = "the scheme of a URL"
+    name = "url"
+    keeps = "the scheme of a URL"
 
     def _spans(self, mention: str) -> list[tuple[int, int]]:
         return _behind_scheme(mention)
@@ -110,9 +110,9 @@ class Phone(Exact, Spoken):
             language is spoken.
     """
 
-    name: ClassVar[str] = "phone"
-    numeric: ClassVar[bool] = True
-    keeps: ClassVar[str] = (
+    name = "phone"
+    numeric = True
+    keeps = (
         "country, number of digits, punctuation and extension of a phone number, whether it is"
         " valid; of one that is not, or has other words in it, which characters are digits,"
         " capitals or small letters, and all others"
@@ -189,13 +189,13 @@ class Phone(Exact, Spoken):
 class Ip(Exact):
     """An address of the ranges for documentation: RFC 5737 and RFC 3849."""
 
-    name: ClassVar[str] = "ip"
-    numeric: ClassVar[bool] = True
-    keeps: ClassVar[str] = (
+    name = "ip"
+    numeric = True
+    keeps = (
         "version of an IP address, its port, the length of its network; of what is no address,"
         " which characters are digits, capitals or small letters, and all others"
     )
-    cased: ClassVar[bool] = False
+    cased = False
 
     def parts(self, mention: str) -> list[Part]:
         """Returns one; the length of a network or a port stays."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import date
-from typing import ClassVar
 
 from dp_middleware import _validate
 from dp_middleware.pseudonyms.draws import Draws, Free, Part, core, tried, whole
@@ -41,9 +40,9 @@ class Date(NearKind, Spoken):
         years: First and last one, for ``uniform``.
     """
 
-    name: ClassVar[str] = "date"
-    numeric: ClassVar[bool] = True
-    keeps: ClassVar[str] = (
+    name = "date"
+    numeric = True
+    keeps = (
         "format and language of dates and times, each read by itself (May is a long month, 10:30"
         " has no leading zero, in 14/02/2024 the day is first); with law shift: the intervals"
         " between the dates of a session that have a year, their weekdays, and the four calendar"
@@ -53,7 +52,7 @@ class Date(NearKind, Spoken):
         " year; times where they are kept"
     )
 
-    laws: ClassVar[tuple[str, ...]] = ("shift", "near", "uniform")
+    laws = ("shift", "near", "uniform")
 
     law: str = "shift"
     order: str | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from dp_middleware.errors import library
 from dp_middleware.pseudonyms.draws import PATTERN_TRIES, Draws, Free, pattern, tried
@@ -22,8 +22,8 @@ IBAN = re.compile(r"[A-Za-z]{2}[0-9]{2}[A-Za-z0-9 ]*")
 class Exact(Kind):
     """A kind whose values and pseudonyms are written, and mostly compared, in their very signs."""
 
-    exact: ClassVar[bool] = True
-    cased: ClassVar[bool] = True  # whether values that differ in case are two values
+    exact = True
+    cased = True  # whether values that differ in case are two values
 
     def key(self, text: str, shape: str) -> str:
         """Returns, where case counts, the text for this kind alone: a user "ana" is not Ana."""
@@ -34,9 +34,9 @@ class Exact(Kind):
 class Id(Exact):
     """A uniform digit for each digit and a uniform letter for each letter."""
 
-    name: ClassVar[str] = "id"
-    numeric: ClassVar[bool] = True
-    keeps: ClassVar[str] = (
+    name = "id"
+    numeric = True
+    keeps = (
         "which characters of an id or postal code are digits, capitals or small letters, its signs,"
         " such as hyphens, and whether one of digits alone has a leading zero"
     )
@@ -59,7 +59,7 @@ class Id(Exact):
 class Zip(Id):
     """A postal code of the same pattern."""
 
-    name: ClassVar[str] = "zip"
+    name = "zip"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,8 +104,8 @@ class Card(Checked):
     ISO 3166-1 follows: codes from 900 on are for private use and never a country's.
     """
 
-    name: ClassVar[str] = "card"
-    keeps: ClassVar[str] = (
+    name = "card"
+    keeps = (
         "number and grouping of the digits of a card, whether they are as many as of one; else"
         " which characters are digits, capitals or small letters"
     )
@@ -123,8 +123,8 @@ class Card(Checked):
 class Ssn(Checked):
     """A social security number in an area, 000 or 666, that is never assigned."""
 
-    name: ClassVar[str] = "ssn"
-    keeps: ClassVar[str] = (
+    name = "ssn"
+    keeps = (
         "the punctuation of a social security number, whether it has nine digits; else which"
         " characters are digits, capitals or small letters"
     )
@@ -140,8 +140,8 @@ class Ssn(Checked):
 class Iban(Checked):
     """A bank account in the same country, with valid check digits."""
 
-    name: ClassVar[str] = "iban"
-    keeps: ClassVar[str] = (
+    name = "iban"
+    keeps = (
         "country and grouping of a bank account's number, which of its characters are letters,"
         " whether its check digits are right; where not, which are capitals, and its signs"
     )
@@ -198,9 +198,9 @@ class Label(Exact):
         of: The word of the labels.
     """
 
-    name: ClassVar[str] = "label"
-    keeps: ClassVar[str] = "nothing"
-    cased: ClassVar[bool] = False
+    name = "label"
+    keeps = "nothing"
+    cased = False
 
     of: str = "LABEL"
 

@@ -7,7 +7,6 @@ import unicodedata
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
-from typing import ClassVar
 
 from dp_middleware.errors import library
 from dp_middleware.pseudonyms.draws import CORE, Draws, Free, Part, combined, whole, words
@@ -138,8 +137,8 @@ class Person(Spoken):
         keep_script: Whether a name in another script gets one in that script.
     """
 
-    name: ClassVar[str] = "person"
-    keeps: ClassVar[str] = (
+    name = "person"
+    keeps = (
         "number and places of the words of a name, titles, particles, suffixes such as Jr, which"
         " words are initials, prefixes such as al-, possessives; gender and script where it is"
         " asked for"
@@ -196,10 +195,8 @@ class Person(Spoken):
 class Organisation(Spoken):
     """Two uniform family names, such as "Hart-Ortiz", for all but the legal form."""
 
-    name: ClassVar[str] = "organisation"
-    keeps: ClassVar[str] = (
-        "the legal form of an organisation, such as Inc, a leading The, and a possessive"
-    )
+    name = "organisation"
+    keeps = "the legal form of an organisation, such as Inc, a leading The, and a possessive"
 
     def _spans(self, mention: str) -> list[tuple[int, int]]:
         named = _words_of(mention)

@@ -54,8 +54,8 @@ class Numeral(NearKind):
         epsilon: Nats between any two values of one shape, for ``near``. Positive.
     """
 
-    keeps_digits: ClassVar[bool] = True
-    numeric: ClassVar[bool] = True
+    keeps_digits = True
+    numeric = True
 
     public: ClassVar[frozenset[str]]
     scales: ClassVar[Mapping[str, int]] = SCALE_OF
@@ -185,12 +185,12 @@ def _digits(text: str) -> str:
 class Amount(Numeral):
     """An amount of money."""
 
-    name: ClassVar[str] = "amount"
-    keeps: ClassVar[str] = (
+    name = "amount"
+    keeps = (
         "currency, number of digits, separators and decimals of an amount, a leading zero, and"
         " words such as million; whether it is a number among such words"
     )
-    public: ClassVar[frozenset[str]] = words(f"{CURRENCIES} {SCALES}")
+    public = words(f"{CURRENCIES} {SCALES}")
     scales: ClassVar[Mapping[str, int]] = {**SCALE_OF, "m": 6}
 
 
@@ -198,21 +198,21 @@ class Amount(Numeral):
 class Number(Numeral):
     """A number, with or without a unit."""
 
-    name: ClassVar[str] = "number"
-    keeps: ClassVar[str] = (
+    name = "number"
+    keeps = (
         "number of digits, separators and decimals of a number, a leading zero, and its unit;"
         " whether it is a number among such words"
     )
-    public: ClassVar[frozenset[str]] = words(f"{SCALES} {UNITS}")
+    public = words(f"{SCALES} {UNITS}")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Age(Numeral):
     """An age from 0 to 99; an older one becomes a label."""
 
-    name: ClassVar[str] = "age"
-    keeps: ClassVar[str] = "words around an age, such as years old; whether it is a number up to 99"
-    public: ClassVar[frozenset[str]] = words(AGES)
+    name = "age"
+    keeps = "words around an age, such as years old; whether it is a number up to 99"
+    public = words(AGES)
 
     def _shape(self, text: str) -> str:
         readable = len(text) <= LEADING and text.isdecimal() and int(text) <= OLDEST

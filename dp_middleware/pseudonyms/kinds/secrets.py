@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import string
 from dataclasses import dataclass
-from typing import ClassVar
 
 from dp_middleware.pseudonyms.draws import Draws, Free, Part, tried, words
 from dp_middleware.pseudonyms.kinds.contacts import Url
@@ -59,8 +58,8 @@ _HUMAN = 16  # signs; a shorter one without a prefix may be words, whose lengths
 class Secret(Exact):
     """A uniform value of the same public prefix, such as ghp_, length and alphabet."""
 
-    name: ClassVar[str] = "secret"
-    keeps: ClassVar[str] = (
+    name = "secret"
+    keeps = (
         "issuer's prefix of a secret such as ghp_, its length up to 64 signs, the smallest of six"
         " alphabets that its letters and digits are of, of one of 16 signs or with a prefix also"
         " where its . : - _ and = at the end are; of a connection string scheme, port, which parts"

@@ -19,9 +19,8 @@ from dp_middleware.privacy.releases import Release, shared_receipts, write_relea
 from dp_middleware.sanitizers.sanitizer import Sanitizer
 from dp_middleware.sanitizers.spans import PART, Detector, parts_of_message
 
+# of a transcript: its conversation's name, a reference, and whose it is
 Place = tuple[str | None, str | None, str]
-"""Of a transcript: its conversation's name, a reference, and whose it is."""
-
 _ASSUMPTIONS: dict[Origin, str] = {
     "remote-answer": "written by the remote model, which saw released texts only",
     "declared-public": "declared public by the caller; nothing was checked",

@@ -17,9 +17,8 @@ from dp_middleware.privacy.releases import Receipt, Release
 
 T = TypeVar("T")
 
+# names of the tools that are called with originals; others are called with pseudonyms
 Tools = Collection[str] | Literal["all"]
-"""Names of the tools that are called with originals; others are called with pseudonyms."""
-
 _log = logging.getLogger("dp_middleware.conversation")
 _WORDS = ("text", "content", "refusal", "thinking")  # of what else an answer says
 _ARGUMENTS = ("arguments", "args", "input", "partial_json")  # of a call
@@ -27,8 +26,8 @@ _NOTE = "the note of an answer"
 RESTORATION = "the restoration"
 
 
+# makes what feeds and closes as :class:`Growing`: of JSON or not, and for a reader or not
 Restorers = Callable[[bool, bool], Any]
-"""Makes what feeds and closes as :class:`Growing`: of JSON or not, and for a reader or not."""
 
 
 class Growing:

@@ -75,8 +75,8 @@ class Released(NamedTuple):
         return cls(release, tuple(data.get("used", ())))
 
 
+# a release, maybe as data; a remote answer; or a mark
 Content = Released | Mapping[str, Any] | str | None
-"""A release, maybe as data; a remote answer; or a mark."""
 
 
 class Entry(NamedTuple):

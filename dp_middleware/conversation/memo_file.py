@@ -48,8 +48,7 @@ _CHANGED = (
     "or taken out; take a copy of the file"
 )
 
-Digest = Callable[..., bytes]
-"""Keyed digest of parts, each with its length."""
+Digest = Callable[..., bytes]  # keyed digest of parts, each with its length
 
 
 class FileMemo(Entries):

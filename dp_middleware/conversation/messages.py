@@ -19,9 +19,8 @@ class Once(Enum):
     ONCE = "once"
 
 
+# the event of a text that will never come again: a new release, kept in no memo
 ONCE: Final = Once.ONCE
-"""The event of a text that will never come again: a new release, kept in no memo."""
-
 Item = tuple[str | Literal[Once.ONCE] | None, str, str]
 
 
@@ -34,9 +33,8 @@ class Event(NamedTuple):
     aside: bool = False  # whether it stands outside of the order of messages
 
 
+# also a message as chat clients keep it: ``{"role": ..., "content": ...}``, maybe with an id
 AnyItem = Item | Event | Mapping[str, Any]
-"""Also a message as chat clients keep it: ``{"role": ..., "content": ...}``, maybe with an id."""
-
 Role = Literal["system", "user", "assistant", "tool"]
 
 ROLES = get_args(Role)

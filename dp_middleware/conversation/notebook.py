@@ -15,11 +15,9 @@ from dp_middleware.errors import EventRefused, ParameterError, UnknownAnswer
 
 _KEY_BYTES = 32
 
+# what happens to an assistant's text that was not noted; a function tells which ones pass
 Unknown = Literal["refuse", "pass"] | Callable[[str], bool]
-"""What happens to an assistant's text that was not noted; a function tells which ones pass."""
-
-Origin = Literal["remote-answer", "declared-public"]
-"""Why a text is public."""
+Origin = Literal["remote-answer", "declared-public"]  # why a text is public
 
 
 class Digests:

@@ -26,8 +26,8 @@ _ELSEWHERE = "\\\t\n\r"  # behind a host: browsers and others do not agree on wh
 _NAMED = re.compile(
     r"(?:(?<=@)|(?<=//)|\b)((?:[\w-]+\.)+[^\W\d_][\w-]+|localhost)\b", re.IGNORECASE
 )
+# signs of an address: a text without any has none
 POSSIBLE = re.compile(r"[/\\:?#(<]|www\.", re.IGNORECASE)
-"""Signs of an address: a text without any has none."""
 
 
 @dataclass(frozen=True)

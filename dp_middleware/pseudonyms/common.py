@@ -21,9 +21,8 @@ from dp_middleware.vocabulary.classes import listed
 LISTED = 20_000  # most frequent words of English that may leave, but for given names
 SHORT = 1000  # words of two letters are among so many: rarer ones are syllables, and spell names
 _TYPESET = "’“”„«»—…€£¥₹§°•·¡¿\u2018\u2010\u2011\u2013\u00a0\u202f"
+# signs that may leave; any other is a part of the word that it stands in
 SIGNS = frozenset(" \t\n\r" + string.punctuation + _TYPESET + PART)
-"""Signs that may leave; any other is a part of the word that it stands in."""
-
 _ESCAPED = "\ufffd"  # stands for what is spelled by a number, as \u0041 is
 _SHORT, _NONE = re.compile(r"[^\\]+|\\+[nrt\"'/]?"), re.compile(r"[^\\]+")
 _OTHER = f"[^{re.escape(''.join(sorted(SIGNS)))}]"

@@ -19,9 +19,8 @@ LISTED = 2000  # patterns with at most so many texts are drawn from what is left
 MOST_WORDS = 20
 EDGES = "()[]{}<>\"'“”\u2018’«»„.,;:!?¡¿…"  # stay around what is replaced
 _NO_EDGE = rf"[^\s{re.escape(EDGES)}]"
+# a text without blanks and punctuation around
 CORE = re.compile(rf"{_NO_EDGE}(?:.*{_NO_EDGE})?", re.DOTALL)
-"""A text without blanks and punctuation around."""
-
 ALPHABETS = {
     "9": "0123456789",
     "1": "123456789",
@@ -29,8 +28,8 @@ ALPHABETS = {
     "a": "abcdefghijklmnopqrstuvwxyz",
 }
 
+# whether a pseudonym may be used: no other entity has it, and the public text does not hold it
 Free = Callable[[str], bool]
-"""Whether a pseudonym may be used: no other entity has it, and the public text does not hold it."""
 
 
 class Draws:

@@ -17,9 +17,7 @@ SMALLEST = 1_000_000  # texts of a format that is encrypted: SP 800-38G Rev. 1 a
 STEPS = 2000  # of a walk through a format
 _ROUNDS = range(10)
 _NO_KEY = "expected the process that has the key: a pickle leaves it behind"
-Slot = tuple[int, str]
-"""Offset of a sign that is encrypted, and the signs that may stand there."""
-
+Slot = tuple[int, str]  # offset of a sign that is encrypted, and the signs that may stand there
 Cipher = Callable[[int, int, bytes, bool], int]
 
 

@@ -11,18 +11,13 @@ from typing import Any
 
 from dp_middleware.errors import ParameterError
 
-NAMES = frozenset({"person", "organisation", "place"})
-"""Kinds that only a model finds."""
-
+NAMES = frozenset({"person", "organisation", "place"})  # kinds that only a model finds
+# kinds whose pattern is checked, by a checksum, a public list or their own signs
 VALIDATED = frozenset({"email", "url", "phone", "iban", "card", "ssn", "ip"})
-"""Kinds whose pattern is checked, by a checksum, a public list or their own signs."""
-
+# kinds that words beside a value tell, which a model of names takes for a date or a name
 CONTEXTUAL = frozenset({"address", "age", "amount", "id", "username", "zip"})
-"""Kinds that words beside a value tell, which a model of names takes for a date or a name."""
-
+# kinds by which a number names somebody or something
 IDENTIFYING = frozenset({"id", "phone", "card", "ssn", "iban", "zip", "username", "secret"})
-"""Kinds by which a number names somebody or something."""
-
 _LABELS = {
     "person": "PERSON PER PERS PRS NAME NAM PERSON_NAME FULL_NAME FIRST_NAME LAST_NAME MIDDLE_NAME "
     "GIVEN_NAME SURNAME FAMILY_NAME PRIVATE_PERSON PATIENT PATIENT_NAME STAFF HCW DOCTOR "
@@ -78,11 +73,10 @@ _LABELS = {
     "gender": "GENDER SEX SEX_TYPE",
 }
 
+# the kind of each known label; any other label is a kind of its own, in lower case
 KIND_OF_LABEL: Mapping[str, str] = MappingProxyType(
     {label: kind for kind, labels in _LABELS.items() for label in labels.split()}
 )
-"""The kind of each known label; any other label is a kind of its own, in lower case."""
-
 _JOINED = {label.replace("_", ""): kind for label, kind in KIND_OF_LABEL.items()}
 _NUMBERED = re.compile(r"(?:^|_)(?:NUMBER|NUM|NO|ID|CODE|IDENTIFIER)$")
 _BIRTH = re.compile(r"(?:^|_)(?:BIRTH|DATE)(?:_|$)")
@@ -102,8 +96,7 @@ def kind_of(label: Hashable) -> str:
     return known or ("date" if _BIRTH.search(name) else name.lower())
 
 
-KNOWN = tuple(_LABELS)
-"""All kinds that have a name of their own."""
+KNOWN = tuple(_LABELS)  # all kinds that have a name of their own
 
 
 def is_known(kind: str) -> bool:

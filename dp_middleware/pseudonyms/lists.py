@@ -14,12 +14,9 @@ from dp_middleware.pseudonyms.labels import kind_of
 from dp_middleware.pseudonyms.matching import Names
 from dp_middleware.sanitizers.spans import name_of
 
+# a text, found in any case where words end; a regular expression; a function to spans
 What = str | re.Pattern[str] | Callable[[str], Iterable[Any]]
-"""A text, found in any case where words end; a regular expression; a function to spans."""
-
-Also = Mapping[What, str] | Iterable[tuple[What, str]]
-"""What is always replaced, with its kind."""
-
+Also = Mapping[What, str] | Iterable[tuple[What, str]]  # what is always replaced, with its kind
 Span = tuple[int, int]
 
 

@@ -26,12 +26,10 @@ NUMERAL = re.compile(  # alone, which may go on behind a sign; no address of the
 _ENCODED = re.compile(r"%\d[a-f]")
 _DIGITS = re.compile(r"\d*")
 _UNDECIDED = re.compile(r"[.,]\d{0,3}\Z")  # of a number, or behind it
+# apostrophes and hyphens that a model or a word processor writes for one another
 _ALIKE = str.maketrans("\u2018\u2019\u02bc\u2010\u2011\u2012\u2013\u2212", "'''-----")
-"""Apostrophes and hyphens that a model or a word processor writes for one another."""
-
+# what stands for a value that no law of its kind can replace
 LABEL = re.compile(r"[A-Z][A-Z_ -]*_[0-9]+")
-"""What stands for a value that no law of its kind can replace."""
-
 _CONTEXT = 3  # signs before a place that tell whether it continues a word or a number
 _BEGINNING = 80  # signs that may begin an address
 _ADDRESS = 300  # signs at the beginning and at the end of an open address that tell what it is

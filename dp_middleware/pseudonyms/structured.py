@@ -24,12 +24,11 @@ LITERAL = re.compile(r'"((?:[^"\\]++|\\.)*+)("?)', re.DOTALL)
 ESCAPE = re.compile(
     r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|[\"\\/bfnrt])"
 )
+# outside of JSON, as a log, a part of a file or Python have it; ``C:\new`` has none
 LOOSE = re.compile(
     r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}"
     r"|[bfnrt](?![a-z])|[\"'])"
 )
-"""Outside of JSON, as a log, a part of a file or Python have it; ``C:\\new`` has none."""
-
 NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?")
 _STRUCTURE = re.compile(r'[^"]+')
 _BETWEEN = re.compile(rf"[{{}}\[\]:,]|(?P<number>{NUMBER.pattern})")

@@ -15,20 +15,19 @@ FLATS = words(
     "apt suite ste unit floor box po no piso esc esq dto dcha izda int scala andar bloco étage bât"
     " og stock whg bus bis ter m lok"
 )
+# words that stand before the name of a street
 STREETS = words(
     "rue avenue boulevard bd impasse chemin allée place quai route cours square calle c avenida av"
     " avda plaza paseo camino ronda carretera rambla via viale corso piazza vicolo largo strada rua"
     " travessa praça estrada alameda ulica ul aleja al osiedle os plac pl"
 )
-"""Words that stand before the name of a street."""
-
+# how names of streets end, in one word with them
 ENDED = re.compile(
     r"(?<=\w{3})(?:stra(?:ß|ss)e|str\.?|gasse|weg|platz|allee|ring|ufer|straat|laan|gracht|plein"
     r"|kade|singel|dijk)",
     re.IGNORECASE,
 )
-"""How names of streets end, in one word with them."""
-
+# what is put behind a family name, or before it, so that it is a town's
 TOWNS = {
     "de": ("hausen", "dorf", "heim", "berg"),
     "fr": ("ville", "court", "bourg"),
@@ -38,7 +37,6 @@ TOWNS = {
     "nl": ("dam", "dijk", "veen", "hoven"),
     "pl": ("owo", "ów", "owice"),
 }
-"""What is put behind a family name, or before it, so that it is a town's."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -39,6 +39,7 @@ NAME = re.compile(  # initials and titles without a blank behind them; no hyphen
 POSSESSIVE = re.compile(r"(?<=\w)['’]s$", re.IGNORECASE)
 INITIALS = re.compile(r"(?:[^\W\d_]\.-?)*[^\W\d_]\.?")
 _BEFORE = re.compile(r"(?<![\w.])([^\W\d_][\w.]*) \Z")
+# whose lists of names are drawn from, by the language that is declared
 LOCALES = {
     "en": "en_US",
     "de": "de_DE",
@@ -49,8 +50,6 @@ LOCALES = {
     "nl": "nl_NL",
     "pl": "pl_PL",
 }
-"""Whose lists of names are drawn from, by the language that is declared."""
-
 SCRIPTS = {
     "ARABIC": "ar_AA",
     "ARMENIAN": "hy_AM",

@@ -10,6 +10,7 @@ from dp_middleware.pseudonyms.draws import Draws, Free, Part, tried, words
 from dp_middleware.pseudonyms.kinds.contacts import Url
 from dp_middleware.pseudonyms.kinds.ids import Exact
 
+# beginnings of keys that tell who issues them: public, of the rules of Gitleaks and of issuers
 PREFIXES = words(
     "github_pat_ ghp_ gho_ ghu_ ghs_ ghr_ glpat- glptt- gldt- glrt- glcbt- glsoat- sk-proj- sk- SK "
     "sk-svcacct- sk-admin- sk-ant-api03- sk-ant-admin01- sk-ant-oat01- sk-or-v1- sk_live_ AC eyJ "
@@ -21,8 +22,6 @@ PREFIXES = words(
     "pscale_pw_ rdme_ shippo_live_ shippo_test_ sm_pat_ CLOJARS_ AGE-SECRET-KEY-1 EZAK EZTK LTAI "
     "cfut_ nfp_ sbp_ vercel_ tskey- atlasv1 ATATT3 ATCTT3"
 )
-"""Beginnings of keys that tell who issues them: public, of the rules of Gitleaks and of issuers."""
-
 PREFIX = re.compile("|".join(map(re.escape, sorted(PREFIXES, reverse=True))))
 CREDENTIALS = re.compile(
     r"(?<![a-z0-9+.-])(?P<scheme>[a-z][a-z0-9+.-]{1,30})://(?P<user>[^\s:/@\"'`<>]{0,99}):"

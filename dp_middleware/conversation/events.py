@@ -182,8 +182,6 @@ class Events:
     def _notebook(self, within: bytes) -> Notebook:
         return Notebook(memo=self._memo, digests=self._digests, within=within)
 
-    # sessions that share a memo -------------------------------------------------------------------
-
     def alone(self) -> Self:
         """Returns the same session for texts of no conversation, whose pseudonyms nobody keeps."""
         return self

@@ -90,8 +90,6 @@ class Notebook:
     name: str = ""  # its public name
     used: frozenset[str] = frozenset()  # pseudonyms of the exchange that it goes on from
 
-    # transcripts ---------------------------------------------------------------------------------
-
     def begun(self, events: Sequence[Event], conversation: Callable[[str], bytes]) -> str:
         """Returns the name of the conversation that began as a transcript, or has its answers."""
         opened = self.digests.of("opening", self.whose, *_opening(events)).hex()
@@ -146,8 +144,6 @@ class Notebook:
         pairs = zip(known[: len(events)], known[len(events) :], strict=True)
         return names, [named if named is not None else said for named, said in pairs]
 
-    # answers -------------------------------------------------------------------------------------
-
     def note_words(self, spelled: Iterable[str], words: str, left: bool = False) -> None:
         """Notes a remote answer by what a client may send in its place."""
         rows = list[tuple[bytes, str]]()
@@ -183,8 +179,6 @@ class Notebook:
     def _pointer(self, words: str) -> bytes:
         """The key under which an answer's words lead to their conversation."""
         return self.digests.of("conversation of", self.whose, words)
-
-    # references ----------------------------------------------------------------------------------
 
     def keep(self, reference: str, used: Sequence[str]) -> None:
         """Lets another exchange go on from one, by a reference."""

@@ -224,8 +224,6 @@ class Session(Events):
         """Does as :meth:`restore`, for all strings of nested dicts, lists and tuples."""
         return value
 
-    # the same session with another sanitizer ------------------------------------------------------
-
     def at(self, epsilon: float) -> Self:
         """Returns the same session at another epsilon; see :meth:`Sanitizer.at`.
 

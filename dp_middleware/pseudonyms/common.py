@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 import string
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from hashlib import sha256
 from operator import itemgetter
 
 from dp_middleware.pseudonyms.kinds import Label
-from dp_middleware.pseudonyms.lists import overlapping
+from dp_middleware.pseudonyms.lists import between, overlapping
 from dp_middleware.pseudonyms.rewriting import Mention, PseudonymDraft, settled
 from dp_middleware.pseudonyms.structured import View, view_of
 from dp_middleware.sanitizers.spans import PART
@@ -106,20 +106,12 @@ def _uncommon(draft: PseudonymDraft, text: str) -> Iterator[tuple[int, int]]:
     for start, end in draft.gaps:
         inside = [(a, b) for a, b in overlapping(numbers, start, end) if start <= a and b <= end]
         yield from (span for span in inside if not overlapping(draft.kept, *span))
-        for a, b in _between(start, end, sorted([*inside, *overlapping(draft.kept, start, end)])):
+        for a, b in between(sorted([*inside, *overlapping(draft.kept, start, end)]), start, end):
             for match in _WORD.finditer(text, a, b):
                 first, behind = match.span()
                 behind -= 2 * (match.group()[-2:].lower() in ("'s", "’s"))
                 if not (_is_common(match.group()) or _is_common(text[first:behind])):
                     yield first, behind
-
-
-def _between(start: int, end: int, spans: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    for first, behind in spans:
-        if start < behind and first < end:
-            yield start, first
-            start = behind
-    yield start, end
 
 
 def _is_common(word: str) -> bool:

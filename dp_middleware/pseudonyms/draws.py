@@ -94,9 +94,6 @@ class Part(NamedTuple):
     shape: str  # what of them is declared public and kept, such as the format of a number
 
 
-# parts of mentions -------------------------------------------------------------------------------
-
-
 def words(text: str) -> frozenset[str]:
     """Returns a list of words that are public."""
     return frozenset(text.split())
@@ -130,9 +127,6 @@ def _class(character: str) -> str:
     if unicodedata.category(character)[0] in "PZ" or character in " \t\r\n+=$<>|~^`":
         return character
     return "a"
-
-
-# draws -------------------------------------------------------------------------------------------
 
 
 def tried(draw: Callable[[], str | None], free: Free, tries: int = PATTERN_TRIES) -> str | None:

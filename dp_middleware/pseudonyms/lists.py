@@ -107,13 +107,11 @@ def _spans(what: What, text: str) -> Iterator[Span]:
 
 def _without(entities: Iterable[Entity], spans: Iterable[tuple[Any, ...]]) -> list[Entity]:
     cuts = _merged(span[:2] for span in spans)
-    left = []
-    for start, end, kind in entities:
-        for first, behind in overlapping(cuts, start, end):
-            left += [Entity(start, first, kind)] * (start < first)
-            start = behind
-        left += [Entity(start, end, kind)] * (start < end)
-    return left
+    return [
+        Entity(*part, kind)
+        for start, end, kind in entities
+        for part in between(overlapping(cuts, start, end), start, end)
+    ]
 
 
 def _merged(spans: Iterable[Span]) -> list[Span]:
@@ -124,6 +122,16 @@ def _merged(spans: Iterable[Span]) -> list[Span]:
         else:
             merged.append((start, end))
     return merged
+
+
+def between(spans: Iterable[Span], start: int, end: int) -> Iterator[Span]:
+    """Yields what lies between sorted spans, in a part of a text."""
+    for first, behind in spans:
+        if start < first:
+            yield start, min(first, end)
+        start = max(start, behind)
+    if start < end:
+        yield start, end
 
 
 def overlapping(spans: Sequence[Span], start: int, end: int) -> Sequence[Span]:

@@ -87,7 +87,7 @@ class Names(Generic[V]):
                         continue
                     if within_word(text, place) and not (escapes and is_escaped(folded, place)):
                         continue
-                    for match in self._longest(text, folded, place, end):
+                    if (match := self._longest(text, folded, place, end)) is not None:
                         yield match
                         done = match.end
 
@@ -105,13 +105,13 @@ class Names(Generic[V]):
                     return place
         return len(text)
 
-    def _longest(self, text: str, folded: str, start: int, limit: int) -> list[Match[V]]:
-        best = list[Match[V]]()
+    def _longest(self, text: str, folded: str, start: int, limit: int) -> Match[V] | None:
+        best = None
         for end, spelled in self._walk(folded, start):
             if end <= limit and spelled in self.values and not within_word(text, end):
                 inside = goes_on(text, start) or goes_on(text, end)
                 if not (inside and NUMERAL.fullmatch(spelled)):
-                    best = [Match(start, end, self.values[spelled])]
+                    best = Match(start, end, self.values[spelled])
         return best
 
     def _is_open(self, folded: str, start: int, undecided: int) -> bool:

@@ -7,7 +7,6 @@ from bisect import bisect_left
 from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import pairwise
 from operator import attrgetter, itemgetter
 from typing import NamedTuple, TypeVar
 
@@ -15,7 +14,7 @@ from dp_middleware._forks import StaysHere
 from dp_middleware.pseudonyms.detection import Entity
 from dp_middleware.pseudonyms.kinds import LABELS, Kinds, Label
 from dp_middleware.pseudonyms.kinds.names import titled
-from dp_middleware.pseudonyms.lists import overlapping
+from dp_middleware.pseudonyms.lists import between, overlapping
 from dp_middleware.pseudonyms.mapping import Kind, Mapping
 from dp_middleware.pseudonyms.matching import (
     NUMERAL,
@@ -102,9 +101,7 @@ class PseudonymDraft(StaysHere):
     @cached_property
     def gaps(self) -> list[tuple[int, int]]:
         """The offsets of what is between the places, before the first and behind the last."""
-        length = len(self.view.text)
-        ends = [(0, 0), *(place[:2] for place in self.places), (length, length)]
-        return [(end, start) for (_, end), (start, _) in pairwise(ends) if end < start]
+        return list(between((place[:2] for place in self.places), 0, len(self.view.text)))
 
     def public(self, others: Iterable[str] = ()) -> Words:
         """Returns the text outside the places, with other public texts."""

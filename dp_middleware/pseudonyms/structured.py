@@ -36,6 +36,7 @@ _OPENING = re.compile(  # or a string with an escape
     r'\{\s*+"|\[\s*+[{"\[]|"[^"\\\n]*+\\[^\n](?:[^"\\\n]++|\\[^\n])*+"'
 )
 _TOKEN = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[{}\[\]]', re.DOTALL)
+Starts = range | list[int]  # where the signs of a text begin in the raw one
 _PLAIN = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 _DEEPEST = 6  # strings in strings
 _IDENTIFYING = re.compile(
@@ -136,14 +137,14 @@ class _Reading:
         self.depths = bytearray()
         self.values = list[Value]()
 
-    def add(self, text: str, starts: range | list[int], depth: int, between: bool = False) -> None:
+    def add(self, text: str, starts: Starts, depth: int, between: bool = False) -> None:
         self.seen.append(text)
         self.inner.append("\0" * len(text) if between else text)
         self.starts.extend(starts)
         self.depths.extend(bytes([depth]) * len(text))
 
 
-def _read(text: str, starts: range | list[int], depth: int, reading: _Reading) -> None:
+def _read(text: str, starts: Starts, depth: int, reading: _Reading) -> None:
     """Reads a text whose signs begin at these places of the raw one."""
     done = 0
     for begin, end in _regions(text, depth) if depth < _DEEPEST else ():
@@ -154,7 +155,7 @@ def _read(text: str, starts: range | list[int], depth: int, reading: _Reading) -
 
 
 def _read_json(
-    text: str, place: int, end: int, starts: range | list[int], depth: int, reading: _Reading
+    text: str, place: int, end: int, starts: Starts, depth: int, reading: _Reading
 ) -> None:
     keys, last, parses = _Keys(), "", is_json(text[place:end])
     while place < end:
@@ -180,7 +181,7 @@ def _read_json(
         first, behind = literal.span(1)
         reading.add('"', starts[place:first], depth, parses)
         offset, pieces = len(reading.starts), len(reading.seen)
-        _read_string(text, first, behind, starts, depth + 1, reading)
+        _read(*_unescaped(text, first, behind, starts, ESCAPE), depth + 1, reading)
         last = "".join(reading.seen[pieces:])
         if last.isdecimal():
             reading.values.append(Value(offset, len(reading.starts), False, _identifies(keys.key)))
@@ -203,20 +204,9 @@ class _Keys:
         self.key = last if sign == ":" else self._around[-1]
 
 
-def _read_string(
-    text: str, place: int, end: int, starts: range | list[int], depth: int, reading: _Reading
-) -> None:
-    """Reads the inside of a string, which may hold JSON itself."""
-    inside, own = _unescaped(text, place, end, starts, ESCAPE)
-    if any(sign in inside for sign in f'"{SIGNS}'):
-        _read(inside, own, depth, reading)
-    else:
-        reading.add(inside, own, depth)
-
-
 def _unescaped(
-    text: str, place: int, end: int, starts: range | list[int], escapes: re.Pattern[str]
-) -> tuple[str, list[int] | range]:
+    text: str, place: int, end: int, starts: Starts, escapes: re.Pattern[str]
+) -> tuple[str, Starts]:
     """A part of a text with the signs of its escapes, and where each begins in the raw one."""
     if "\\" not in text[place:end]:
         return text[place:end], starts[place:end]

@@ -76,7 +76,7 @@ def release_request(
         )
     transcript = guarded(_transcript, inputs, rules)
     alone = all(message.id is ONCE for message in transcript)
-    notes_calls = session.restores and rules.answers == "pass"  # of tools; words pass
+    notes_calls = session.restores and rules.answers == "pass"  # their words pass alone
     exchange = session.exchange(
         transcript,
         conversation=f"call\x1f{whose}\x1f{reference}" if alone else None,

@@ -47,14 +47,6 @@ class Digests:
         released = self.of("event", settings, name)
         return EventKeys(released, self.of("private", name), self.of("note", name))
 
-    def answer(self, conversation: bytes, text: str) -> bytes:
-        """Returns the key of a remote answer without an id: by content, which is public."""
-        return self.of("answer", conversation, text)
-
-    def of_id(self, conversation: bytes, event_id: str) -> bytes:
-        """Returns the name of an event with an id."""
-        return self.of("id", conversation, event_id)
-
     def names(self, conversation: bytes, transcript: Sequence[Event]) -> list[bytes]:
         """Names each event: by its id, or else by a chain over the transcript up to it."""
         names = []
@@ -66,7 +58,7 @@ class Digests:
             elif chained and not aside:
                 chain = self.of("chain", chain, role, text)
             is_id = isinstance(event_id, str)
-            names.append(self.of_id(conversation, str(event_id)) if is_id else chain)
+            names.append(self.of("id", conversation, str(event_id)) if is_id else chain)
         return names
 
 
@@ -135,7 +127,7 @@ class Notebook:
         """Names events, and finds the answers that they stand for: by name, or by their words."""
         names = self.digests.names(within, events)
         by_words = [
-            self.digests.answer(within, event.text)
+            self.digests.of("answer", within, event.text)
             if event.role == "assistant" and event.id is None
             else None
             for event in events
@@ -148,14 +140,14 @@ class Notebook:
         """Notes a remote answer by what a client may send in its place."""
         rows = list[tuple[bytes, str]]()
         for spelling in dict.fromkeys(spelled):
-            rows.append((self.digests.answer(self.within, spelling), words))
+            rows.append((self.digests.of("answer", self.within, spelling), words))
             if not self.named:
                 rows.append((self._pointer(spelling), self.name))
         (self.memo.note_left if left else self.memo.note)(*rows)
 
     def note_id(self, event_id: str, words: str, left: bool = False) -> None:
         """Notes a remote answer by its id."""
-        self._note(self.digests.of_id(self.within, event_id), words, left)
+        self._note(self.digests.of("id", self.within, event_id), words, left)
 
     def note_place(self, events: Sequence[Event], words: str, left: bool = False) -> None:
         """Notes a remote answer by the place of the message that stands for it, the last one.

@@ -46,16 +46,12 @@ class PseudonymReleaser(Payer):
     _is_told: bool  # whether what goes out as it is tells in which language the rest is drawn
     mapping: Mapping  # of the conversation that it is bound to
     entropy: Entropy = staticmethod(os_entropy)
+    count = staticmethod(count)  # of words and signs
 
     @property
     def certificate(self) -> Certificate:
         """Returns that of a release in which all kinds occur; of one with few it is better."""
         return self._certificate(self.kinds.values(), self.sanitizer)
-
-    @staticmethod
-    def count(text: str) -> int:
-        """Counts the words and signs of a public text."""
-        return count(text)
 
     def read(self, text: str, scope: Scope | None = None) -> PseudonymDraft:
         """Detects what is to be replaced in a text. Private; for sessions, which have no scope."""

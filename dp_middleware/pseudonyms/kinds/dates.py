@@ -127,7 +127,8 @@ class Date(NearKind, Spoken):
         if self.law == "shift":
             return self._shifted(key, shape, free, draws)
         if self.law == "uniform":
-            return tried(lambda: _written(shape, self._anywhere(grain, draws)), free, TRIES)
+            grid = _grid(grain, *self.years)
+            return tried(lambda: _written(shape, grid[draws.below(len(grid))]), free, TRIES)
         if not (points := self.points(shape, free)):
             return None
         return _written(shape, points[draws.pick(self.weights(key, shape, points))])
@@ -153,24 +154,20 @@ class Date(NearKind, Spoken):
                 return text
         return None
 
-    def _anywhere(self, grain: str, draws: Draws) -> int:
-        first, last = self.years
-        if grain == "yearless":
-            return draws.below(calendars.LEAP_DAYS)
-        lowest = calendars.index(grain, {"y": first, "m": 1, "d": 1})
-        highest = calendars.index(grain, {"y": last, "m": 12, "d": 31})
-        return lowest + draws.below(highest - lowest + 1)
-
     def points(self, shape: str, free: Free) -> list[int]:
         """For ``near``: days, months or years of the grid that are not in use, ascending."""
         grain, block, _ = shape.split(" ", 2)
-        if grain == "yearless":
-            grid = range(calendars.LEAP_DAYS)
-        else:
-            first, last = int(block), min(int(block) + BLOCKS[grain] - 1, date.max.year)
-            lowest = calendars.index(grain, {"y": first, "m": 1, "d": 1})
-            grid = range(lowest, calendars.index(grain, {"y": last, "m": 12, "d": 31}) + 1)
+        last = min(int(block) + BLOCKS.get(grain, 1) - 1, date.max.year)
+        grid = _grid(grain, int(block), last)
         return [n for n in grid if (text := _written(shape, n)) is not None and free(text)]
+
+
+def _grid(grain: str, first: int, last: int) -> range:
+    """All days, months or years from a first year to a last one, or all days of a leap year."""
+    if grain == "yearless":
+        return range(calendars.LEAP_DAYS)
+    lowest = calendars.index(grain, {"y": first, "m": 1, "d": 1})
+    return range(lowest, calendars.index(grain, {"y": last, "m": 12, "d": 31}) + 1)
 
 
 def session_shift(grain: str, position: int, draws: Draws) -> int:

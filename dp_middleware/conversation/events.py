@@ -95,7 +95,7 @@ class Events:
         place: Place,
         unknown: Unknown,
         tools: Tools,
-        quoted: Any,
+        quoted: Iterable[str],
     ) -> Exchange:
         events = events_of(transcript)
         notebook, session, admitted = self._admit(events, place, unknown)

@@ -157,7 +157,8 @@ class Exchange(StaysHere):
             return arguments
         is_text = isinstance(arguments, str)
         restore: Any = partial(self.restore, json=True) if is_text else self.restore_value
-        return restore(arguments, shown=False)  # type: ignore[no-any-return]
+        restored: T = restore(arguments, shown=False)
+        return restored
 
     def shown(self, remote: Message) -> Message:
         """Returns what the user is shown of an answer, and what its tools are called with."""

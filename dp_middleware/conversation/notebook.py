@@ -143,7 +143,10 @@ class Notebook:
             rows.append((self.digests.of("answer", self.within, spelling), words))
             if not self.named:
                 rows.append((self._pointer(spelling), self.name))
-        (self.memo.note_left if left else self.memo.note)(*rows)
+        if left:
+            self.memo.note_left(*rows)
+        else:
+            self.memo.note(*rows)
 
     def note_id(self, event_id: str, words: str, left: bool = False) -> None:
         """Notes a remote answer by its id."""

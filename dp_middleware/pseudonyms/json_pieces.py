@@ -99,7 +99,8 @@ class _String:
             self._begun += piece
             if more and _UNDECIDED.fullmatch(self._begun):
                 return ""
-            kind = JsonRestorer if _NESTED.match(self._begun) else Restorer
+            nested = _NESTED.match(self._begun) is not None
+            kind: type[Restorer | JsonRestorer] = JsonRestorer if nested else Restorer
             self._restorer, piece = kind(self._names, hosts=self._hosts), self._begun
         return self._restorer.feed(piece)
 

@@ -106,7 +106,7 @@ def _spans(what: What, text: str) -> Iterator[Span]:
 
 
 def _without(entities: Iterable[Entity], spans: Iterable[tuple[Any, ...]]) -> list[Entity]:
-    cuts = _merged(span[:2] for span in spans)
+    cuts = _merged((start, end) for start, end, *_ in spans)
     return [
         Entity(*part, kind)
         for start, end, kind in entities

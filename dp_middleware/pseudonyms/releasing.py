@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from dp_middleware.errors import NothingFound, ParameterError
 from dp_middleware.mechanisms.text_mechanisms import TextMechanism
@@ -46,12 +46,16 @@ class PseudonymReleaser(Payer):
     _is_told: bool  # whether what goes out as it is tells in which language the rest is drawn
     mapping: Mapping  # of the conversation that it is bound to
     entropy: Entropy = staticmethod(os_entropy)
-    count = staticmethod(count)  # of words and signs
 
     @property
     def certificate(self) -> Certificate:
         """Returns that of a release in which all kinds occur; of one with few it is better."""
         return self._certificate(self.kinds.values(), self.sanitizer)
+
+    @staticmethod
+    def count(text: str) -> int:
+        """Counts the words and signs of a public text."""
+        return count(text)
 
     def read(self, text: str, scope: Scope | None = None) -> PseudonymDraft:
         """Detects what is to be replaced in a text. Private; for sessions, which have no scope."""
@@ -114,7 +118,7 @@ class PseudonymReleaser(Payer):
             draft = _spoken(draft, language)
         near, kinds = draft.near(mapping), {place.kind for place in draft.places}
         spans = [Span(start, end) for start, end in draft.rest] if sanitizer else []
-        rest = None if sanitizer is None else sanitizer.read(draft.text, spans)
+        rest = None if sanitizer is None else cast(Draft, sanitizer.read(draft.text, spans))
         certificate = self._certificate(kinds, sanitizer)
         priced = certificate if sanitizer is None else self._certificate(kinds, None)
         for bill, n in ((priced, near), (certificate, 0 if rest is None else len(rest.fresh))):
@@ -191,8 +195,8 @@ def _beside(
     total = len(rest.ids) + sum(map(sanitizer.count, frame))
     verbatim = framed.tokens_verbatim - framed.public_tokens
     free = total - verbatim - len(rest.fresh)
-    counts = {"tokens_total": total, "tokens_verbatim": verbatim, "tokens_free": free}
-    return replace(release, **counts), drawn
+    release = replace(release, tokens_total=total, tokens_verbatim=verbatim, tokens_free=free)
+    return release, drawn
 
 
 def _apart(frame: list[str]) -> tuple[str, ...]:

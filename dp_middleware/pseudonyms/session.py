@@ -150,7 +150,8 @@ class PseudonymSession(Session):
             names, hosts = mapping.bound(used), Hosts(tuple(named))
 
         def restorer(json: bool, shown: bool) -> Restorer | JsonRestorer:
-            return (JsonRestorer if json else Restorer)(names, hosts=hosts if shown else None)
+            kind: type[Restorer | JsonRestorer] = JsonRestorer if json else Restorer
+            return kind(names, hosts=hosts if shown else None)
 
         return restorer, tuple(used)
 

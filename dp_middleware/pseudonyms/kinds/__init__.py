@@ -34,6 +34,6 @@ LABELS = Kinds()  # for every kind
 def default_kinds(language: str | None = None) -> Kinds:
     """Returns every kind with its default law, by its name; what is declared of their language."""
     spoken = [kind(language=language) for kind in (Person, Organisation, Place, Address, Phone)]
-    kinds = [*spoken, Email(), Username(), Url(), Iban(), Card(), Ssn(), Id(), Ip(), Zip()]
-    kinds += [Date(language=language), Secret(), Amount(), Age(), Number(), Label()]
+    kinds: list[Kind] = [*spoken, Email(), Username(), Url(), Iban(), Card(), Ssn(), Id(), Ip()]
+    kinds += [Zip(), Date(language=language), Secret(), Amount(), Age(), Number(), Label()]
     return Kinds((kind.name, kind) for kind in kinds)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import date
+from typing import ClassVar
 
 from dp_middleware import _validate
 from dp_middleware.pseudonyms.draws import Draws, Free, Part, core, tried, whole
@@ -52,7 +53,7 @@ class Date(NearKind, Spoken):
         " year; times where they are kept"
     )
 
-    laws = ("shift", "near", "uniform")
+    laws: ClassVar[tuple[str, ...]] = ("shift", "near", "uniform")
 
     law: str = "shift"
     order: str | None = None

@@ -7,6 +7,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 from dp_middleware import _validate
 from dp_middleware.pseudonyms.mapping import Kind
@@ -65,7 +66,7 @@ class Staircase:
 class NearKind(Kind):
     """A kind whose pseudonyms may stay near their values, at epsilon nats between any two."""
 
-    laws = ("near", "uniform")
+    laws: ClassVar[tuple[str, ...]] = ("near", "uniform")
 
     law: str = "near"
     epsilon: float = 1.0

@@ -44,7 +44,7 @@ def probability(**parameters: float) -> None:
     _check("0 < {} < 1", lambda value: 0 < value < 1, parameters)
 
 
-def one_of(choices: tuple[str, ...], **parameters: str) -> None:
+def one_of(choices: tuple[str | None, ...], **parameters: str | None) -> None:
     """Checks that each parameter is one of the named choices."""
     _check(f"{{}} in {choices}", choices.__contains__, parameters, object)
 
@@ -53,7 +53,7 @@ def _finite(**parameters: float) -> None:
     _check("{} >= 0 and finite", lambda value: 0 <= value < math.inf, parameters)
 
 
-def _between(minimum: int, most: float, **parameters: int) -> None:
+def _between(minimum: int, most: float, /, **parameters: int) -> None:
     at_least(minimum, **parameters)
     _check(f"{{}} <= {most}", lambda value: value <= most, parameters)
 

@@ -16,9 +16,9 @@ from dp_middleware.pseudonyms.json_pieces import restore
 from dp_middleware.pseudonyms.kinds import Label
 from dp_middleware.pseudonyms.mapping import Mapping, Pair
 from dp_middleware.pseudonyms.pseudonyms import Pseudonyms
-from dp_middleware.pseudonyms.releasing import seen
 from dp_middleware.pseudonyms.rewriting import Mention, PseudonymDraft, places_of
 from dp_middleware.pseudonyms.session import PseudonymSession
+from dp_middleware.pseudonyms.structured import view_of
 from dp_middleware.sanitizers.spans import PART
 
 Cells = Sequence[str | None]
@@ -67,7 +67,7 @@ def _read(
         return None
     if found is None and kind is None:
         return pseudonyms.read(text)
-    view = seen(text, plain=kind is not None)
+    view = view_of(text, plain=kind is not None)
     if found is None:
         entities = [Entity(0, len(text), str(kind))] if text.strip() else []
         found = tuple(places_of(view, entities, pseudonyms.kinds)), ()

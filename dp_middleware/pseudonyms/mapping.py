@@ -14,8 +14,7 @@ from typing import Any, ClassVar, Self
 
 from dp_middleware import _forks
 from dp_middleware._forks import StaysHere
-from dp_middleware.errors import ParameterError
-from dp_middleware.pseudonyms.draws import MOST_WORDS, TRIES, Draws, Free, Part, label, whole
+from dp_middleware.pseudonyms.draws import Draws, Free, Part, whole
 from dp_middleware.pseudonyms.json_pieces import restore
 from dp_middleware.pseudonyms.keyed import Keyed
 from dp_middleware.pseudonyms.matching import Names, normal
@@ -44,7 +43,10 @@ class Kind:
 
     def parts(self, mention: str) -> list[Part]:
         """Returns what is replaced in a mention, in reading order; the rest of it stays."""
-        return [Part(a, b, self._shape(mention[a:b])) for a, b, _ in whole(mention)]
+        return [Part(a, b, self._shape(mention[a:b])) for a, b in self._spans(mention)]
+
+    def _spans(self, mention: str) -> list[tuple[int, int]]:
+        return [part[:2] for part in whole(mention)]
 
     def key(self, text: str, shape: str) -> str:
         """Returns what equal values have in common: they get one pseudonym. Private."""
@@ -53,30 +55,17 @@ class Kind:
     def draw(self, key: str, shape: str, free: Free, draws: Draws) -> str:
         """Draws the pseudonym of a value, as it is written in the middle of a sentence.
 
-        A label where nothing is left of the law.
-
-        Args:
-            key: Of the value, private; only a kind with a loss or a secret shift reads it.
-            shape: Public.
-            free: Refuses what is in use; what is drawn instead depends on public things only.
-            draws: The randomness.
+        A label where nothing is left of the law. The private ``key`` is read by kinds with a loss
+        or a secret shift alone; what is drawn where ``free`` refuses depends on public things only.
         """
-        return self._drawn(key, shape, free, draws) or label(self.name, free, draws)
+        return self._drawn(key, shape, free, draws) or draws.label(self.name, free)
 
     def ciphered(self, text: str, shape: str, law: Keyed, *, back: bool) -> str | None:
         """Encrypts or decrypts a value; ``None`` where those of its shape are not, else empty."""
         return None
 
     def respelled(self, pseudonym: str, was: str, shape: str, free: Free, draws: Draws) -> str:
-        """Returns the pseudonym of a known value in another shape; made of public things.
-
-        Args:
-            pseudonym: What was drawn for the value.
-            was: The shape that it was drawn for.
-            shape: Of the value as it is written now.
-            free: As of :meth:`draw`.
-            draws: The randomness.
-        """
+        """Returns what ``was`` drawn for a value in one shape in another; made of public things."""
         return pseudonym
 
     def _shape(self, text: str) -> str:
@@ -91,8 +80,7 @@ class Spoken(Kind):
     """A kind whose values are written in a language.
 
     Attributes:
-        language: Declared, and public, such as ``"de"``; ``None``: that which a text's public words
-            tell, or English.
+        language: Declared, such as ``"de"``; ``None``: as a text's public words tell, or English.
     """
 
     language: str | None = None
@@ -102,60 +90,25 @@ class Spoken(Kind):
         return self if self.language else replace(self, language=language)
 
 
-def combined(
-    name: str, one: Callable[[], str], joint: str, free: Free, *, twice: bool = False
-) -> str:
-    """Draws what may be used; where a list seems used up, two draws in one word, or more.
-
-    Two from the beginning where that is asked for.
-
-    Raises:
-        ParameterError: Nothing of this kind may be used.
-    """
-    for length in range(1 + twice, MOST_WORDS):
-        for _ in range(TRIES):
-            text = joint.join(one() for _ in range(length))
-            if free(text):
-                return text
-    raise ParameterError(f"no pseudonym of the kind {name} may be used; begin a new session")
-
-
 @dataclass(frozen=True)
 class Pair(StaysHere):
-    """A value and what stands for it.
-
-    Attributes:
-        kind: Its kind.
-        shape: What of it is declared public.
-        key: What equal values have in common.
-        original: The value as it was written first.
-        pseudonym: What stands for it.
-    """
+    """A value and what stands for it."""
 
     kind: Kind
-    shape: str
-    key: str = field(repr=False)
-    original: str = field(repr=False)
+    shape: str  # what of it is declared public
+    key: str = field(repr=False)  # what equal values have in common
+    original: str = field(repr=False)  # as it was written first
     pseudonym: str = field(repr=False)
 
 
-class Mapping(StaysHere):
-    """The pairs of one conversation, and its secret numbers.
+class Mapping(Draws, StaysHere):
+    """The pairs of one conversation, by both sides, and its secret numbers."""
 
-    Attributes:
-        originals: Pairs by what they stand for.
-        pseudonyms: Pairs by what stands for them.
-        name: Random; tells it from another one of the same conversation.
-        law: Of what is drawn for its values; ``None``: once, for this conversation.
-        lock: Held while pairs are made.
-    """
-
-    agree: ClassVar[bool] = False
-    law: Keyed | None = None
+    law: Keyed | None = None  # of what is drawn; ``None``: once, for this conversation
     _entropy: Entropy | None = None  # of the system
 
     def __init__(self) -> None:
-        self.name = secrets.token_bytes(16)
+        self.name = secrets.token_bytes(16)  # tells it from another one of the same conversation
         self.after_fork()
         self._clear()
         _forks.renewed[id(self)] = self
@@ -167,7 +120,7 @@ class Mapping(StaysHere):
         self._otherwise: dict[tuple[str, str], str] = {}
 
     def after_fork(self) -> None:
-        """Makes a lock that no thread holds, for a forked child."""
+        """Makes the lock that is held while pairs are made, for a forked child too."""
         self.lock = RLock()
 
     def __len__(self) -> int:
@@ -203,13 +156,7 @@ class Mapping(StaysHere):
         return self._number(f"first {name}", lambda: value)
 
     def keep_otherwise(self, place: str, released: str, original: str) -> None:
-        """Has an original of its own for what was released in a place of a file.
-
-        Args:
-            place: Its public name.
-            released: Public.
-            original: What no pair restores as it was written.
-        """
+        """Has an original of its own, which no pair restores, for a released place of a file."""
         if self._otherwise.get((place, released)) != original:
             self._otherwise[place, released] = original
             self._note([place, released, original])
@@ -235,19 +182,12 @@ class Mapping(StaysHere):
             seen = view_of(raw).text
             return [match.value.pseudonym for match in self.originals.find(seen)]
 
-    def known(self, key: str) -> Pair | None:
-        """Returns the pair of a value, if it has a pseudonym."""
-        return self._pairs.get(key)
+    def knows(self, key: str) -> bool:
+        """Tells whether a value has a pseudonym."""
+        return key in self._pairs
 
     def pair(self, kind: Kind, text: str, shape: str, public: Container[str]) -> Pair:
-        """Finds or draws the pair of a value, in the way that it is written here.
-
-        Args:
-            kind: Draws.
-            text: The value, private.
-            shape: Public.
-            public: Text around it, in which no pseudonym may occur.
-        """
+        """Finds or draws the pair of a value as it is written here; none new is in ``public``."""
         key = kind.key(text, shape)
         first = self._pairs.get(key)
         if first is not None and first.shape == shape:
@@ -258,9 +198,8 @@ class Mapping(StaysHere):
             ordinary = spelled in frequencies.stop_words()  # "May" comes back as "may" by itself
             return not ordinary and spelled not in self.pseudonyms.values and spelled not in public
 
-        law = self.law
-        if first is None and law is not None:
-            pseudonym = law.pseudonym(kind, key, text, shape, free)
+        if first is None and self.law is not None:
+            pseudonym = self.law.pseudonym(kind, key, text, shape, free)
         elif first is None:
             pseudonym = kind.draw(key, shape, free, self)
         else:
@@ -270,9 +209,8 @@ class Mapping(StaysHere):
             pseudonym = kind.respelled(first.pseudonym, first.shape, shape, free, self)
             if pseudonym == first.pseudonym:
                 return first
-        self._pairs[key] = pair = Pair(kind, shape, key, text, pseudonym)
-        self.originals.add(text, pair)
-        self.pseudonyms.add(pseudonym, pair)
+        pair = Pair(kind, shape, key, text, pseudonym)
+        self.add(pair)
         self._note([kind.name, shape, key, text, pseudonym])
         return pair
 

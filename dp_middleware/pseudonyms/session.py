@@ -4,22 +4,29 @@ from __future__ import annotations
 
 import os
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping as Dict
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from threading import Lock
-from typing import Any
+from typing import Any, Self
 
+from dp_middleware.conversation.exchange import Restorers, each_in
+from dp_middleware.conversation.memo import Released, Releaser
+from dp_middleware.conversation.notebook import Admitted, Notebook
+from dp_middleware.conversation.session import Session
 from dp_middleware.errors import ParameterError
 from dp_middleware.privacy.releases import Release
-from dp_middleware.pseudonyms.json_pieces import restore, restore_json
+from dp_middleware.pseudonyms.addresses import Hosts
+from dp_middleware.pseudonyms.json_pieces import JsonRestorer, restore
 from dp_middleware.pseudonyms.lists import Also, What
-from dp_middleware.pseudonyms.mapping import Mapping, Pair
-from dp_middleware.pseudonyms.matching import Names, Restorer
-from dp_middleware.pseudonyms.releasing import MappedSession
-from dp_middleware.pseudonyms.seal import Seal
+from dp_middleware.pseudonyms.mapping import Mapping
+from dp_middleware.pseudonyms.matching import Restorer
+from dp_middleware.pseudonyms.seal import Seal, SealedMapping
+
+_CONVERSATIONS = 10_000  # whose mappings are in memory
+_DIGEST = 32  # bytes of a conversation's keyed name
 
 
-class PseudonymSession(MappedSession):
+class PseudonymSession(Session):
     """Releases with pseudonyms, as a session does, and restores what comes back.
 
     In a conversation one value has one pseudonym and two values never have the same; what is
@@ -29,14 +36,13 @@ class PseudonymSession(MappedSession):
 
     Args:
         pseudonyms: Detects and draws.
-        memo: As of :class:`~dp_middleware.Session`; the mapping survives with it.
-        key: As of :class:`~dp_middleware.Session`; it also encrypts the mapping.
-        options: As of :class:`~dp_middleware.Session`, but ``scope``.
-
-    Raises:
-        MissingExtra: A memo file needs the extra ``detect``, whose encryption it uses.
-        ParameterError: As of :class:`~dp_middleware.Session`.
+        memo: As of :class:`Session`; the mapping survives with it, encrypted: needs ``detect``.
+        key: As of :class:`Session`; it also encrypts the mapping.
+        options: As of :class:`Session`, but ``scope``.
     """
+
+    sanitizer: Any  # Pseudonyms, which make their session
+    restores = True
 
     def __init__(
         self,
@@ -49,9 +55,12 @@ class PseudonymSession(MappedSession):
         if options.get("scope") is not None:
             raise ParameterError("expected no scope= with pseudonyms: the detector finds the spans")
         super().__init__(pseudonyms, memo=memo, key=key, **options)
-        self._seal = None if memo is None else Seal(self._digests.of("pseudonyms"))
+        self._keep(None if memo is None else Seal(self._digests.of("pseudonyms")))
+
+    def _keep(self, seal: Seal | None) -> Self:
+        self._seal, self._mappings_lock = seal, Lock()
         self._mappings: OrderedDict[bytes, Mapping] = OrderedDict()
-        self._mappings_lock = Lock()
+        return self
 
     def release(
         self,
@@ -67,28 +76,20 @@ class PseudonymSession(MappedSession):
 
         A message in the memo is answered from there, whatever is named.
         """
-        if not allow and not also:
-            return super().release(event_id, role, text, conversation=conversation)
-        named = self._with(self.sanitizer.naming(allow, also))
-        return named.release(event_id, role, text, conversation=conversation)
+        named = self._with(self.sanitizer.naming(allow, also)) if allow or also else self
+        return Session.release(named, event_id, role, text, conversation=conversation)
 
     def mapping(self, conversation: str = "") -> dict[str, str]:
         """Returns the originals by their pseudonyms. **Private**: it undoes what was released."""
-        mapping = self._read(conversation)
-        with mapping.lock:
+        with self._read(conversation) as mapping:
             return {pair.pseudonym: pair.original for pair in mapping.pairs}
 
     def restore(self, text: str, *, conversation: str = "") -> str:
         """Puts the originals in place of their pseudonyms in an answer. **Private**.
 
         A pseudonym that the remote model changed beyond recognition stays as it is.
-
-        Args:
-            text: Public: an answer to what was released in the conversation.
-            conversation: Its name.
         """
-        mapping = self._read(conversation)
-        with mapping.lock:
+        with self._read(conversation) as mapping:
             return restore(text, mapping.pseudonyms)
 
     @contextmanager
@@ -100,8 +101,7 @@ class PseudonymSession(MappedSession):
 
     def restore_stream(self, pieces: Iterable[str], *, conversation: str = "") -> Iterator[str]:
         """Does as :meth:`restore`; what could become a pseudonym is held back, nothing else."""
-        mapping = self._read(conversation)
-        with mapping.lock:
+        with self._read(conversation) as mapping:
             restorer = Restorer(mapping.bound({pair.pseudonym for pair in mapping.pairs}))
         for piece in pieces:
             if restored := restorer.feed(piece):
@@ -111,27 +111,78 @@ class PseudonymSession(MappedSession):
 
     def restore_value(self, value: Any, *, conversation: str = "") -> Any:
         """Does as :meth:`restore`, for all strings of nested dicts, lists and tuples."""
-        mapping = self._read(conversation)
-        with mapping.lock:
-            return _restored(value, mapping.pseudonyms)
+        with self._read(conversation) as mapping:
+            names = mapping.pseudonyms
+            return each_in(value, lambda v: restore(v, names) if isinstance(v, str) else v)
 
-    def restore_json(self, text: str, *, conversation: str = "") -> str:
-        """Does as :meth:`restore`, for JSON, which stays JSON; the same as of its pieces."""
-        mapping = self._read(conversation)
-        with mapping.lock:
-            return restore_json(text, mapping.pseudonyms)
-
-    def _read(self, conversation: str) -> Mapping:
+    @contextmanager
+    def _read(self, conversation: str) -> Iterator[Mapping]:
         """The mapping of a conversation, with what other processes added to it."""
-        return self._loaded(self._conversation(conversation))
+        mapping = self._loaded(self._conversation(conversation))
+        with mapping.lock:
+            yield mapping
 
+    def alone(self) -> Self:
+        """Does as that of a session, in the same ledger's and subject's name."""
+        return self._with(self.sanitizer)._keep(None)
 
-def _restored(value: Any, names: Names[Pair]) -> Any:
-    if isinstance(value, str):
-        return restore(value, names)
-    if isinstance(value, Dict):
-        return {_restored(key, names): _restored(inner, names) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        values = [_restored(inner, names) for inner in value]
-        return values if isinstance(value, list) else tuple(values)
-    return value
+    def _way_back(
+        self,
+        notebook: Notebook,
+        admitted: Sequence[Admitted],
+        released: Sequence[Released],
+        quoted: Iterable[str],
+    ) -> tuple[Restorers, tuple[str, ...]]:
+        """Restorers, which never wait, of those pseudonyms that were written here, and in answers.
+
+        Hosts of addresses are named by the user: what a tool has found names none.
+        """
+        mapping = self._loaded(notebook.within)
+        used, named = set(notebook.used), list[str]()
+        for message, (release, written) in zip(admitted, released, strict=True):
+            text, role = message.event.text, message.event.role
+            used.update(written if message.public is None else mapping.standing_in(text))
+            if role in ("user", "system"):
+                named += [text, release.text]
+        with mapping.lock:
+            for text in quoted:
+                used.update(match.value.pseudonym for match in mapping.pseudonyms.find(text))
+            names, hosts = mapping.bound(used), Hosts(tuple(named))
+
+        def restorer(json: bool, shown: bool) -> Restorer | JsonRestorer:
+            kind: type[Restorer | JsonRestorer] = JsonRestorer if json else Restorer
+            return kind(names, hosts=hosts if shown else None)
+
+        return restorer, tuple(used)
+
+    def _releaser(self, within: bytes) -> Releaser:
+        releaser: Releaser = self.sanitizer.bound(self._mapping(within))
+        return releaser
+
+    def _conversation(self, name: str) -> bytes:
+        """Where mappings are in memory alone, a conversation whose mapping was dropped is another.
+
+        Its releases and answers in the memo have pseudonyms that now nobody could restore, and
+        that might be drawn for another value.
+        """
+        within = super()._conversation(name)
+        return within if self._seal is not None else within + self._mapping(within).name
+
+    def _mapping(self, within: bytes) -> Mapping:
+        with self._mappings_lock:
+            if (mapping := self._mappings.get(within[:_DIGEST])) is None:
+                seal, kinds = self._seal, self.sanitizer.kinds
+                mapping = Mapping() if seal is None else SealedMapping(within, seal, kinds)
+                self._mappings[within[:_DIGEST]] = mapping
+            self._mappings.move_to_end(within[:_DIGEST])
+            if len(self._mappings) > _CONVERSATIONS:
+                self._mappings.popitem(last=False)
+        dropped = within[_DIGEST:] not in (b"", mapping.name)  # since the caller asked for its name
+        return Mapping() if dropped else mapping
+
+    def _loaded(self, within: bytes) -> Mapping:
+        mapping = self._mapping(within)
+        if self._seal is not None:
+            with self._memo.exclusive() as entries, mapping.lock:
+                mapping.load(entries)
+        return mapping

@@ -12,8 +12,9 @@ from support.talks import KEY
 
 import dp_middleware as dp
 from dp_middleware.errors import ParameterError
+from dp_middleware.pseudonyms.draws import combined
 from dp_middleware.pseudonyms.kinds import Person
-from dp_middleware.pseudonyms.mapping import Pair, combined
+from dp_middleware.pseudonyms.mapping import Pair
 from dp_middleware.pseudonyms.seal import Seal
 
 pytest.importorskip("faker", reason="the lists of names are of the extra detect")
@@ -46,7 +47,7 @@ def test_an_edited_message_keeps_names_and_an_entity_found_later_is_replaced_fro
 
 
 def test_a_draw_that_fails_quotes_nothing_and_logs_nothing(caplog):
-    class Broken(dp.pseudonyms.kinds.Person):
+    class Broken(Person):
         def draw(self, key, shape, free, draws):
             return combined(self.name, lambda: "x", "", lambda _: False)
 

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage
@@ -25,9 +25,10 @@ from pydantic import AfterValidator, Field
 
 from dp_middleware.conversation.events import checked_tools
 from dp_middleware.conversation.exchange import Exchange
+from dp_middleware.conversation.session import session_of
 from dp_middleware.errors import ParameterError
 from langchain_dp_middleware._answers import note_all, with_notes
-from langchain_dp_middleware._boundary import MODEL_CONFIG, SPECS, cross, fields_of
+from langchain_dp_middleware._boundary import MODEL_CONFIG, Answers, System, cross
 from langchain_dp_middleware._calls import Entered, ReleasedCalls, restored
 from langchain_dp_middleware._messages import read_transcript
 from langchain_dp_middleware._wrappers import PrivateBinding, RefusedWrappers
@@ -58,14 +59,14 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
 
     session: Any = Field(exclude=True, repr=False)
     inner: BaseChatModel = Field(exclude=True)
-    system: Literal["pass", "release"] = "pass"
-    ai: Literal["noted", "pass"] = "noted"
+    system: System = "pass"
+    ai: Answers = "noted"
     tools: Annotated[Any, AfterValidator(checked_tools)] = ()
 
     def __init__(self, session: Any, inner: Any, **options: Any) -> None:
         if not isinstance(inner, BaseChatModel):
             raise ParameterError(f"expected inner= a chat model, got {type(inner).__name__}")
-        super().__init__(**fields_of(type(self), session, options, inner=inner))
+        super().__init__(**options, **{"session": session_of(session), "inner": inner})
 
     # composition -----------------------------------------------------------------------------
 
@@ -104,16 +105,10 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
             return super()._derived(name, *args, **kwargs)
         return getattr(self._head(), name)(*args, **kwargs)
 
-    def _wrapped(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
-        """Retries and fallbacks send the same release; what is piped is given its answers."""
-        if name in ("with_fallbacks", "with_retry", "pipe", "__or__"):
-            return getattr(self._head(), name)(*args, **kwargs)
-        return super()._wrapped(name, *args, **kwargs)
+    _wrapped = _derived  # retries and fallbacks send the same release, pipes get its answers
 
     def _head(self, rest: Runnable[Any, Any] | None = None) -> ModelHead:
         return ModelHead(model=self, then=rest or self.inner)
-
-    config_specs = SPECS
 
     # calls of chat models --------------------------------------------------------------------
 
@@ -214,14 +209,16 @@ class ModelHead(Head):
     def __ror__(self, other: Any) -> Any:
         return RunnableSequence(coerce_to_runnable(other), self)
 
-    config_specs = SPECS
-
     def _with_rest(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
         """A fallback that is a DPChatModel is called behind this boundary."""
         if name == "with_fallbacks":
             fallbacks, *args = args or [kwargs.pop("fallbacks")]  # type: ignore[assignment]
             args = ([x._behind if isinstance(x, RefusedWrappers) else x for x in fallbacks], *args)
         return super()._with_rest(name, *args, **kwargs)
+
+    @property
+    def _component(self) -> Any:
+        return self.model
 
     @property
     def _behind(self) -> Runnable[Any, Any]:

@@ -17,15 +17,10 @@ from pydantic import BeforeValidator, Field
 
 import dp_middleware as dp
 from dp_middleware.conversation.events import public_texts
+from dp_middleware.conversation.session import session_of
 from dp_middleware.errors import ParameterError, guarded
 from dp_middleware.models.trust import require_local
-from langchain_dp_middleware._boundary import (
-    MODEL_CONFIG,
-    SPECS,
-    fields_of,
-    refuse_outer_run,
-    session_for,
-)
+from langchain_dp_middleware._boundary import MODEL_CONFIG, refuse_outer_run, session_for
 from langchain_dp_middleware._calls import Entered, ReleasedCalls
 from langchain_dp_middleware.documents import release_documents
 from langchain_dp_middleware.tracing import deaf_handlers, quiet
@@ -78,9 +73,8 @@ class DPRetriever(ReleasedCalls, BaseRetriever):
                 f"expected a LangChain retriever, got {type(retriever).__name__}; a vector store "
                 "makes one with as_retriever()"
             )
-        fields = fields_of(type(self), session, options, retriever=retriever)
         require_local(retriever, options.get("trusted_hosts", ()))
-        super().__init__(**fields)
+        super().__init__(**options, **{"session": session_of(session), "retriever": retriever})
 
     def invoke(self, input: str, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
         """Returns the released documents; ``kwargs`` go to the local retriever."""
@@ -96,8 +90,6 @@ class DPRetriever(ReleasedCalls, BaseRetriever):
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun
     ) -> list[Document]:
         return self._release(session_for(self.session, None), query)
-
-    config_specs = SPECS
 
     @property
     def _allowed(self) -> Collection[str]:

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from dp_middleware._quiet import aclosing
 from dp_middleware.conversation.events import checked_tools, public_texts
 from dp_middleware.conversation.exchange import Exchange, Growing, Tools
-from dp_middleware.conversation.literals import as_json
+from dp_middleware.conversation.literals import printed
 from dp_middleware.conversation.messages import Message, Role
 from dp_middleware.conversation.notebook import Unknown
 from dp_middleware.conversation.response_items import answer_of, item_of
@@ -216,7 +216,7 @@ class ReleasedItems:
         calls: set[str] = set()
         transcript = [_message(item, f"input item {k}", calls) for k, item in enumerate(items)]
         if self._session.restores:  # the SDK prints what a function returned
-            transcript = [_printed(message) for message in transcript]
+            transcript = [printed(message) for message in transcript]
         if instructions is not None:
             public = instructions in self._public
             told = Message(role="system", texts=(instructions,), aside=True, public=public)
@@ -246,12 +246,6 @@ def _message(item: Any, where: str, calls: set[str]) -> Message:
         )
     calls.update(call.id for call in answer.calls)
     return answer
-
-
-def _printed(message: Message) -> Message:
-    if message.role != "tool":
-        return message
-    return replace(message, texts=tuple(map(as_json, message.texts)))
 
 
 def _texts(content: Any, where: str) -> tuple[str, ...]:

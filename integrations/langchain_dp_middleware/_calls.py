@@ -60,7 +60,6 @@ class ReleasedCalls(RefusedWrappers):
         return entered.whole(entered.rest.invoke(entered.input, entered.config, **kwargs))
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
-        """Does as :meth:`invoke`; the release runs in a thread."""
         entered = await asyncio.to_thread(self._enter, input, config)
         return entered.whole(await entered.rest.ainvoke(entered.input, entered.config, **kwargs))
 
@@ -75,7 +74,6 @@ class ReleasedCalls(RefusedWrappers):
     async def astream(
         self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
     ) -> AsyncIterator[Any]:
-        """Does as :meth:`stream`; the release runs in a thread."""
         entered = await asyncio.to_thread(self._enter, input, config)
         source = entered.rest.astream(entered.input, entered.config, **kwargs)
         async with aclosing(entered.shown_by(afed, source)) as pieces:

@@ -122,7 +122,6 @@ class DPAgentMiddleware(AgentMiddleware[Any, Any, Any]):
     async def awrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[Any]]
     ) -> ModelResponse[Any]:
-        """Does as :meth:`wrap_model_call`."""
         call, swapped = await asyncio.to_thread(self._swapped, request)
         said = await handler(swapped)
         response, questions = await asyncio.to_thread(self._shown, call, request, said)
@@ -143,7 +142,6 @@ class DPAgentMiddleware(AgentMiddleware[Any, Any, Any]):
     async def awrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Any]]
     ) -> Any:
-        """Does as :meth:`wrap_tool_call`."""
         tool = request.tool_call["name"]
         with self._textless(tool):
             result = await handler(request)

@@ -123,7 +123,6 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
     async def agenerate(
         self, messages: list[list[BaseMessage]], stop: Any = None, callbacks: Any = None, **kw: Any
     ) -> LLMResult:
-        """Does as :meth:`generate`; the release runs in a thread."""
         released, exchanges = await asyncio.to_thread(self._released, *messages)
         answers = await self.inner.agenerate(released, stop, callbacks, **kw)
         return await asyncio.to_thread(_answered, answers, exchanges)

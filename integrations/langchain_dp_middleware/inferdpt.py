@@ -128,7 +128,6 @@ class InferDPTChatModel(RefusedWrappers, BaseChatModel):
     async def ainvoke(
         self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
     ) -> AIMessage:
-        """Does as :meth:`invoke`."""
         asked = await in_thread(self._asked, input, config, kwargs)
         return asked.answered(await self.extractor.acall(asked.question))
 
@@ -149,7 +148,6 @@ class InferDPTChatModel(RefusedWrappers, BaseChatModel):
     async def astream(
         self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
     ) -> AsyncIterator[AIMessageChunk]:
-        """Does as :meth:`stream`, with every step in a thread."""
         pieces: Any = self.stream(input, config, **kwargs)
         async with aclosing(pieces_in_thread(pieces)) as later:
             async for piece in later:

@@ -82,7 +82,6 @@ class DPRetriever(ReleasedCalls, BaseRetriever):
         return entered.rest.invoke(entered.input, entered.config)
 
     async def ainvoke(self, input: str, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
-        """Does as :meth:`invoke`; search and release run in a thread."""
         entered = await asyncio.to_thread(self._enter, input, config, **kwargs)
         return await entered.rest.ainvoke(entered.input, entered.config)
 

@@ -61,7 +61,6 @@ class AnswerCall(Generic[T]):
     async def anote_pieces(
         self, pieces: AsyncGenerator[Response, None]
     ) -> AsyncGenerator[Response, None]:
-        """Does as :meth:`note_pieces`."""
         async with aclosing(afed(pieces, self._feed, self._close)) as shown:
             with self._noting():
                 async for piece in shown:

@@ -111,7 +111,6 @@ class DPQueryEngine(BaseQueryEngine):
 
     @unspanned
     async def aquery(self, str_or_query_bundle: QueryType) -> responses.RESPONSE_TYPE:
-        """Does as :meth:`query`, without blocking the event loop."""
         query = _bundle(str_or_query_bundle)
         receipt, (passages, nodes), released = await in_thread(self._release, query)
         if self._retriever is None:

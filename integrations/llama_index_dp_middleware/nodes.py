@@ -89,7 +89,6 @@ class DPTransform(_Releases, schema.TransformComponent):
 
     @unspanned
     async def acall(self, nodes: Sequence[schema.BaseNode], **kwargs: Any) -> list[schema.BaseNode]:
-        """Does as a call, without blocking the event loop."""
         return await asyncio.to_thread(self, nodes)
 
     def to_dict(self, **kwargs: Any) -> dict[str, Any]:

@@ -85,7 +85,6 @@ class DPModel(WrapperModel):
         model_request_parameters: Any,
         run_context: Any = None,  # the inner model is given none: it holds the raw prompt
     ) -> AsyncGenerator[StreamedResponse]:
-        """Does as :meth:`request`, in pieces; noted as far as it went."""
         exchange, sent, parameters = await self._released(messages, model_request_parameters)
         async with self.wrapped.request_stream(sent, model_settings, parameters) as stream:
             shown = _ShownStream(exchange, stream)

@@ -95,7 +95,7 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
             name = convert_to_openai_tool(schema)["function"]["name"]
             tools = "all" if self.tools == "all" else {*self.tools, name}
             model = self.model_copy(update={"tools": tools})
-        return model._head(self.inner.with_structured_output(schema, **kwargs))
+        return ModelHead(model=model, then=self.inner.with_structured_output(schema, **kwargs))
 
     def _derived(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
         """What is made of the model is made of the inner one, behind the boundary."""
@@ -103,12 +103,9 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
             return getattr(BoundModel(bound=self), name)(*args, **kwargs)
         if name == "configurable_fields":
             return super()._derived(name, *args, **kwargs)
-        return getattr(self._head(), name)(*args, **kwargs)
+        return getattr(ModelHead(model=self, then=self.inner), name)(*args, **kwargs)
 
     _wrapped = _derived  # retries and fallbacks send the same release, pipes get its answers
-
-    def _head(self, rest: Runnable[Any, Any] | None = None) -> ModelHead:
-        return ModelHead(model=self, then=rest or self.inner)
 
     # calls of chat models --------------------------------------------------------------------
 
@@ -154,22 +151,7 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
         return self.inner
 
     def _enter(self, value: Any, config: RunnableConfig | None) -> Entered:
-        return self.entered(value, config, self.inner)
-
-    def entered(
-        self, value: Any, config: RunnableConfig | None, rest: Runnable[Any, Any]
-    ) -> Entered:
-        """Releases the input of a call of what is behind the boundary."""
-        [(released, exchange)] = cross(self, [value], read_transcript, config, tools=self.tools)
-        fields = {"callbacks": self.callbacks, "tags": self.tags, "metadata": self.metadata}
-        own: Any = {name: field for name, field in fields.items() if field}
-        return Entered(
-            rest=with_notes(rest, exchange),
-            input=released,
-            config=merge_configs(own, ensure_config(config)),
-            exchange=exchange,
-            receipt=exchange.receipt,
-        )
+        return ModelHead(model=self, then=self.inner)._enter(value, config)
 
     def _released(self, *transcripts: list[BaseMessage]) -> tuple[list[Any], list[Exchange]]:
         """What ``generate`` takes is not converted: the inner model would fail after the charge."""
@@ -224,8 +206,17 @@ class ModelHead(Head):
         return self._rest.with_config(self.config) if self.config else self._rest
 
     def _enter(self, value: Any, config: RunnableConfig | None) -> Entered:
-        entered: Entered = self.model.entered(value, self._merged(config), self._rest)
-        return entered
+        model, asked = self.model, self._merged(config)
+        [(released, exchange)] = cross(model, [value], read_transcript, asked, tools=model.tools)
+        fields = {name: getattr(model, name) for name in ("callbacks", "tags", "metadata")}
+        own: Any = {name: field for name, field in fields.items() if field}
+        return Entered(
+            rest=with_notes(self._rest, exchange),
+            input=released,
+            config=merge_configs(own, ensure_config(asked)),
+            exchange=exchange,
+            receipt=exchange.receipt,
+        )
 
 
 class BoundModel(PrivateBinding):
@@ -241,8 +232,7 @@ class BoundModel(PrivateBinding):
     def head(self) -> ModelHead:
         """What is made of it is made of the inner model, behind the boundary."""
         model: Any = self.bound
-        head: ModelHead = model._head(model.inner.bind(**self.kwargs))
-        return head.with_config(self.config)
+        return ModelHead(model=model, then=model.inner.bind(**self.kwargs), config=self.config)
 
     @property
     def _behind(self) -> Runnable[Any, Any]:

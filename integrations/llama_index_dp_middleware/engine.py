@@ -180,11 +180,10 @@ def _restored(
     if not exchange.restores:
         return answer
     metadata = {**(answer.metadata or {}), "dp": receipt.to_dict()}
-    words = exchange.restorer()
-    way: Any = {responses.StreamingResponse: fed, responses.AsyncStreamingResponse: afed}
-    if type(answer) in way:
-        source = answer.response_gen
-        pieces = way[type(answer)](source, words.feed, lambda: [words.close()])
+    if isinstance(answer, responses.StreamingResponse | responses.AsyncStreamingResponse):
+        way: Any = fed if isinstance(answer, responses.StreamingResponse) else afed
+        words = exchange.restorer()
+        pieces = way(answer.response_gen, words.feed, lambda: [words.close()])
         return replace(answer, response_gen=pieces, metadata=metadata)
     metadata["remote_text"] = str(answer)
     if isinstance(answer, responses.PydanticResponse):

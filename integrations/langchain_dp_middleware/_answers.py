@@ -74,7 +74,6 @@ class Noting(BaseCallbackHandler):
         return self
 
     def on_llm_end(self, response: LLMResult, **_: Any) -> None:
-        """Notes the answer of a call."""
         note_all(self._exchange, response.generations)
 
 

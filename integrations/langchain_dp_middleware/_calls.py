@@ -55,7 +55,6 @@ class ReleasedCalls(RefusedWrappers):
         """Releases the input: what runs behind the boundary, and all that it is given."""
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
-        """Releases the input, then runs the rest."""
         entered = self._enter(input, config)
         return entered.whole(entered.rest.invoke(entered.input, entered.config, **kwargs))
 
@@ -156,7 +155,6 @@ class _Stream:
         return shown
 
     def close(self) -> list[Any]:
-        """Returns what was held back to the end."""
         rests = {} if self._reply is None else self._reply.close_all()
         return [self._rest(place, text) for place, text in rests.items()]
 

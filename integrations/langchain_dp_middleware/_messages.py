@@ -35,16 +35,13 @@ class Input(NamedTuple):
 
     @property
     def transcript(self) -> list[Message]:
-        """For a session."""
         return [reading.message for reading in self.readings]
 
     def copy(self, sent: Sequence[Message]) -> Any:
-        """Makes what goes out."""
         return self.build(copies_of(self.readings, sent))
 
 
 def read_transcript(value: object, system: str) -> Input:
-    """Reads what chat models take."""
     return Input(_read_all(messages_in(value), system, "the input"))
 
 

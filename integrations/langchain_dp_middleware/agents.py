@@ -11,7 +11,7 @@ from langchain_core.messages import AIMessage, BaseMessage
 
 import dp_middleware as dp
 from dp_middleware._validate import one_of
-from dp_middleware.conversation.events import checked_tools, public_texts
+from dp_middleware.conversation.events import checked_tools, public_texts, with_outputs
 from dp_middleware.conversation.exchange import Exchange, Tools
 from dp_middleware.conversation.session import session_of
 from dp_middleware.errors import guarded, needs, raise_alone, without_text
@@ -166,8 +166,8 @@ class DPAgentMiddleware(AgentMiddleware[Any, Any, Any]):
         if self._traced == "refuse":
             refuse_recorders(type(self).__name__)
         session, name = session_for(self._session, None), conversation_of(None)
-        specs, tools = getattr(request.response_format, "schema_specs", ()), self._tools
-        options: Any = {"tools": tools if tools == "all" else {*tools, *(s.name for s in specs)}}
+        specs = getattr(request.response_format, "schema_specs", ())
+        options: Any = {"tools": with_outputs(self._tools, [spec.name for spec in specs])}
         messages, before = request.messages, request.state.get("messages") or ()
         prompt = system = request.system_message
         if self._system == "pass":

@@ -23,7 +23,7 @@ from langchain_core.runnables.config import merge_configs
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import AfterValidator, Field
 
-from dp_middleware.conversation.events import checked_tools
+from dp_middleware.conversation.events import checked_tools, with_outputs
 from dp_middleware.conversation.exchange import Exchange
 from dp_middleware.conversation.session import session_of
 from dp_middleware.errors import ParameterError
@@ -93,8 +93,7 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
         model = self
         with contextlib.suppress(Exception):  # the inner model says what is wrong with a schema
             name = convert_to_openai_tool(schema)["function"]["name"]
-            tools = "all" if self.tools == "all" else {*self.tools, name}
-            model = self.model_copy(update={"tools": tools})
+            model = self.model_copy(update={"tools": with_outputs(self.tools, [name])})
         return ModelHead(model=model, then=self.inner.with_structured_output(schema, **kwargs))
 
     def _derived(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
@@ -230,7 +229,6 @@ class BoundModel(PrivateBinding):
 
     @property
     def head(self) -> ModelHead:
-        """What is made of it is made of the inner model, behind the boundary."""
         model: Any = self.bound
         return ModelHead(model=model, then=model.inner.bind(**self.kwargs), config=self.config)
 

@@ -49,35 +49,31 @@ class DPEmbeddings(Embeddings):
         subject: str | None = None,
         trusted_hosts: Iterable[str] = (),
     ) -> None:
-        if not isinstance(inner, Embeddings | dp.EmbeddingService):
-            raise ParameterError(
-                f"expected a LangChain embedding model, got {type(inner).__name__}"
-            )
-        self._inner: Any = inner
         self._vectors: VectorSanitizer | None = None
         if isinstance(session, dp.VectorResponse):
             service = embedding_service(inner, trusted_hosts=trusted_hosts)
             self._vectors = VectorSanitizer(session, service, ledger=ledger, subject=subject)
             return
-        if ledger or subject or tuple(trusted_hosts) or isinstance(inner, dp.EmbeddingService):
+        if ledger is not None or subject is not None or tuple(trusted_hosts):
             raise ParameterError(
-                "expected ledger=, subject=, trusted_hosts= and a dp.EmbeddingService with a "
-                "dp.VectorResponse only: a session has a ledger, and inner= sees released text"
+                "expected ledger=, subject= and trusted_hosts= with a dp.VectorResponse only: a "
+                "session has a ledger, and its inner model sees released text"
             )
         self._session = session_of(session)
+        if not isinstance(inner, Embeddings):
+            kind = type(inner).__name__
+            raise ParameterError(f"expected a LangChain embedding model, got {kind}")
+        self._inner = inner
 
     def __repr__(self) -> str:
-        releases = self._vectors or self._session
-        return f"DPEmbeddings({releases!r}, {type(self._inner).__name__})"
+        return f"DPEmbeddings({self._vectors or self._session!r})"
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """Returns one vector per text."""
         if self._vectors is not None:
             return guarded(self._vectors.release, texts)
         return self._inner.embed_documents(self._released(texts))
 
     def embed_query(self, text: str) -> list[float]:
-        """Returns the vector of a text."""
         if self._vectors is not None:
             return self.embed_documents([text])[0]
         return self._inner.embed_query(*self._released([text]))

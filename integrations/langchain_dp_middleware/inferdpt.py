@@ -121,7 +121,6 @@ class InferDPTChatModel(RefusedWrappers, BaseChatModel):
         self._refused("generate")
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> AIMessage:
-        """Releases, asks the remote model, extracts."""
         asked = self._asked(input, config, kwargs)
         return asked.answered(self.extractor(asked.question))
 
@@ -134,7 +133,6 @@ class InferDPTChatModel(RefusedWrappers, BaseChatModel):
     def stream(
         self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
     ) -> Iterator[AIMessageChunk]:
-        """Does as :meth:`invoke`, giving the answer in pieces."""
         asked, said = self._asked(input, config, kwargs), ""
         try:
             for piece in self.extractor.stream(asked.question):
@@ -220,7 +218,6 @@ class Asked:
     name: str = field(default_factory=lambda: f"dp-{uuid4()}")
 
     def answered(self, text: str) -> AIMessage:
-        """Returns the answer with its receipt."""
         self.note_place(text)
         answer: AIMessage = signed(AIMessage(text, id=self.name), self.exchange.receipt)
         return answer

@@ -44,7 +44,7 @@ class PrivRewriteRunnable(Head):
     def _enter(self, value: Any, config: RunnableConfig | None) -> Entered:
         merged = self._merged(config)
         refuse_outer_run(merged, "PrivRewriteRunnable")
-        if asked := [name for name, value in asked_of(merged).items() if value and name in OWN]:
+        if asked := [name for name in OWN if asked_of(merged).get(name) is not None]:
             raise ParameterError(
                 f"PrivRewriteRunnable takes no {asked[0]} in the config; make another rewriter"
             )

@@ -92,7 +92,6 @@ class DPQueryEngine(BaseQueryEngine):
 
     @unspanned
     def query(self, str_or_query_bundle: QueryType) -> responses.RESPONSE_TYPE:
-        """Answers a raw query."""
         query = _bundle(str_or_query_bundle)
         receipt, (passages, nodes), released = self._release(query)
         if self._retriever is None:

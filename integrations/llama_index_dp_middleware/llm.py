@@ -14,7 +14,7 @@ from llama_index.core.llms.llm import LLM
 
 import dp_middleware as dp
 from dp_middleware._validate import one_of
-from dp_middleware.conversation.events import checked_tools, public_texts
+from dp_middleware.conversation.events import checked_tools, public_texts, with_outputs
 from dp_middleware.conversation.exchange import Tools
 from dp_middleware.conversation.session import session_of
 from dp_middleware.conversation.templates import Template
@@ -196,10 +196,8 @@ class DPLLM(FunctionCallingLLM):
 
     def answering(self, output: Any) -> DPLLM:
         """Returns the same model: an output is no tool, and has the originals."""
-        tools = self._transcript.tools
-        if tools != "all":
-            title = output.model_json_schema().get("title")
-            tools = {*tools, *filter(None, (output.__name__, title))}
+        names = (output.__name__, output.model_json_schema().get("title"))
+        tools = with_outputs(self._transcript.tools, filter(None, names))
         twin = self.model_copy()
         twin._inner, twin._transcript = self._inner, replace(self._transcript, tools=tools)
         return twin

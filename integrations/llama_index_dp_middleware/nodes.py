@@ -84,7 +84,6 @@ class DPTransform(_Releases, schema.TransformComponent):
 
     @unspanned
     def __call__(self, nodes: Sequence[schema.BaseNode], **kwargs: Any) -> list[schema.BaseNode]:
-        """Returns released copies of nodes."""
         return guarded(release_nodes, self._session, nodes, self.metadata)
 
     @unspanned

@@ -77,7 +77,6 @@ class DPModel(Model):
     async def get_response(
         self, system_instructions: str | None, input: Any, *args: Any, **options: Any
     ) -> ModelResponse:
-        """Returns the inner model's answer to what was released."""
         exchange, rules, items = await self._sent(system_instructions, input, options)
         response = await self._inner.get_response(rules, items, *args, **options)
         response.output = [_answered(exchange, item) for item in response.output]

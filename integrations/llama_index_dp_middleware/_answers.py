@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Generator, Hashable, Iterator, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    Callable,
+    Collection,
+    Generator,
+    Hashable,
+    Iterator,
+    Sequence,
+)
 from contextlib import aclosing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import takewhile
@@ -31,7 +39,8 @@ System = Literal["pass", "release"]
 Show = Callable[[Hashable, str, bool], str]
 """Shows a text at a named place of an answer; ``True``: it is the arguments of a call."""
 
-_ARGUMENTS = ("arguments", "args", "partial_json")  # of a call, in what providers keep besides
+_ARGUMENTS = ("tool_kwargs", "arguments", "args", "partial_json")  # of a call; as providers say
+_WORDS = ("text", "content")  # of blocks
 _THOUGHTS = "thinking_delta"
 
 
@@ -129,10 +138,9 @@ class AnswerCall(Generic[T]):
 
     def _grown(self, place: Hashable, text: str, is_call: bool) -> str:
         """Shows a text that has grown since the last piece, or is another one."""
-        key = place, is_call  # a place may hold a text first, and then a call
-        growing = self._growing.get(key)
+        growing = self._growing.get(place)
         if growing is None or not text.startswith(growing.said):
-            growing = self._growing[key] = self._restorer(is_call=is_call)
+            growing = self._growing[place] = self._restorer(is_call=is_call)
         growing.feed(text[len(growing.said) :])
         return growing.shown
 
@@ -141,47 +149,37 @@ class AnswerCall(Generic[T]):
         update: dict[str, Any]
         if isinstance(response, llms.ChatResponse):
             message = response.message
-            blocks = [self._block(block, place, show) for place, block in enumerate(message.blocks)]
-            kept = self._kept(message.additional_kwargs, show)
+            blocks = self._copied(message.blocks, show, "blocks", words=_WORDS)
+            kept = self._copied(message.additional_kwargs, show, "kept")
             message = message.model_copy(update={"blocks": blocks, "additional_kwargs": kept})
             update, text = {"message": message}, message.content or ""
         else:
             text = show("text", response.text, False)
-            update = {
-                "text": text,
-                "additional_kwargs": self._kept(response.additional_kwargs, show),
-            }
+            kept = self._copied(response.additional_kwargs, show, "kept")
+            update = {"text": text, "additional_kwargs": kept}
         if self._structured and isinstance(response.raw, BaseModel):
             update["raw"] = type(response.raw).model_validate_json(text)
         return response.model_copy(update=update)
 
-    def _block(self, block: llms.ContentBlock, place: int, show: Show) -> llms.ContentBlock:
-        if isinstance(block, llms.TextBlock):
-            return block.model_copy(update={"text": show(place, block.text, False)})
-        if isinstance(block, llms.ThinkingBlock):
-            return block.model_copy(
-                update={"content": block.content and show(place, block.content, False)}
-            )
-        if isinstance(block, llms.ToolCallBlock):
-            arguments = self._arguments(place, block.tool_name, block.tool_kwargs, show)
-            return block.model_copy(update={"tool_kwargs": arguments})
-        return block
-
-    def _kept(
-        self, value: Any, show: Show, place: tuple[Hashable, ...] = (), tool: str = ""
+    def _copied(
+        self, value: Any, show: Show, *place: Hashable, tool: str = "", words: Collection[str] = ()
     ) -> Any:
-        """Copies what a provider keeps besides: of calls of tools the arguments are restored."""
-        if place and place[-1] in _ARGUMENTS:
+        """Copies nested fields with what is shown of texts by these names and of arguments."""
+        if place[-1] in _ARGUMENTS:
             return self._arguments(place, tool, value, show)
+        if place[-1] in words and isinstance(value, str):
+            return show(place, value, False)
+        if not isinstance(value, BaseModel | dict | list):
+            return value
         if isinstance(value, BaseModel):
             fields = {name: getattr(value, name) for name in type(value).model_fields}
-            return value.model_copy(update=self._kept(fields, show, place, tool))
+            copied = self._copied(fields, show, *place, tool=tool, words=words)
+            return value.model_copy(update=copied)
         if isinstance(value, dict):
             tool = str(value.get("name") or value.get("tool_name") or tool)
-            return {k: self._kept(part, show, (*place, k), tool) for k, part in value.items()}
-        if isinstance(value, list):
-            return [self._kept(part, show, (*place, k), tool) for k, part in enumerate(value)]
-        return value
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        parts = {k: self._copied(x, show, *place, k, tool=tool, words=words) for k, x in items}
+        return parts if isinstance(value, dict) else [*parts.values()]
 
     def _arguments(self, place: Hashable, tool: str, value: Any, show: Show) -> Any:
         if not self._exchange.gives_originals(tool):

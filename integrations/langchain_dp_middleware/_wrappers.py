@@ -56,11 +56,6 @@ class RefusedWrappers:
         """The adapter that the answers to these come from."""
         return self
 
-    @property
-    def _behind(self) -> Any:
-        """What stands for the adapter where the input was released already."""
-        return self
-
     def as_tool(self, *args: Any, **kwargs: Any) -> Any:
         """Refuses, unless its input is public: LangChain would trace the raw arguments."""
         self._require_public("as_tool")

@@ -31,7 +31,7 @@ from langchain_dp_middleware._answers import note_all, with_notes
 from langchain_dp_middleware._boundary import MODEL_CONFIG, Answers, System, cross
 from langchain_dp_middleware._calls import Entered, ReleasedCalls, restored
 from langchain_dp_middleware._messages import read_transcript
-from langchain_dp_middleware._wrappers import PrivateBinding, RefusedWrappers
+from langchain_dp_middleware._wrappers import PrivateBinding
 from langchain_dp_middleware.head import Head
 
 
@@ -193,7 +193,8 @@ class ModelHead(Head):
         """A fallback that is a DPChatModel is called behind this boundary."""
         if name == "with_fallbacks":
             fallbacks, *args = args or [kwargs.pop("fallbacks")]  # type: ignore[assignment]
-            args = ([x._behind if isinstance(x, RefusedWrappers) else x for x in fallbacks], *args)
+            ours = DPChatModel | ModelHead | BoundModel
+            args = ([x._behind if isinstance(x, ours) else x for x in fallbacks], *args)
         return super()._with_rest(name, *args, **kwargs)
 
     @property

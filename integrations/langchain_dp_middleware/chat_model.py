@@ -66,7 +66,8 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
     def __init__(self, session: Any, inner: Any, **options: Any) -> None:
         if not isinstance(inner, BaseChatModel):
             raise ParameterError(f"expected inner= a chat model, got {type(inner).__name__}")
-        super().__init__(**options, **{"session": session_of(session), "inner": inner})
+        fields: dict[str, Any] = {"session": session_of(session), "inner": inner}
+        super().__init__(**options, **fields)
 
     # composition -----------------------------------------------------------------------------
 

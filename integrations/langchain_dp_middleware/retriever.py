@@ -74,7 +74,8 @@ class DPRetriever(ReleasedCalls, BaseRetriever):
                 "makes one with as_retriever()"
             )
         require_local(retriever, options.get("trusted_hosts", ()))
-        super().__init__(**options, **{"session": session_of(session), "retriever": retriever})
+        fields: dict[str, Any] = {"session": session_of(session), "retriever": retriever}
+        super().__init__(**options, **fields)
 
     def invoke(self, input: str, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
         """Returns the released documents; ``kwargs`` go to the local retriever."""

@@ -11,7 +11,15 @@ import functools
 import logging
 import sys
 import types
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterator
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Generator,
+    Iterable,
+    Iterator,
+)
 from contextlib import ExitStack, asynccontextmanager, contextmanager, nullcontext, suppress
 from contextvars import Context, ContextVar
 from typing import Any, ParamSpec, TypeVar, cast
@@ -157,6 +165,27 @@ async def aclosing(pieces: AsyncIterator[Any]) -> AsyncIterator[None]:
         yield
     finally:
         await _aclose(pieces)
+
+
+def fed(
+    pieces: Iterator[Any], feed: Callable[[Any], T], close: Callable[[], Iterable[T]]
+) -> Generator[T, None, None]:
+    """Yields what ``feed`` makes of pieces, then what it held back; closes them at the end."""
+    with closing(pieces):
+        for piece in pieces:
+            yield feed(piece)
+        yield from close()
+
+
+async def afed(
+    pieces: AsyncIterator[Any], feed: Callable[[Any], T], close: Callable[[], Iterable[T]]
+) -> AsyncGenerator[T, None]:
+    """Does the same for an asynchronous generator."""
+    async with aclosing(pieces):
+        async for piece in pieces:
+            yield feed(piece)
+        for rest in close():
+            yield rest
 
 
 def _close(pieces: Any) -> None:

@@ -222,6 +222,11 @@ def checked_tools(tools: Any) -> Tools:
     return frozenset(tools)
 
 
+def with_outputs(tools: Tools, names: Iterable[str]) -> Tools:
+    """Adds forms of answers, which are no tools but shown, to those that get originals."""
+    return "all" if tools == "all" else {*tools, *names}
+
+
 def public_texts(texts: Collection[str], name: str) -> tuple[str, ...]:
     """Returns texts that go out as they are; raises ParameterError for one text, or no texts."""
     if not _are_texts(texts):

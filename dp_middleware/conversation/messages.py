@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, Final, Literal, NamedTuple, get_args
@@ -168,6 +168,18 @@ class Message(StaysHere):
             return replace(of_words(text), id=self.id)
         parts = text.split(PART) + [""] * (len(self.texts) - 1)  # a whole text has no parts
         return replace(self, texts=tuple(parts[: len(self.texts)]))
+
+
+class Reading(NamedTuple):
+    """A framework's message as one of a transcript; ``build`` makes its copy of what goes out."""
+
+    message: Message
+    build: Callable[[Message], Any]
+
+
+def copies_of(readings: Sequence[Reading], sent: Sequence[Message]) -> list[Any]:
+    """Makes what goes out for a framework's messages."""
+    return [reading.build(message) for reading, message in zip(readings, sent, strict=True)]
 
 
 def of_words(words: str) -> Message:

@@ -13,7 +13,7 @@ from dp_middleware.conversation.exchange import Exchange, Restorers, Tools
 from dp_middleware.conversation.memo import Released, ReleaseMemo, Releaser
 from dp_middleware.conversation.messages import ONCE, Event, Message, events_of
 from dp_middleware.conversation.notebook import Admitted, Digests, Notebook, Origin, Unknown
-from dp_middleware.errors import ParameterError, guarded
+from dp_middleware.errors import ParameterError, guarded, without_text
 from dp_middleware.privacy import Certificate, PureDP
 from dp_middleware.privacy.releases import Release, shared_receipts, write_releases
 from dp_middleware.sanitizers.sanitizer import Sanitizer
@@ -66,7 +66,12 @@ class Events:
             quoted: Public: passages that were released in this conversation before.
         """
         place = (conversation or None, after, whose)
-        return guarded(self._exchange, transcript, place, unknown, checked_tools(tools), quoted)
+        tools = checked_tools(tools)
+        try:
+            return self._exchange(transcript, place, unknown, tools, quoted)
+        except Exception as error:
+            failure = without_text(error)
+        raise failure.with_traceback(None)
 
     async def aexchange(self, transcript: Sequence[Message], **options: Any) -> Exchange:
         """Does as :meth:`exchange`, without blocking the event loop."""

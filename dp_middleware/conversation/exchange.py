@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeVar
 from dp_middleware._forks import StaysHere
 from dp_middleware.conversation.messages import Event, Message, ToolCall
 from dp_middleware.conversation.notebook import Notebook
-from dp_middleware.errors import guarded
+from dp_middleware.errors import guarded, without_text
 from dp_middleware.privacy.releases import Receipt, Release
 
 T = TypeVar("T")
@@ -35,20 +35,28 @@ class Growing:
 
     def __init__(self, way: Any = None) -> None:
         self.said = self.shown = ""
-        self._way, self.restores = way, way is not None
+        self.restores = way is not None
+        self._feed: Callable[..., str] = str if way is None else way.feed
+        self._close: Callable[..., str] = str if way is None else way.close
 
     def feed(self, piece: str) -> str:
         """Returns what is certain after a further piece."""
         self.said += piece
-        shown = guarded(self._way.feed, piece, what=RESTORATION) if self.restores else piece
-        self.shown += shown
-        return str(shown)
+        return self._add(self._feed, piece)
 
     def close(self) -> str:
         """Returns the rest."""
-        rest = guarded(self._way.close, what=RESTORATION) if self.restores else ""
-        self.shown += rest
-        return str(rest)
+        return self._add(self._close)
+
+    def _add(self, make: Callable[..., str], *piece: str) -> str:
+        try:
+            shown = make(*piece)
+        except Exception as error:
+            failure = without_text(error, RESTORATION)
+        else:
+            self.shown += shown
+            return shown
+        raise failure.with_traceback(None)
 
 
 def each_in(value: Any, change: Callable[[Any], Any]) -> Any:
@@ -180,14 +188,15 @@ class Exchange(StaysHere):
 
     def note(self, remote: Message, shown: Message, *, left: bool = False) -> None:
         """Notes an answer by its words, by its id, and by what was restored of it."""
-
-        def work() -> None:
+        try:
             words = remote.words()
             self._notebook.note_words((words, shown.words()), words, left)
             if isinstance(remote.id, str):
                 self._notebook.note_id(remote.id, words, left)
-
-        guarded(work, what=_NOTE)
+            return
+        except Exception as error:
+            failure = without_text(error, _NOTE)
+        raise failure.with_traceback(None)
 
     def note_extracted(self, *said: tuple[Message, Message], left: bool = False) -> None:
         """Notes an answer's messages, each with what a local model made of it to be sent again."""

@@ -11,8 +11,13 @@ from hashlib import sha256
 from operator import itemgetter
 
 from dp_middleware.pseudonyms.kinds import Label
-from dp_middleware.pseudonyms.lists import between, overlapping
-from dp_middleware.pseudonyms.rewriting import Mention, PseudonymDraft, settled
+from dp_middleware.pseudonyms.rewriting import (
+    Mention,
+    PseudonymDraft,
+    between,
+    overlapping,
+    settled,
+)
 from dp_middleware.pseudonyms.structured import View, view_of
 from dp_middleware.sanitizers.spans import PART
 from dp_middleware.vocabulary import frequencies

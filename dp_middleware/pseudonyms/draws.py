@@ -3,20 +3,12 @@
 from __future__ import annotations
 
 import itertools
-import math
 import re
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import ClassVar, NamedTuple
 
-from dp_middleware.errors import ParameterError
-
-TRIES = 16  # draws from a list before entries are combined
-PATTERN_TRIES = 500  # draws of a pattern before it counts as used up
-LISTED = 2000  # patterns with at most so many texts are drawn from what is left of them
-MOST_WORDS = 20
 EDGES = "()[]{}<>\"'“”\u2018’«»„.,;:!?¡¿…"  # stay around what is replaced
 _NO_EDGE = rf"[^\s{re.escape(EDGES)}]"
 # a text without blanks and punctuation around
@@ -67,24 +59,6 @@ class Draws:
         """Draws a uniform text of a pattern."""
         return "".join(self.choice(ALPHABETS[c]) if c in ALPHABETS else c for c in shape)
 
-    def of_pattern(self, shape: str, free: Free) -> str | None:
-        """Draws a uniform text of a pattern that may be used; none where none seems left."""
-        if ALPHABETS.keys().isdisjoint(shape):
-            return None
-        sets = [ALPHABETS.get(sign, sign) for sign in shape]
-        if math.prod(map(len, sets)) <= LISTED:
-            return self.left(["".join(signs) for signs in itertools.product(*sets)], free)
-        return tried(lambda: self.fill(shape), free)
-
-    def label(self, name: str, free: Free) -> str:
-        """Draws such as "NRP_47": a number of two digits; of eight where others shall agree."""
-
-        def drawn(digits: int) -> str:
-            low = 10 ** (digits - 1)
-            return f"{name.upper()}_{low + self.below(9 * low)}"
-
-        return longer(name, drawn, free, 8 if self.agree else 2)
-
 
 class Part(NamedTuple):
     """Characters of a mention, by their offsets in it, that are replaced by one pseudonym."""
@@ -127,28 +101,3 @@ def _class(character: str) -> str:
     if unicodedata.category(character)[0] in "PZ" or character in " \t\r\n+=$<>|~^`":
         return character
     return "a"
-
-
-def tried(draw: Callable[[], str | None], free: Free, tries: int = PATTERN_TRIES) -> str | None:
-    """Returns the first of so many draws that may be used."""
-    every = (draw() for _ in range(tries))
-    return next((text for text in every if text is not None and free(text)), None)
-
-
-def longer(name: str, draw: Callable[[int], str], free: Free, least: int) -> str:
-    """Draws what may be used of a length from this one on; a longer one where it seems used up.
-
-    Raises:
-        ParameterError: Nothing of this kind may be used.
-    """
-    for length in range(least, MOST_WORDS):
-        if text := tried(partial(draw, length), free, TRIES):
-            return text
-    raise ParameterError(f"no pseudonym of the kind {name} may be used; begin a new session")
-
-
-def combined(
-    name: str, one: Callable[[], str], joint: str, free: Free, *, twice: bool = False
-) -> str:
-    """Draws one, or two in one word, or more; two from the beginning where that is asked for."""
-    return longer(name, lambda n: joint.join(one() for _ in range(n)), free, 1 + twice)

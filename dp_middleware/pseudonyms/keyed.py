@@ -79,7 +79,7 @@ class Keyed(LeavesWithout):
             drawn: str = kind.draw(key, shape, lambda _: True, draws)
             return drawn if free(drawn) else str(kind.draw(key, shape, free, draws))
         is_free: bool = encrypted and free(encrypted)
-        return str(encrypted) if is_free else draws.label(kind.name, free)
+        return str(encrypted) if is_free else kind.label(free, draws)
 
     def permuted(
         self, text: str, slots: Sequence[Slot], fits: Callable[[str], bool], tweak: str, back: bool

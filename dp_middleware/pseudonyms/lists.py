@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,12 +11,12 @@ from dp_middleware.errors import ParameterError
 from dp_middleware.pseudonyms.detection import Entity, entities_of
 from dp_middleware.pseudonyms.labels import kind_of
 from dp_middleware.pseudonyms.matching import Names
+from dp_middleware.pseudonyms.rewriting import Span, between, overlapping
 from dp_middleware.sanitizers.spans import name_of
 
 # a text, found in any case where words end; a regular expression; a function to spans
 What = str | re.Pattern[str] | Callable[[str], Iterable[Any]]
 Also = Mapping[What, str] | Iterable[tuple[What, str]]  # what is always replaced, with its kind
-Span = tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -122,20 +121,3 @@ def _merged(spans: Iterable[Span]) -> list[Span]:
         else:
             merged.append((start, end))
     return merged
-
-
-def between(spans: Iterable[Span], start: int, end: int) -> Iterator[Span]:
-    """Yields what lies between sorted spans, in a part of a text."""
-    for first, behind in spans:
-        if start < first:
-            yield start, min(first, end)
-        start = max(start, behind)
-    if start < end:
-        yield start, end
-
-
-def overlapping(spans: Sequence[Span], start: int, end: int) -> Sequence[Span]:
-    """Returns those of sorted, disjoint spans that overlap a part of a text."""
-    first = bisect_left(spans, (start,))
-    first -= first > 0 and spans[first - 1][1] > start
-    return spans[first : bisect_left(spans, (end,))]

@@ -5,22 +5,31 @@ Laws do not depend on the value but for those that stay near it.
 
 from __future__ import annotations
 
+import itertools
+import math
 import secrets
 from collections.abc import Callable, Container, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from threading import RLock
 from typing import Any, ClassVar, Self
 
 from dp_middleware import _forks
 from dp_middleware._forks import StaysHere
-from dp_middleware.pseudonyms.draws import Draws, Free, Part, whole
+from dp_middleware.errors import ParameterError
+from dp_middleware.pseudonyms.draws import ALPHABETS, Draws, Free, Part, whole
 from dp_middleware.pseudonyms.json_pieces import restore
 from dp_middleware.pseudonyms.keyed import Keyed
 from dp_middleware.pseudonyms.matching import Names, normal
 from dp_middleware.pseudonyms.structured import view_of
 from dp_middleware.sampling.entropy import Entropy, below
 from dp_middleware.vocabulary import frequencies
+
+_TRIES = 16  # draws from a list before entries are combined
+PATTERN_TRIES = 500  # draws of a pattern before it counts as used up
+_LISTED = 2000  # patterns with at most so many texts are drawn from what is left of them
+_MOST_WORDS = 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +67,16 @@ class Kind:
         A label where nothing is left of the law. The private ``key`` is read by kinds with a loss
         or a secret shift alone; what is drawn where ``free`` refuses depends on public things only.
         """
-        return self._drawn(key, shape, free, draws) or draws.label(self.name, free)
+        return self._drawn(key, shape, free, draws) or self.label(free, draws)
+
+    def label(self, free: Free, draws: Draws, name: str = "") -> str:
+        """Draws such as "NRP_47": a number of two digits; of eight where others shall agree."""
+
+        def drawn(digits: int) -> str:
+            low = 10 ** (digits - 1)
+            return f"{(name or self.name).upper()}_{low + draws.below(9 * low)}"
+
+        return longer(name or self.name, drawn, free, 8 if draws.agree else 2)
 
     def ciphered(self, text: str, shape: str, law: Keyed, *, back: bool) -> str | None:
         """Encrypts or decrypts a value; ``None`` where those of its shape are not, else empty."""
@@ -209,8 +227,9 @@ class Mapping(Draws, StaysHere):
             pseudonym = kind.respelled(first.pseudonym, first.shape, shape, free, self)
             if pseudonym == first.pseudonym:
                 return first
-        pair = Pair(kind, shape, key, text, pseudonym)
-        self.add(pair)
+        self._pairs[key] = pair = Pair(kind, shape, key, text, pseudonym)
+        self.originals.add(text, pair)
+        self.pseudonyms.add(pseudonym, pair)
         self._note([kind.name, shape, key, text, pseudonym])
         return pair
 
@@ -235,3 +254,38 @@ class Mapping(Draws, StaysHere):
             self._secrets[name] = make()
             self._note([name, self._secrets[name]])
         return self._secrets[name]
+
+
+def tried(draw: Callable[[], str | None], free: Free, tries: int = PATTERN_TRIES) -> str | None:
+    """Returns the first of so many draws that may be used."""
+    every = (draw() for _ in range(tries))
+    return next((text for text in every if text is not None and free(text)), None)
+
+
+def longer(name: str, draw: Callable[[int], str], free: Free, least: int) -> str:
+    """Draws what may be used of a length from this one on; a longer one where it seems used up.
+
+    Raises:
+        ParameterError: Nothing of this kind may be used.
+    """
+    for length in range(least, _MOST_WORDS):
+        if text := tried(partial(draw, length), free, _TRIES):
+            return text
+    raise ParameterError(f"no pseudonym of the kind {name} may be used; begin a new session")
+
+
+def combined(
+    name: str, one: Callable[[], str], joint: str, free: Free, *, twice: bool = False
+) -> str:
+    """Draws one, or two in one word, or more; two from the beginning where that is asked for."""
+    return longer(name, lambda n: joint.join(one() for _ in range(n)), free, 1 + twice)
+
+
+def of_pattern(shape: str, free: Free, draws: Draws) -> str | None:
+    """Draws a uniform text of a pattern that may be used; none where none seems left."""
+    if ALPHABETS.keys().isdisjoint(shape):
+        return None
+    sets = [ALPHABETS.get(sign, sign) for sign in shape]
+    if math.prod(map(len, sets)) <= _LISTED:
+        return draws.left(["".join(signs) for signs in itertools.product(*sets)], free)
+    return tried(lambda: draws.fill(shape), free)

@@ -4,30 +4,43 @@ from __future__ import annotations
 
 import copy
 import time
+from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from threading import Lock
 from typing import Any, Self, cast
 
+from dp_middleware.conversation.exchange import Restorers
+from dp_middleware.conversation.memo import Released, Releaser
+from dp_middleware.conversation.notebook import Admitted, Notebook
+from dp_middleware.conversation.session import Session
 from dp_middleware.errors import NothingFound, ParameterError
 from dp_middleware.mechanisms.text_mechanisms import TextMechanism
 from dp_middleware.privacy import Certificate
 from dp_middleware.privacy.releases import Payer, Release, open_receipts, write_charge
+from dp_middleware.pseudonyms.addresses import Hosts
 from dp_middleware.pseudonyms.common import only_common
 from dp_middleware.pseudonyms.detection import entities_in
 from dp_middleware.pseudonyms.detectors.languages import OnLanguage, on_unknown
 from dp_middleware.pseudonyms.detectors.words import language_of
 from dp_middleware.pseudonyms.guarantee import certificate_of
+from dp_middleware.pseudonyms.json_pieces import JsonRestorer
 from dp_middleware.pseudonyms.keyed import Keyed
 from dp_middleware.pseudonyms.kinds import Kinds
 from dp_middleware.pseudonyms.lists import Lists
 from dp_middleware.pseudonyms.mapping import Kind, Mapping, Spoken
+from dp_middleware.pseudonyms.matching import Restorer
 from dp_middleware.pseudonyms.rewriting import Mention, PseudonymDraft, count, places_of
-from dp_middleware.pseudonyms.structured import view_of
+from dp_middleware.pseudonyms.seal import Seal, SealedMapping
+from dp_middleware.pseudonyms.structured import SIGNS, View, view_of
 from dp_middleware.sampling.entropy import Entropy, os_entropy
 from dp_middleware.sanitizers.draft import Draft
 from dp_middleware.sanitizers.sanitizer import Sanitizer
 from dp_middleware.sanitizers.spans import Scope, Span
+
+_CONVERSATIONS = 10_000  # whose mappings are in memory
+_DIGEST = 32  # bytes of a conversation's keyed name
 
 
 class PseudonymReleaser(Payer):
@@ -59,7 +72,9 @@ class PseudonymReleaser(Payer):
 
     def read(self, text: str, scope: Scope | None = None) -> PseudonymDraft:
         """Detects what is to be replaced in a text. Private; for sessions, which have no scope."""
-        started, view, lists = time.perf_counter(), view_of(text), self._lists
+        started, lists = time.perf_counter(), self._lists
+        is_json = any(sign in text for sign in SIGNS)
+        view = view_of(text) if is_json else View(raw=text, text=text, inner=text)
         detector, asked, always = self._detector, self._asked, frozenset[str]()
         if lists is not None:
             detector, always = lists.detector(detector, asked), lists.kinds
@@ -166,6 +181,83 @@ def _spoken(draft: PseudonymDraft, language: str) -> PseudonymDraft:
                 shape = parts[0].shape
             places[n] = Mention(start, end, kind, shape)
     return replace(draft, places=tuple(places))
+
+
+class MappedSession(Session):
+    """A session whose conversations have mappings, in memory or sealed in its memo."""
+
+    sanitizer: Any  # Pseudonyms, which make their session
+    restores = True
+
+    def _keep(self, seal: Seal | None) -> Self:
+        self._seal, self._mappings_lock = seal, Lock()
+        self._mappings: OrderedDict[bytes, Mapping] = OrderedDict()
+        return self
+
+    def alone(self) -> Self:
+        """Does as that of a session, in the same ledger's and subject's name."""
+        return self._with(self.sanitizer)._keep(None)
+
+    def _way_back(
+        self,
+        notebook: Notebook,
+        admitted: Sequence[Admitted],
+        released: Sequence[Released],
+        quoted: Iterable[str],
+    ) -> tuple[Restorers, tuple[str, ...]]:
+        """Restorers, which never wait, of those pseudonyms that were written here, and in answers.
+
+        Hosts of addresses are named by the user: what a tool has found names none.
+        """
+        mapping = self._loaded(notebook.within)
+        used, named = set(notebook.used), list[str]()
+        for message, (release, written) in zip(admitted, released, strict=True):
+            text, role = message.event.text, message.event.role
+            used.update(written if message.public is None else mapping.standing_in(text))
+            if role in ("user", "system"):
+                named += [text, release.text]
+        with mapping.lock:
+            for text in quoted:
+                used.update(match.value.pseudonym for match in mapping.pseudonyms.find(text))
+            names, hosts = mapping.bound(used), Hosts(tuple(named))
+
+        def restorer(json: bool, shown: bool) -> Restorer | JsonRestorer:
+            kind: type[Restorer | JsonRestorer] = JsonRestorer if json else Restorer
+            return kind(names, hosts=hosts if shown else None)
+
+        return restorer, tuple(used)
+
+    def _releaser(self, within: bytes) -> Releaser:
+        releaser: Releaser = self.sanitizer.bound(self._mapping(within))
+        return releaser
+
+    def _conversation(self, name: str) -> bytes:
+        """Where mappings are in memory alone, a conversation whose mapping was dropped is another.
+
+        Its releases and answers in the memo have pseudonyms that now nobody could restore, and
+        that might be drawn for another value.
+        """
+        within = super()._conversation(name)
+        return within if self._seal is not None else within + self._mapping(within).name
+
+    def _mapping(self, within: bytes) -> Mapping:
+        with self._mappings_lock:
+            if (mapping := self._mappings.get(within[:_DIGEST])) is None:
+                seal, kinds = self._seal, self.sanitizer.kinds
+                mapping = Mapping() if seal is None else SealedMapping(within, seal, kinds)
+                self._mappings[within[:_DIGEST]] = mapping
+            self._mappings.move_to_end(within[:_DIGEST])
+            if len(self._mappings) > _CONVERSATIONS:
+                self._mappings.popitem(last=False)
+        dropped = within[_DIGEST:] not in (b"", mapping.name)  # since the caller asked for its name
+        return Mapping() if dropped else mapping
+
+    def _loaded(self, within: bytes) -> Mapping:
+        mapping = self._mapping(within)
+        if self._seal is not None:
+            with self._memo.exclusive() as entries, mapping.lock:
+                mapping.load(entries)
+        return mapping
 
 
 def without_ledger(sanitizer: Sanitizer | None) -> Sanitizer | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import attrgetter, itemgetter
@@ -14,7 +14,6 @@ from dp_middleware._forks import StaysHere
 from dp_middleware.pseudonyms.detection import Entity
 from dp_middleware.pseudonyms.kinds import LABELS, Kinds, Label
 from dp_middleware.pseudonyms.kinds.names import titled
-from dp_middleware.pseudonyms.lists import between, overlapping
 from dp_middleware.pseudonyms.mapping import Kind, Mapping
 from dp_middleware.pseudonyms.matching import (
     NUMERAL,
@@ -34,6 +33,7 @@ from dp_middleware.vocabulary import frequencies
 S = TypeVar("S", Entity, "Mention")
 V = TypeVar("V")
 Written = tuple[list[str], tuple[str, ...]]
+Span = tuple[int, int]
 
 _VALUES = re.compile(r"[^\0\s](?:[^\0]*[^\0\s])?")
 _INSIDE = re.compile(r"\S(?:.*\S)?", re.DOTALL)
@@ -84,12 +84,14 @@ class PseudonymDraft(StaysHere):
     def _with(
         self, names: Names[V], folded: str, known: Callable[[V], tuple[str, Kind, str]]
     ) -> PseudonymDraft:
+        if not names.values:
+            return self
         text, new = self.view.inner, list[Mention]()
         for start, end, name in names.find(text, self.gaps, folded):
             like, kind, shape = known(name)
             if overlapping(self.kept, start, end) or ordinary(text[start:end], like):
                 continue
-            number = self.view.number_at(start, end)
+            number = self.view.number_at(start, end) if self.view.values else None
             if number is not None and number[:2] != (start, end):  # of a number all
                 start, end, kind, shape = *number[:2], Label(of=kind.name), ""
             new.append(Mention(start, end, kind, shape))
@@ -169,7 +171,9 @@ def places_of(view: View, entities: Iterable[Entity], kinds: Kinds = LABELS) -> 
             start = titled(text, start, places[-1].end if places else 0)
         kind, mention = kinds[name], text[start:end]
         parts = kind.parts(mention)
-        whole = view.number_at(start, end) is None or [p[:2] for p in parts] == [(0, end - start)]
+        whole = [p[:2] for p in parts] == [(0, end - start)] or not (
+            view.values and view.number_at(start, end)
+        )
         if not (parts and whole):  # nothing of it would be replaced, or not all of a number
             kind, parts = Label(of=name), Label(of=name).parts(mention)
         for first, behind, shape in parts:
@@ -184,7 +188,7 @@ def _inside(view: View, entities: Iterable[Entity]) -> Iterator[Entity]:
     for start, end, kind in entities:
         for part in _VALUES.finditer(view.inner, max(start, done), end):
             first, behind = part.span()
-            number = view.number_at(first, behind)
+            number = view.number_at(first, behind) if view.values else None
             if number is not None:
                 first, behind = min(first, number.start), max(behind, number.end)
             yield Entity(first, behind, kind)
@@ -260,3 +264,20 @@ def count(text: str) -> int:
 def ordinary(text: str, like: str) -> bool:
     """Whether a word is not a mention of a name but English: "will" is not "Will"."""
     return text.islower() and not like.islower() and text in frequencies.stop_words()
+
+
+def between(spans: Iterable[Span], start: int, end: int) -> Iterator[Span]:
+    """Yields what lies between sorted spans, in a part of a text."""
+    for first, behind in spans:
+        if start < first:
+            yield start, min(first, end)
+        start = max(start, behind)
+    if start < end:
+        yield start, end
+
+
+def overlapping(spans: Sequence[Span], start: int, end: int) -> Sequence[Span]:
+    """Returns those of sorted, disjoint spans that overlap a part of a text."""
+    first = bisect_left(spans, (start,))
+    first -= first > 0 and spans[first - 1][1] > start
+    return spans[first : bisect_left(spans, (end,))]

@@ -3,30 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from threading import Lock
-from typing import Any, Self
+from typing import Any
 
-from dp_middleware.conversation.exchange import Restorers, each_in
-from dp_middleware.conversation.memo import Released, Releaser
-from dp_middleware.conversation.notebook import Admitted, Notebook
+from dp_middleware.conversation.exchange import each_in
 from dp_middleware.conversation.session import Session
 from dp_middleware.errors import ParameterError
 from dp_middleware.privacy.releases import Release
-from dp_middleware.pseudonyms.addresses import Hosts
-from dp_middleware.pseudonyms.json_pieces import JsonRestorer, restore
+from dp_middleware.pseudonyms.json_pieces import restore
 from dp_middleware.pseudonyms.lists import Also, What
 from dp_middleware.pseudonyms.mapping import Mapping
 from dp_middleware.pseudonyms.matching import Restorer
-from dp_middleware.pseudonyms.seal import Seal, SealedMapping
-
-_CONVERSATIONS = 10_000  # whose mappings are in memory
-_DIGEST = 32  # bytes of a conversation's keyed name
+from dp_middleware.pseudonyms.releasing import MappedSession
+from dp_middleware.pseudonyms.seal import Seal
 
 
-class PseudonymSession(Session):
+class PseudonymSession(MappedSession):
     """Releases with pseudonyms, as a session does, and restores what comes back.
 
     In a conversation one value has one pseudonym and two values never have the same; what is
@@ -41,9 +34,6 @@ class PseudonymSession(Session):
         options: As of :class:`Session`, but ``scope``.
     """
 
-    sanitizer: Any  # Pseudonyms, which make their session
-    restores = True
-
     def __init__(
         self,
         pseudonyms: Any,
@@ -56,11 +46,6 @@ class PseudonymSession(Session):
             raise ParameterError("expected no scope= with pseudonyms: the detector finds the spans")
         super().__init__(pseudonyms, memo=memo, key=key, **options)
         self._keep(None if memo is None else Seal(self._digests.of("pseudonyms")))
-
-    def _keep(self, seal: Seal | None) -> Self:
-        self._seal, self._mappings_lock = seal, Lock()
-        self._mappings: OrderedDict[bytes, Mapping] = OrderedDict()
-        return self
 
     def release(
         self,
@@ -121,68 +106,3 @@ class PseudonymSession(Session):
         mapping = self._loaded(self._conversation(conversation))
         with mapping.lock:
             yield mapping
-
-    def alone(self) -> Self:
-        """Does as that of a session, in the same ledger's and subject's name."""
-        return self._with(self.sanitizer)._keep(None)
-
-    def _way_back(
-        self,
-        notebook: Notebook,
-        admitted: Sequence[Admitted],
-        released: Sequence[Released],
-        quoted: Iterable[str],
-    ) -> tuple[Restorers, tuple[str, ...]]:
-        """Restorers, which never wait, of those pseudonyms that were written here, and in answers.
-
-        Hosts of addresses are named by the user: what a tool has found names none.
-        """
-        mapping = self._loaded(notebook.within)
-        used, named = set(notebook.used), list[str]()
-        for message, (release, written) in zip(admitted, released, strict=True):
-            text, role = message.event.text, message.event.role
-            used.update(written if message.public is None else mapping.standing_in(text))
-            if role in ("user", "system"):
-                named += [text, release.text]
-        with mapping.lock:
-            for text in quoted:
-                used.update(match.value.pseudonym for match in mapping.pseudonyms.find(text))
-            names, hosts = mapping.bound(used), Hosts(tuple(named))
-
-        def restorer(json: bool, shown: bool) -> Restorer | JsonRestorer:
-            kind: type[Restorer | JsonRestorer] = JsonRestorer if json else Restorer
-            return kind(names, hosts=hosts if shown else None)
-
-        return restorer, tuple(used)
-
-    def _releaser(self, within: bytes) -> Releaser:
-        releaser: Releaser = self.sanitizer.bound(self._mapping(within))
-        return releaser
-
-    def _conversation(self, name: str) -> bytes:
-        """Where mappings are in memory alone, a conversation whose mapping was dropped is another.
-
-        Its releases and answers in the memo have pseudonyms that now nobody could restore, and
-        that might be drawn for another value.
-        """
-        within = super()._conversation(name)
-        return within if self._seal is not None else within + self._mapping(within).name
-
-    def _mapping(self, within: bytes) -> Mapping:
-        with self._mappings_lock:
-            if (mapping := self._mappings.get(within[:_DIGEST])) is None:
-                seal, kinds = self._seal, self.sanitizer.kinds
-                mapping = Mapping() if seal is None else SealedMapping(within, seal, kinds)
-                self._mappings[within[:_DIGEST]] = mapping
-            self._mappings.move_to_end(within[:_DIGEST])
-            if len(self._mappings) > _CONVERSATIONS:
-                self._mappings.popitem(last=False)
-        dropped = within[_DIGEST:] not in (b"", mapping.name)  # since the caller asked for its name
-        return Mapping() if dropped else mapping
-
-    def _loaded(self, within: bytes) -> Mapping:
-        mapping = self._mapping(within)
-        if self._seal is not None:
-            with self._memo.exclusive() as entries, mapping.lock:
-                mapping.load(entries)
-        return mapping

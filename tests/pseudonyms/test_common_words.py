@@ -59,6 +59,8 @@ def strangers(text, drawn):
     """What of a text is no word of the list, no sign and nothing that was drawn."""
     for pseudonym in drawn:  # behind a backslash its first letter may look like an escape
         text = text.replace(f"\\{pseudonym}", "\\ ")
+        if not set(STRUCTURE).isdisjoint(pseudonym):  # as of an entity that has a backslash
+            text = text.replace(pseudonym, " ")
     seen = view_of(text).text
     for pseudonym in sorted(drawn, key=len, reverse=True):
         seen = re.sub(re.escape(pseudonym), cleared, seen, flags=re.IGNORECASE)

@@ -12,9 +12,8 @@ from support.talks import KEY
 
 import dp_middleware as dp
 from dp_middleware.errors import ParameterError
-from dp_middleware.pseudonyms.draws import combined
 from dp_middleware.pseudonyms.kinds import Person
-from dp_middleware.pseudonyms.mapping import Pair
+from dp_middleware.pseudonyms.mapping import Pair, combined
 from dp_middleware.pseudonyms.seal import Seal
 
 pytest.importorskip("faker", reason="the lists of names are of the extra detect")

@@ -70,7 +70,7 @@ def test_no_pseudonym_occurs_in_the_public_text():
 
 def test_a_mapping_that_was_dropped_costs_a_charge_and_restores_nothing_wrongly(monkeypatch):
     """Without its mapping a release in the memo would go out, and its name come back as another."""
-    monkeypatch.setattr("dp_middleware.pseudonyms.session._CONVERSATIONS", 2)
+    monkeypatch.setattr("dp_middleware.pseudonyms.releasing._CONVERSATIONS", 2)
     talk = session()
     first = talk.release("1", "user", CONTRACT, conversation="a").text
     assert talk.release("1", "user", CONTRACT, conversation="a").text == first

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import cache
 
 from dp_middleware.errors import library
-from dp_middleware.pseudonyms.draws import Draws, Free, Part, combined, core, whole, words
+from dp_middleware.pseudonyms.draws import Draws, Free, Part, core, whole, words
 from dp_middleware.pseudonyms.kinds.names import LOCALES, POSSESSIVE, family_names, locale_of
-from dp_middleware.pseudonyms.mapping import Spoken
+from dp_middleware.pseudonyms.mapping import Spoken, combined
 
 FLATS = words(
     "apt suite ste unit floor box po no piso esc esq dto dcha izda int scala andar bloco étage bât"

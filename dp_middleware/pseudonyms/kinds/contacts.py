@@ -10,21 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from dp_middleware.errors import library
-from dp_middleware.pseudonyms.draws import (
-    ALPHABETS,
-    CORE,
-    Draws,
-    Free,
-    Part,
-    combined,
-    pattern,
-    tried,
-    whole,
-)
+from dp_middleware.pseudonyms.draws import ALPHABETS, CORE, Draws, Free, Part, pattern, whole
 from dp_middleware.pseudonyms.keyed import Keyed, slots_of
 from dp_middleware.pseudonyms.kinds.ids import Exact
 from dp_middleware.pseudonyms.kinds.names import family_names, given_names, locale_of
-from dp_middleware.pseudonyms.mapping import Spoken
+from dp_middleware.pseudonyms.mapping import Spoken, combined, of_pattern, tried
 
 DOMAINS = ("example.com", "example.org", "example.net")  # RFC 2606: nobody can have them
 SCHEME = re.compile(r"(?:https?|s?ftp|ftps|wss?|ssh|git|file)://|mailto:", re.IGNORECASE)
@@ -166,7 +156,7 @@ class Phone(Exact, Spoken):
         Of another country with the same code where few numbers are valid, as in a city state.
         """
         if not shape.startswith("valid"):  # no pattern has a v
-            return draws.of_pattern(shape, free)
+            return of_pattern(shape, free, draws)
         _, country, length, layout = shape.split(" ", 3)
         code, region = country.split("-")
         module = library("phonenumbers", "detect")
@@ -213,7 +203,7 @@ class Ip(Exact):
     def _drawn(self, key: str, shape: str, free: Free, draws: Draws) -> str | None:
         """Uniform; once those for documentation are used up, of the range for benchmarks."""
         if shape.startswith("?"):
-            return draws.of_pattern(shape[1:], free)
+            return of_pattern(shape[1:], free, draws)
         if shape == "6":
             return combined(self.name, lambda: str(IPV6 + draws.below(1 << 96)), "", free)
         listed = [f"{net}.{host}" for net in DOCUMENTATION for host in range(1, 255)]

@@ -8,11 +8,11 @@ from datetime import date
 from typing import ClassVar
 
 from dp_middleware import _validate
-from dp_middleware.pseudonyms.draws import Draws, Free, Part, core, tried, whole
+from dp_middleware.pseudonyms.draws import Draws, Free, Part, core, whole
 from dp_middleware.pseudonyms.kinds import calendars, date_formats
 from dp_middleware.pseudonyms.kinds.date_formats import DateReading
 from dp_middleware.pseudonyms.kinds.staircase import NearKind
-from dp_middleware.pseudonyms.mapping import Spoken
+from dp_middleware.pseudonyms.mapping import Spoken, tried
 
 BLOCKS = {"day": 2, "month": 50, "year": 100}  # years of a grid of near points
 TRIES = 200

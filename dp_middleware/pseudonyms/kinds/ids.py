@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from dp_middleware.errors import library
-from dp_middleware.pseudonyms.draws import PATTERN_TRIES, Draws, Free, pattern, tried
+from dp_middleware.pseudonyms.draws import Draws, Free, pattern
 from dp_middleware.pseudonyms.keyed import Keyed, slots_of
-from dp_middleware.pseudonyms.mapping import Kind
+from dp_middleware.pseudonyms.mapping import PATTERN_TRIES, Kind, of_pattern, tried
 
 CARD_LENGTHS = range(12, 20)
 CARD_ISSUER = "99"
@@ -47,7 +47,7 @@ class Id(Exact):
         return shape.replace("9", "1", 1) if WHOLE.fullmatch(text) else shape
 
     def _drawn(self, key: str, shape: str, free: Free, draws: Draws) -> str | None:
-        return draws.of_pattern(shape, free)
+        return of_pattern(shape, free, draws)
 
     def ciphered(self, text: str, shape: str, law: Keyed, *, back: bool) -> str | None:
         """Does as that of a kind, for formats of a million texts and more."""
@@ -81,7 +81,7 @@ class Checked(Id):
 
     def _drawn(self, key: str, shape: str, free: Free, draws: Draws) -> str | None:
         if shape.startswith("?"):
-            return draws.of_pattern(shape[1:], free)
+            return of_pattern(shape[1:], free, draws)
         return tried(lambda: self._candidate(shape, draws), free)
 
 
@@ -205,4 +205,4 @@ class Label(Exact):
     of: str = "LABEL"
 
     def _drawn(self, key: str, shape: str, free: Free, draws: Draws) -> str:
-        return draws.label(self.of, free)
+        return self.label(free, draws, self.of)

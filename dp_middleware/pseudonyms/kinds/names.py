@@ -9,8 +9,8 @@ from functools import cache
 from itertools import pairwise
 
 from dp_middleware.errors import library
-from dp_middleware.pseudonyms.draws import CORE, Draws, Free, Part, combined, whole, words
-from dp_middleware.pseudonyms.mapping import Spoken
+from dp_middleware.pseudonyms.draws import CORE, Draws, Free, Part, whole, words
+from dp_middleware.pseudonyms.mapping import Spoken, combined
 
 TITLES = words(
     "mr mrs ms miss mx messrs dr prof professor doctor sir madam rev reverend hon capt lt sgt col"
@@ -187,7 +187,8 @@ class Person(Spoken):
         else:
             lists = family_names if first == "family" or draws.agree else given_names
             listed = lists(SCRIPTS.get(last, locale_of(self)))
-        return combined(self.name, lambda: draws.choice(listed), "-", free, twice=draws.agree)
+        one = lambda: listed[draws.below(len(listed))]  # noqa: E731
+        return combined(self.name, one, "-", free, twice=draws.agree)
 
 
 @dataclass(frozen=True, kw_only=True)

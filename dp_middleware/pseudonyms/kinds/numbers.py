@@ -10,8 +10,9 @@ from functools import lru_cache
 from itertools import pairwise, takewhile
 from typing import ClassVar
 
-from dp_middleware.pseudonyms.draws import Draws, Free, Part, tried, whole, words
+from dp_middleware.pseudonyms.draws import Draws, Free, Part, whole, words
 from dp_middleware.pseudonyms.kinds.staircase import NearKind
+from dp_middleware.pseudonyms.mapping import tried
 from dp_middleware.pseudonyms.matching import LABEL, normal
 
 LEADING = 3  # digits of a number that keep something of it
@@ -115,7 +116,7 @@ class Numeral(NearKind):
             text = "".join(next(rest) if c in "09" else c for c in layout)
             if free(text):
                 return text
-        return draws.label(self.name, free)
+        return self.label(free, draws)
 
     def _shape(self, text: str) -> str:
         """Digits as 9, but a leading zero; signs and separators."""

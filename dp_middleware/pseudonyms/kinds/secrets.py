@@ -6,9 +6,10 @@ import re
 import string
 from dataclasses import dataclass
 
-from dp_middleware.pseudonyms.draws import Draws, Free, Part, tried, words
+from dp_middleware.pseudonyms.draws import Draws, Free, Part, words
 from dp_middleware.pseudonyms.kinds.contacts import Url
 from dp_middleware.pseudonyms.kinds.ids import Exact
+from dp_middleware.pseudonyms.mapping import tried
 
 # beginnings of keys that tell who issues them: public, of the rules of Gitleaks and of issuers
 PREFIXES = words(

@@ -9,9 +9,10 @@ from support.cases import over
 from support.session_draws import SeededDraws, law_of
 
 from dp_middleware.errors import ParameterError
-from dp_middleware.pseudonyms.draws import combined, pattern
-from dp_middleware.pseudonyms.kinds import Id
+from dp_middleware.pseudonyms.draws import pattern
+from dp_middleware.pseudonyms.kinds import Id, Person
 from dp_middleware.pseudonyms.kinds.staircase import STEEPEST, Staircase
+from dp_middleware.pseudonyms.mapping import combined, of_pattern
 
 EPSILONS = [1e-9, 0.01, 0.5, 1.0, 2.0, 5.0, 12.0, 40.0, 800.0]
 
@@ -65,7 +66,7 @@ def test_draws_have_exactly_the_probabilities_of_their_weights():
 
 
 def test_a_pattern_is_uniform_among_what_is_free():
-    law = law_of(lambda draws: draws.of_pattern("-9", lambda text: text not in ("-3", "-4")))
+    law = law_of(lambda draws: of_pattern("-9", lambda text: text not in ("-3", "-4"), draws))
     assert law == {f"-{digit}": Fraction(1, 8) for digit in "01256789"}
 
 
@@ -96,4 +97,4 @@ def test_lists_that_are_used_up_are_combined():
 
 def test_nothing_free_is_refused():
     with pytest.raises(ParameterError, match="kind person"):
-        SeededDraws().label("person", lambda _: False)
+        Person().label(lambda _: False, SeededDraws())

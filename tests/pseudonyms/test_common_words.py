@@ -57,12 +57,14 @@ def cleared(match):
 
 def strangers(text, drawn):
     """What of a text is no word of the list, no sign and nothing that was drawn."""
-    for pseudonym in drawn:  # behind a backslash its first letter may look like an escape
-        text = text.replace(f"\\{pseudonym}", "\\ ")
+    longest_first = sorted(drawn, key=len, reverse=True)
+    for pseudonym in longest_first:
         if not set(STRUCTURE).isdisjoint(pseudonym):  # as of an entity that has a backslash
             text = text.replace(pseudonym, " ")
+    for pseudonym in longest_first:  # behind a backslash its first letter may look like an escape
+        text = text.replace(f"\\{pseudonym}", "\\ ")
     seen = view_of(text).text
-    for pseudonym in sorted(drawn, key=len, reverse=True):
+    for pseudonym in longest_first:
         seen = re.sub(re.escape(pseudonym), cleared, seen, flags=re.IGNORECASE)
     spelled = ""
     for place, sign in enumerate(seen):

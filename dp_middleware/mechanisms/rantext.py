@@ -95,9 +95,7 @@ class RanText(ChannelMechanism):
         if not 2 <= size < len(space):
             raise ParameterError(f"expected 2 <= size < V = {len(space)}, got size={size}")
         plain = cls(epsilon=epsilon)
-        law, levels = _law(plain, space), (np.arange(256) + 0.5) / 256
-        radii = np.interp(levels, np.cumsum(np.exp(law.log_masses(law.grid)[0])), law.grid[1:])
-        radii /= noise_epsilon(epsilon)
+        radii = _radius_sample(_law(plain, space)) / noise_epsilon(epsilon)
         tokens = space.spread(512)
         distances = np.sort(space.distances(tokens), axis=None)
         low, high = 1e-6, 1e6
@@ -203,6 +201,12 @@ def _ranges(noise_range: tuple[float, ...] | None, space: EmbeddingSpace) -> Flo
             f"expected noise_range of length {space.vectors.shape[1]}, got {len(noise_range)}"
         )
     return np.asarray(noise_range)
+
+
+def _radius_sample(law: RadiusLaw) -> Floats:
+    """Radii at 256 equally likely levels."""
+    levels = (np.arange(256) + 0.5) / 256
+    return np.interp(levels, np.cumsum(np.exp(law.log_masses(law.grid)[0])), law.grid[1:])
 
 
 def _law(mechanism: RanText, space: EmbeddingSpace) -> RadiusLaw:

@@ -91,8 +91,13 @@ def _labelled(draft: PseudonymDraft, escapes: re.Pattern[str]) -> PseudonymDraft
         for place in draft.places
     ]
     text = _spelled(draft.view, escapes)
-    places += [Mention(start, end, Word(), "") for start, end in _uncommon(draft, text)]
-    return replace(draft, places=tuple(settled(draft.text, sorted(places, key=itemgetter(0)))))
+    while True:  # a place that grows may leave a part of a listed word
+        places += [Mention(start, end, Word(), "") for start, end in _uncommon(draft, text)]
+        places.sort(key=itemgetter(0))
+        draft = replace(draft, places=tuple(settled(draft.text, places)))
+        if list(draft.places) == places:
+            return draft
+        places = list(draft.places)
 
 
 def _reads_alike(draft: PseudonymDraft) -> bool:

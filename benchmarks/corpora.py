@@ -27,11 +27,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import cycle, islice
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 
+import pages
 import psutil
 
 CHUNK, ROUNDS, SUBJECT = 1000, 2, "corpus"
@@ -41,43 +43,41 @@ SHORT = 5  # words of a row, for the growth
 Figures = dict[str, Any]
 
 
-class Watched:
+@contextmanager
+def watched() -> Iterator[Figures]:
     """Seconds of the clock and of all processes, and the most memory; without its own work."""
+    cpu: dict[int, float] = {}
+    figures: Figures = {"PSS MB": 0.0, "PSS MB of a worker": 0.0}
+    done, own = Event(), [0.0]
 
-    def __enter__(self) -> Watched:
-        self._cpu: dict[int, float] = {}
-        self.pss, self.worker_pss, self._own = 0, 0, 0.0
-        self._done = Event()
-        self._look()
-        self._before, self._began = sum(self._cpu.values()), time.perf_counter()
-        self._thread = Thread(target=self._watch)
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.wall = time.perf_counter() - self._began
-        self._done.set()
-        self._thread.join()
-        self._look()
-        self.cpu = sum(self._cpu.values()) - self._before - self._own
-
-    def _watch(self) -> None:
-        while not self._done.wait(0.2):
-            self._look()
-        self._own = time.thread_time()
-
-    def _look(self) -> None:
-        own = psutil.Process()
-        found = []
-        for process in (own, *own.children(recursive=True)):
+    def look() -> None:
+        this, found = psutil.Process(), []
+        for process in (this, *this.children(recursive=True)):
             try:
                 times = process.cpu_times()
-                self._cpu[process.pid] = times.user + times.system
-                found.append(process.memory_full_info().pss)
+                cpu[process.pid] = times.user + times.system
+                found.append(process.memory_full_info().pss / 1e6)
             except psutil.Error:
                 continue  # it has ended
-        self.pss = max(self.pss, sum(found))
-        self.worker_pss = max(self.worker_pss, *found[1:], 0)
+        figures["PSS MB"] = max(figures["PSS MB"], sum(found))
+        figures["PSS MB of a worker"] = max(figures["PSS MB of a worker"], *found[1:], 0)
+
+    def watch() -> None:
+        while not done.wait(0.2):
+            look()
+        own[0] = time.thread_time()
+
+    look()
+    before, began, thread = sum(cpu.values()), time.perf_counter(), Thread(target=watch)
+    thread.start()
+    try:
+        yield figures
+    finally:
+        figures["wall s"] = time.perf_counter() - began
+        done.set()
+        thread.join()
+        look()
+        figures["CPU s"] = sum(cpu.values()) - before - own[0]
 
 
 def reviews(data: Path, rows: int) -> Iterator[str]:
@@ -106,72 +106,70 @@ def opened(ledger: Path | None = None) -> Any:
     return sanitizer
 
 
+def read_csv(source: Path) -> Any:
+    """A table by Arrow."""
+    import pyarrow.csv
+
+    spread = pyarrow.csv.ParseOptions(newlines_in_values=True)
+    return pyarrow.csv.read_csv(source, parse_options=spread)
+
+
 def preparation(folder: Path) -> Figures:
     """What is done once on a machine, and then opened by each process."""
-    with Watched() as watched:
+    with watched() as figures:
         import dp_middleware as dp
 
         sanitizer = dp.sanitizer(10)
         sanitizer.prepare()
         sanitizer.release("ready")
-    return {"wall s": watched.wall, "CPU s": watched.cpu, "PSS MB": watched.pss / 1e6}
+    return {name: figures[name] for name in ("wall s", "CPU s", "PSS MB")}
 
 
 def on_one_core(folder: Path) -> Figures:
     """Lines that take turns, and the ratio of the best."""
     import pyarrow.csv
 
+    from dp_middleware.corpora import sanitize_file
+
     sanitizer, charging = opened(), opened(folder / "one.db")
     source, target = folder / "source.csv", folder / "target.csv"
-    texts = pyarrow.csv.read_csv(source)["text"].to_pylist()
-    spread = pyarrow.csv.ParseOptions(newlines_in_values=True)
-
-    def copy() -> None:
-        pyarrow.csv.write_csv(pyarrow.csv.read_csv(source, parse_options=spread), target)
-
-    def draw() -> None:
-        for start in range(0, len(texts), CHUNK):
-            sanitizer.release_batch(texts[start : start + CHUNK])
-
-    def loop() -> None:
-        for text in texts:
-            sanitizer.release(text)
-
-    reports = []
-
-    def file() -> None:
-        from dp_middleware.corpora import sanitize_file
-
-        reports.append(sanitize_file(source, target, ["text"], charging))
-
-    works = {"pyarrow copy": copy, "drawn in memory": draw, "one text at a time": loop}
-    works |= {"sanitize_file, 1 worker": file}
+    texts, reports = read_csv(source)["text"].to_pylist(), []
+    chunks = [texts[start : start + CHUNK] for start in range(0, len(texts), CHUNK)]
+    works: dict[str, Callable[[], object]] = {
+        "pyarrow copy": lambda: pyarrow.csv.write_csv(read_csv(source), target),
+        "drawn in memory": lambda: [sanitizer.release_batch(chunk) for chunk in chunks],
+        "one text at a time": lambda: [sanitizer.release(text) for text in texts],
+        "sanitize_file, 1 worker": lambda: reports.append(
+            sanitize_file(source, target, ["text"], charging)
+        ),
+    }
     best: dict[str, Figures] = {}
     for _ in range(ROUNDS):
         for name, work in works.items():
             target.unlink(missing_ok=True)
-            seconds, clock = time.process_time(), time.perf_counter()
-            work()
-            figures = {"CPU s": time.process_time() - seconds}
-            figures["wall s"] = time.perf_counter() - clock
+            figures = timed(work)
             best[name] = min(best.get(name, figures), figures, key=lambda f: f["CPU s"])
-    cpu = {name: figures["CPU s"] for name, figures in best.items()}
-    ratio = cpu["sanitize_file, 1 worker"] / (cpu["drawn in memory"] + cpu["pyarrow copy"])
+    copied, drawn, _, filed = (figures["CPU s"] for figures in best.values())
     bytes_ = {"source": source.stat().st_size, "target": target.stat().st_size}
+    ratio = filed / (drawn + copied)
     return {"lines": best, "ratio": ratio, "tokens": reports[0].tokens, "bytes": bytes_}
 
 
+def timed(work: Callable[[], object]) -> Figures:
+    """Seconds of this process."""
+    seconds, clock = time.process_time(), time.perf_counter()
+    work()
+    return {"CPU s": time.process_time() - seconds, "wall s": time.perf_counter() - clock}
+
+
 def with_two_workers(folder: Path) -> Figures:
-    """Two processes."""
+    """Two processes, with their start."""
     from dp_middleware.corpora import sanitize_file
 
-    sanitizer = opened(folder / "two.db")
-
-    def run(source: Path) -> None:
-        target = source.with_suffix(".two.csv")
-        sanitize_file(source, target, ["text"], sanitizer, workers=2)
-
-    return _watched(folder, run)
+    sanitizer, source = opened(folder / "two.db"), folder / "source.csv"
+    with watched() as figures:
+        sanitize_file(source, source.with_suffix(".two.csv"), ["text"], sanitizer, workers=2)
+    return figures
 
 
 def on_ray(folder: Path) -> Figures:
@@ -180,20 +178,16 @@ def on_ray(folder: Path) -> Figures:
 
     logging.disable(logging.ERROR)
     os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_worker_niceness": "0"}
-    import pyarrow.csv
     import pyarrow.parquet
     import ray
 
     from dp_middleware.corpora.ray import sanitize
 
-    sanitizer = opened(folder / "ray.db")
-    spread = pyarrow.csv.ParseOptions(newlines_in_values=True)
-
-    def run(source: Path) -> None:
+    sanitizer, source = opened(folder / "ray.db"), folder / "source.csv"
+    with watched() as figures:
         ray.init(num_cpus=3, include_dashboard=False, log_to_driver=False)
         ray.data.DataContext.get_current().enable_progress_bars = False
-        table = pyarrow.csv.read_csv(source, parse_options=spread)
-        parts = source.with_suffix(".parts")
+        table, parts = read_csv(source), source.with_suffix(".parts")
         parts.mkdir()
         for start in range(0, len(table), 5 * CHUNK):
             pyarrow.parquet.write_table(table.slice(start, 5 * CHUNK), parts / f"{start}.parquet")
@@ -208,42 +202,20 @@ def on_ray(folder: Path) -> Figures:
             rows_per_chunk=CHUNK,
         )
         safe.write_parquet(str(source.with_suffix(".ray")))
-
-    try:
-        return _watched(folder, run)
-    finally:
-        ray.shutdown()
-
-
-def _watched(folder: Path, run: Callable[[Path], None]) -> Figures:
-    """With the start of all processes."""
-    with Watched() as whole:
-        run(folder / "source.csv")
-    return {
-        "CPU s": whole.cpu,
-        "wall s": whole.wall,
-        "PSS MB": whole.pss / 1e6,
-        "PSS MB of a worker": whole.worker_pss / 1e6,
-    }
+    ray.shutdown()
+    return figures
 
 
 def growth(folder: Path) -> Figures:
     """A file of short rows."""
     from dp_middleware.corpora import sanitize_file
 
-    sanitizer = opened(folder / "growth.db")
-    before = peak_mb()
-    seconds, clock = time.process_time(), time.perf_counter()
-    report = sanitize_file(
-        folder / "short.csv", folder / f"{time.monotonic_ns()}.csv", ["text"], sanitizer
+    sanitizer, reports = opened(folder / "growth.db"), []
+    before, target = peak_mb(), folder / f"{time.monotonic_ns()}.csv"
+    figures = timed(
+        lambda: reports.append(sanitize_file(folder / "short.csv", target, ["text"], sanitizer))
     )
-    return {
-        "CPU s": time.process_time() - seconds,
-        "wall s": time.perf_counter() - clock,
-        "tokens": report.tokens,
-        "opened MB": before,
-        "peak MB": peak_mb(),
-    }
+    return figures | {"tokens": reports[0].tokens, "opened MB": before, "peak MB": peak_mb()}
 
 
 def peak_mb() -> float:
@@ -255,29 +227,16 @@ def peak_mb() -> float:
 WORKS = {f.__name__: f for f in (preparation, on_one_core, with_two_workers, on_ray, growth)}
 
 
-def show(title: str, header: list[str], rows: list[list[Any]]) -> None:
+def show(title: str, heads: list[str], rows: list[list[Any]]) -> None:
     """A Markdown table."""
+
+    def cell(value: Any) -> str:
+        if isinstance(value, str):
+            return value
+        return f"{value:,.3g}" if value < 1000 else f"{value:,.0f}"
+
     print(f"\n{title}; load {os.getloadavg()[0]:.1f}\n")
-    print("| " + " | ".join(header) + " |\n|" + "---|" * len(header))
-    for row in rows:
-        cells = [x if isinstance(x, str) else f"{x:,.3g}" if x < 1000 else f"{x:,.0f}" for x in row]
-        print("| " + " | ".join(cells) + " |", flush=True)
-
-
-def compare(data: Path, rows: int, folder: Path, work: Callable[[str], Figures]) -> None:
-    """One file in every way."""
-    write_source(folder / "source.csv", reviews(data, rows))
-    one = work("on_one_core")
-    lines = one["lines"] | {"sanitize_file, 2 workers": work("with_two_workers")}
-    lines["Ray, 2 actors"] = work("on_ray")
-    header = ["", "CPU s", "rows/s of a core", "tokens/s of a core", "wall s"]
-    header += ["PSS MB", "PSS MB of a worker"]
-    table = []
-    for name, figures in lines.items():
-        rates = {header[2]: rows / figures["CPU s"], header[3]: one["tokens"] / figures["CPU s"]}
-        table.append([name, *((figures | rates).get(column, "") for column in header[1:])])
-    show(f"{rows:,} reviews, {one['tokens']:,} tokens", header, table)
-    print(f"\nratio {one['ratio']:.2f}; bytes: {one['bytes']}", flush=True)
+    print(pages.markdown(heads, [map(cell, row) for row in rows]), flush=True)
 
 
 def measure(data: Path, rows: int, sizes: list[int], folder: Path) -> None:
@@ -294,10 +253,22 @@ def measure(data: Path, rows: int, sizes: list[int], folder: Path) -> None:
     prepared = {when: work("preparation") for when in ("nothing on disk", "all on disk")}
     first = prepared["nothing on disk"]
     show("preparation", ["", *first], [[when, *f.values()] for when, f in prepared.items()])
-
     if rows:
-        compare(data, rows, folder, work)
-
+        write_source(folder / "source.csv", reviews(data, rows))
+        one = work("on_one_core")
+        lines = one["lines"] | {"sanitize_file, 2 workers": work("with_two_workers")}
+        lines["Ray, 2 actors"] = work("on_ray")
+        heads = ["", "CPU s", "rows/s of a core", "tokens/s of a core", "wall s"]
+        heads += ["PSS MB", "PSS MB of a worker"]
+        table = []
+        for name, figures in lines.items():
+            figures |= {
+                heads[2]: rows / figures["CPU s"],
+                heads[3]: one["tokens"] / figures["CPU s"],
+            }
+            table.append([name, *(figures.get(head, "") for head in heads[1:])])
+        show(f"{rows:,} reviews, {one['tokens']:,} tokens", heads, table)
+        print(f"\nratio {one['ratio']:.2f}; bytes: {one['bytes']}", flush=True)
     table = []
     for size in sizes:
         short = (" ".join(text.split()[:SHORT]) for text in reviews(data, size))
@@ -309,7 +280,7 @@ def measure(data: Path, rows: int, sizes: list[int], folder: Path) -> None:
 
 def main() -> None:
     """Print Markdown tables."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = pages.parser(__doc__)
     parser.add_argument("data", type=Path, nargs="?")
     parser.add_argument("--rows", type=int, default=20_000)
     parser.add_argument("--growth", type=int, nargs="*", default=[10**k for k in range(3, 7)])

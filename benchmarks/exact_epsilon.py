@@ -4,12 +4,10 @@
 
 computes the cells that are missing on the default space and on cl100k-11,000, or that are of
 another mechanism or space by their fingerprints (all of them: about half an hour on two cores),
-writes them to benchmarks/exact_epsilon.json, the whole table and
-a short one into docs/mechanisms.md; ``--write --again`` computes all anew. Without
-``--write`` the table of the stored cells is printed.
+writes them to benchmarks/exact_epsilon.json, and the whole table and a short one to their pages.
+Without ``--write`` the table of the stored cells is printed.
 """
 
-import argparse
 import itertools
 import json
 from dataclasses import asdict, dataclass
@@ -28,6 +26,10 @@ SHORT = "guaranteed"
 NOMINAL = (1.0, 3.0, 6.0, 10.0)
 SPACES = {"default": "default space", "cl100k-11000": "cl100k-11,000"}
 SIZES = {"default": 29_523, "cl100k-11000": 11_000}
+NOTE = (
+    "An asterisk: an upper bound by proof, over all positions that a token moves: of `cape`, "
+    "whose context is the raw text, the n that see it, so none without n."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +43,14 @@ class Cell:
     space_fingerprint: str
     epsilon: float | str
     method: str
+
+    def __str__(self) -> str:
+        if self.mechanism == dp.Cape.name:
+            cape = dp.Cape(epsilon=self.nominal, logit_bound=1.0)
+            return f"{cape.position_loss(SIZES[self.space]):.2f}n*"
+        if self.epsilon == "inf":
+            return "∞"
+        return f"{self.epsilon:.2f}" + ("*" if self.method == "proof" else "")
 
 
 @lru_cache(maxsize=2)
@@ -92,54 +102,34 @@ def stored() -> list[Cell]:
 
 def table(cells: list[Cell]) -> str:
     """Markdown: a row per mechanism, a column per nominal epsilon, both spaces in a cell."""
-    heads = "".join(f" nominal {nominal:g} |" for nominal in NOMINAL)
-    lines = [f"| mechanism | claim |{heads}", "|---|---|" + "---|" * len(NOMINAL)]
-    found = {(cell.mechanism, cell.nominal, cell.space): cell for cell in cells}
+    found = {(cell.mechanism, cell.nominal, cell.space): str(cell) for cell in cells}
+    lines = []
     for name, mechanism in dp.MECHANISMS.items():
-        entries = [
-            " / ".join(_shown(found[name, nominal, space]) for space in SPACES)
-            for nominal in NOMINAL
-        ]
-        claim = mechanism.claim.replace("|", "\\|")
-        lines.append(f"| `{name}` | {claim} | " + " | ".join(entries) + " |")
-    fingerprints = {cell.space: cell.space_fingerprint[:8] for cell in cells}
-    spaces = " / ".join(f"{SPACES[space]} (`{fingerprints[space]}`)" for space in SPACES)
-    note = (
-        "An asterisk: an upper bound by proof, over all positions that a token moves: of `cape`, "
-    )
-    note += "whose context is the raw text, the n that see it, so none without n."
-    return "\n".join([*lines, "", f"Each cell: {spaces}. {note}"])
+        cells_of = [" / ".join(found[name, n, space] for space in SPACES) for n in NOMINAL]
+        lines.append((f"`{name}`", mechanism.claim, *cells_of))
+    heads = ("mechanism", "claim", *(f"nominal {nominal:g}" for nominal in NOMINAL))
+    prints = {cell.space: cell.space_fingerprint[:8] for cell in cells}
+    spaces = " / ".join(f"{title} (`{prints[space]}`)" for space, title in SPACES.items())
+    return f"{pages.markdown(heads, lines)}\n\nEach cell: {spaces}. {NOTE}"
 
 
 def short_table(cells: list[Cell]) -> str:
     """Markdown: what is guaranteed, and the exact epsilon on the default space."""
-    heads = " / ".join(f"{nominal:g}" for nominal in NOMINAL)
-    lines = [f"| mechanism | guaranteed | exact epsilon at {heads} |", "|---|---|---|"]
-    cells = [cell for cell in cells if cell.space == "default"]
+    lines = []
     for name, mechanism in dp.MECHANISMS.items():
-        epsilons = [_shown(cell) for cell in cells if cell.mechanism == name]
-        shown = epsilons[0] if len(set(epsilons)) == 1 else " / ".join(epsilons)
-        lines.append(f"| `{name}` | {mechanism.truth} | {shown} |")
-    return "\n".join(lines)
-
-
-def _shown(cell: Cell) -> str:
-    if cell.mechanism == dp.Cape.name:
-        position = dp.Cape(epsilon=cell.nominal, logit_bound=1.0).position_loss(SIZES[cell.space])
-        return f"{position:.2f}n*"
-    if cell.epsilon == "inf":
-        return "∞"
-    return f"{cell.epsilon:.2f}" + ("*" if cell.method == "proof" else "")
+        shown = [str(c) for c in cells if (c.mechanism, c.space) == (name, "default")]
+        shown = shown[:1] if len(set(shown)) == 1 else shown
+        lines.append((f"`{name}`", mechanism.truth, " / ".join(shown)))
+    heads = " / ".join(f"{nominal:g}" for nominal in NOMINAL)
+    return pages.markdown(("mechanism", "guaranteed", f"exact epsilon at {heads}"), lines)
 
 
 def main() -> None:
     """Compute and write, or print what is stored."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = pages.parser(__doc__)
     parser.add_argument("--write", action="store_true", help="compute, store and update docs")
-    parser.add_argument("--again", action="store_true", help="with --write: compute all cells")
-    options = parser.parse_args()
-    if options.write:
-        known = {} if options.again else {(c.space, c.mechanism, c.nominal): c for c in stored()}
+    if parser.parse_args().write:
+        known = {(c.space, c.mechanism, c.nominal): c for c in stored()}
         cells = []
         for key in itertools.product(SPACES, dp.MECHANISMS, NOMINAL):
             cell = known.get(key)

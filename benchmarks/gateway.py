@@ -1,7 +1,7 @@
 """What the gateway adds to a request, and what it does when things break.
 
     python benchmarks/gateway.py [--toy] [--requests 200] [--callers 1 32] [--delay 0.02]
-        [--base CHECKOUT] [--no-faults] [--folder DIR] [--soak MINUTES [--rate 20]]
+        [--no-faults] [--soak MINUTES [--rate 20]]
 
 An upstream on loopback answers after --delay seconds. A plain pass-through (Starlette and httpx, no
 privacy) and the gateway stand in front of it, each a process of its own, with one worker. Callers
@@ -11,8 +11,7 @@ alternate. httpx's pool looks at all of its connections for each request, which 
 most of the work: a pass-through with the gateway's pool stands beside it. CPU is the processor time
 of the process in front, in milliseconds a request, and beside it that of the callers: where both
 cores are full, times tell the rate only. "no ledger" charges nothing; "SQLite" waits for the disk
-before every draw; its file is in --folder. With --base the gateway of another revision's checkout
-stands beside this one's.
+before every draw.
 
 Then faults, with the ledger: a kill -9 under load, an upstream that hangs, closes, answers garbage
 or never ends, and 64 clients that send a byte of their body and wait. After each the ledger is
@@ -24,7 +23,6 @@ gateway's memory after each; it is flat if the last third has at most 2 % more t
 Caches should be warm: the default space calibrates for minutes, once. --toy takes 40 words instead.
 """
 
-import argparse
 import asyncio
 import json
 import os
@@ -35,11 +33,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from pathlib import Path
 
 import aiohttp
 import httpx
 import numpy as np
+import pages
 import psutil
 import uvicorn
 from starlette.applications import Starlette
@@ -53,13 +51,18 @@ from dp_middleware.gateway.app import server_options
 from dp_middleware.gateway.service import hash_of, new_key
 from dp_middleware.gateway.upstream import Connections
 
-TREE = Path(__file__).resolve().parents[1]
-WORDS = (TREE / "README.md").read_text("utf-8").split()
+WORDS = (pages.ROOT / "README.md").read_text("utf-8").split()
 LENGTH = 60  # words of a text
+CHAT = "/v1/chat/completions"
 FAULTS = ("hang", "close", "garbage", "forever")
 BUDGET = 4_000_000.0  # nats
+HEADS = ("callers", "front", "p50 ms", "p99 ms", "added p50", "added p99", "CPU ms")
 
 # the three processes ------------------------------------------------------------------------------
+
+
+def served(chat, ready):
+    return Starlette(routes=[Route(CHAT, chat, methods=["POST"]), Route("/readyz", ready)])
 
 
 def upstream(options):
@@ -76,15 +79,10 @@ def upstream(options):
         choice = {"index": 0, "message": message, "finish_reason": "stop"}
         return JSONResponse({"id": "c", "object": "chat.completion", "choices": [choice]})
 
-    async def count(request: Request):
+    async def ready(request: Request):
         return JSONResponse({"requests": len(seen)})
 
-    return Starlette(
-        routes=[
-            Route("/v1/chat/completions", chat, methods=["POST"]),
-            Route("/readyz", count),
-        ]
-    )
+    return served(chat, ready)
 
 
 async def faulty(fault):
@@ -100,13 +98,11 @@ async def faulty(fault):
         await asyncio.sleep(0)
 
 
-_ALL = httpx.Limits(max_connections=512, max_keepalive_connections=512)
-
-
 def passing(options):
     """The least that a proxy does."""
     pool = Connections() if options["own_pool"] else None
-    http = httpx.AsyncClient(timeout=30, limits=_ALL, transport=pool)
+    every = httpx.Limits(max_connections=512, max_keepalive_connections=512)
+    http = httpx.AsyncClient(timeout=30, limits=every, transport=pool)
 
     async def chat(request: Request):
         body = json.loads(await request.body())
@@ -116,8 +112,7 @@ def passing(options):
     async def ready(request: Request):
         return JSONResponse({})
 
-    routes = [Route("/v1/chat/completions", chat, methods=["POST"]), Route("/readyz", ready)]
-    return Starlette(routes=routes)
+    return served(chat, ready)
 
 
 def gateway(options):
@@ -160,20 +155,13 @@ def serve(role, options):
 class Process:
     """One of them, ready."""
 
-    def __init__(self, role, tree=TREE, **options):
+    def __init__(self, role, **options):
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
-            options["port"] = free.getsockname()[1]
-        self.root = f"http://127.0.0.1:{options['port']}"
-        command = [
-            sys.executable,
-            str(tree / "benchmarks" / "gateway.py"),
-            "--role",
-            role,
-            "--options",
-            json.dumps(options),
-        ]
-        path = os.pathsep.join([str(tree), str(tree / "integrations")])
+            self.port = options["port"] = free.getsockname()[1]
+        self.root = f"http://127.0.0.1:{self.port}"
+        command = [sys.executable, __file__, "--role", role, "--options", json.dumps(options)]
+        path = os.pathsep.join([str(pages.ROOT), str(pages.ROOT / "integrations")])
         self.process = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": path})
         with httpx.Client(base_url=self.root, timeout=60) as http:
             while self.process.poll() is None:
@@ -219,15 +207,14 @@ async def load(root, key, callers, requests, delay, killed=None, every=0.0):
         while bodies:
             body, started = bodies.pop(), time.perf_counter()
             try:
-                async with client.post("/v1/chat/completions", json=body) as answer:
+                async with client.post(CHAT, json=body) as answer:
                     await answer.read()
                     ok = answer.status == 200
             except (aiohttp.ClientError, TimeoutError):
                 ok = False
             if ok:
                 taken.append(1000 * (time.perf_counter() - started))
-            else:
-                failed += 1
+            failed += not ok
             if killed is not None and len(taken) == requests // 4:
                 killed()
             await asyncio.sleep(max(0.0, started + every - time.perf_counter()))
@@ -264,22 +251,23 @@ def added(fronts, key, callers, requests, delay):
         own, answered = percentiles(taken[name]), max(1, len(taken[name]))
         front, client, seconds, failed = cost[name]
         cells = (*own, *(own - base), 1000 * front / answered, 1000 * client / answered)
-        said = " | ".join(f"{cell:.1f}" for cell in cells)
-        rate = answered / seconds
-        print(f"| {callers} | {name} | {said} | {rate:.0f} | {failed:.0f} |", flush=True)
+        figures = [f"{cell:.1f}" for cell in cells]
+        rates = (f"{answered / seconds:.0f}", f"{failed:.0f}")
+        print(pages.row((f"{callers}", name, *figures, *rates)), flush=True)
 
 
 def soak(front, key, callers, given):
     """Memory by the minute, and whether it is flat."""
-    held, begun, pace = [], time.monotonic(), {"every": callers / given.rate}
-    print("| minute | MB | requests | p50 ms | p99 ms | failed |\n" + "|---" * 6 + "|", flush=True)
+    held, begun = [], time.monotonic()
+    print(pages.markdown(("minute", "MB", "requests", "p50 ms", "p99 ms", "failed")), flush=True)
     while time.monotonic() - begun < 60 * given.soak:
-        load_of = load(front.root, key, callers, 60 * given.rate, given.delay, **pace)
+        requests, pace = 60 * given.rate, callers / given.rate
+        load_of = load(front.root, key, callers, requests, given.delay, every=pace)
         taken, failed = asyncio.run(load_of)
         held.append(psutil.Process(front.process.pid).memory_info().rss / 1e6)
         minutes, (p50, p99) = (time.monotonic() - begun) / 60, percentiles(taken)
-        said = f"{minutes:.0f} | {held[-1]:.1f} | {len(taken)} | {p50:.0f} | {p99:.0f}"
-        print(f"| {said} | {failed} |", flush=True)
+        said = (f"{minutes:.0f}", f"{held[-1]:.1f}", f"{len(taken)}", f"{p50:.0f}", f"{p99:.0f}")
+        print(pages.row((*said, f"{failed}")), flush=True)
     third = -(-len(held) // 3)
     growth = max(held[-third:]) / max(held[:-third][-third:], default=held[0]) - 1
     print(f"memory is {'flat' if growth <= 0.02 else 'not flat'}: {100 * growth:+.1f} % in the end")
@@ -288,47 +276,36 @@ def soak(front, key, callers, given):
 # faults -------------------------------------------------------------------------------------------
 
 
-def charged(url):
-    """Charges of the ledger, which must be whole."""
+def state(url, back):
+    """Charges of the ledger, which must be whole, and what the upstream received."""
     ledger = dp.PrivacyLedger(url)
     ledger.verify()
-    count = sum(row.event == "charge" for row in ledger.rows("a"))
+    charged = sum(row.event == "charge" for row in ledger.rows("a"))
     ledger.close()
-    return count
+    return np.array([charged, httpx.get(f"{back.root}/readyz").json()["requests"]])
 
 
-def received(process):
-    return httpx.get(f"{process.root}/readyz").json()["requests"]
-
-
-def faults(options, key, sent_to, requests):
-    url = options["ledger"]
-    before, sent = charged(url), received(sent_to)
+def faults(options, key, back, requests):
+    before = state(options["ledger"], back)
     front = Process("gateway", **options)
     kill = iter([lambda: front.stop(signal.SIGKILL)])
-    taken, failed = asyncio.run(
-        load(front.root, key, 32, requests, 0.2, killed=lambda: next(kill, lambda: None)())
-    )
-    more, out = charged(url) - before, received(sent_to) - sent
-    print(
-        f"\nkill -9 under load: {len(taken)} answered, {failed} failed; {more} charged, {out} sent"
-    )
+    killed = lambda: next(kill, lambda: None)()  # noqa: E731
+    taken, failed = asyncio.run(load(front.root, key, 32, requests, 0.2, killed))
+    more, out = state(options["ledger"], back) - before
+    print(f"\nkill -9 under load: {len(taken)} answered, {failed} failed;", end=" ")
+    print(f"{more} charged, {out} sent")
     assert out <= more
-    front = Process("gateway", **options)
-    headers = {"authorization": f"Bearer {key}"}
+    front, bearer = Process("gateway", **options), f"Bearer {key}"
     for fault in FAULTS:
         body = {**body_of(np.random.default_rng()), "model": fault, "stream": True}
-        started = time.perf_counter()
-        answer = httpx.post(
-            f"{front.root}/v1/chat/completions", json=body, headers=headers, timeout=60
-        )
+        started, headers = time.perf_counter(), {"authorization": bearer}
+        answer = httpx.post(f"{front.root}{CHAT}", json=body, headers=headers, timeout=60)
         last = [line for line in answer.text.splitlines() if line.startswith("data: ")][-1]
         code = json.loads(last[6:]).get("error", {}).get("code")
         print(f"upstream {fault}: {code} after {time.perf_counter() - started:.1f} s", flush=True)
-    port = int(front.root.rpartition(":")[2])
-    head = f"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {key}\r\n"
+    head = f"POST {CHAT} HTTP/1.1\r\nhost: x\r\nauthorization: {bearer}\r\n"
     head += "content-type: application/json\r\ncontent-length: 99\r\n\r\n{"
-    slow = [socket.create_connection(("127.0.0.1", port)) for _ in range(64)]
+    slow = [socket.create_connection(("127.0.0.1", front.port)) for _ in range(64)]
     for each in slow:
         each.sendall(head.encode())
     taken, failed = asyncio.run(load(front.root, key, 8, 40, 0.2))
@@ -337,20 +314,18 @@ def faults(options, key, sent_to, requests):
     ends = [each.recv(100)[9:12].decode() for each in slow]
     print(f"the slow clients got {', '.join(sorted(set(ends)))}")
     front.stop()
-    more, out = charged(url) - before, received(sent_to) - sent
+    more, out = state(options["ledger"], back) - before
     print(f"in all {more} charged, {out} sent: nothing that was not charged")
     assert out <= more
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = pages.parser(__doc__)
     parser.add_argument("--requests", type=int, default=200)
     parser.add_argument("--callers", type=int, nargs="*", default=[1, 32])
     parser.add_argument("--toy", action="store_true")
     parser.add_argument("--delay", type=float, default=0.02)
     parser.add_argument("--no-faults", action="store_true")
-    parser.add_argument("--base", type=Path)
-    parser.add_argument("--folder", type=Path)
     parser.add_argument("--soak", type=int)
     parser.add_argument("--rate", type=int, default=20)
     parser.add_argument("--role")
@@ -359,38 +334,30 @@ def main():
     if given.role:
         serve(given.role, given.options)
         return
-    with tempfile.TemporaryDirectory(dir=given.folder) as folder:
+    with tempfile.TemporaryDirectory() as folder:
         key, secret = new_key(), secrets.token_hex(32)
         back = Process("upstream", delay=given.delay)
         options = {"url": f"{back.root}/v1", "secret": secret, "hash": hash_of(secret, key)}
         options |= {"toy": given.toy, "ledger": None, "delay": given.delay, "seconds": 3.0}
         options["memo"] = 100_000
-        paid = {**options, "ledger": f"sqlite:///{os.fspath(folder)}/ledger.db"}
+        paid = {**options, "ledger": f"sqlite:///{folder}/ledger.db"}
         if given.soak:
-            front = Process("gateway", **{**paid, "seconds": 60.0, "memo": 1000})  # full soon
-            soak(front, key, max(given.callers), given)
-            front.stop()
-            back.stop()
-            return
-        fronts = {
-            "pass-through": Process("passing", own_pool=False, **options),
-            "the same, the gateway's pool": Process("passing", own_pool=True, **options),
-            "gateway, no ledger": Process("gateway", **options),
-            "gateway, SQLite": Process("gateway", **paid),
-        }
-        if given.base is not None:
-            tree, own = given.base.resolve(), f"sqlite:///{os.fspath(folder)}/base.db"
-            fronts["base, no ledger"] = Process("gateway", tree, **options)
-            fronts["base, SQLite"] = Process("gateway", tree, **{**options, "ledger": own})
-        names = ("callers", "front", "p50 ms", "p99 ms", "added p50", "added p99", "CPU ms")
-        print(f"| {' | '.join(names)} | callers' CPU ms | requests a second | failed |")
-        print("|---" * 10 + "|", flush=True)
-        for callers in given.callers:
-            requests = max(given.requests if callers > 1 else 40, 2 * callers)
-            added(fronts, key, callers, requests, given.delay)
+            fronts = {"": Process("gateway", **{**paid, "seconds": 60.0, "memo": 1000})}
+            soak(fronts[""], key, max(given.callers), given)
+        else:
+            fronts = {
+                "pass-through": Process("passing", own_pool=False, **options),
+                "the same, the gateway's pool": Process("passing", own_pool=True, **options),
+                "gateway, no ledger": Process("gateway", **options),
+                "gateway, SQLite": Process("gateway", **paid),
+            }
+            print(pages.markdown((*HEADS, "callers' CPU ms", "requests a second", "failed")))
+            for callers in given.callers:
+                requests = max(given.requests if callers > 1 else 40, 2 * callers)
+                added(fronts, key, callers, requests, given.delay)
         for each in fronts.values():
             each.stop()
-        if not given.no_faults:
+        if not (given.soak or given.no_faults):
             faults(paid, key, back, given.requests)
         back.stop()
 

@@ -15,13 +15,10 @@ SECTION = "kinds"
 
 def table() -> str:
     """A row for each kind with its default law."""
-    lines = [
-        "| kind | what stands for it | kept, so public | nats per value |",
-        "|---|---|---|---:|",
-    ]
-    for name, kind in default_kinds().items():
-        lines.append(f"| `{name}` | {_law(kind)} | {kind.keeps} | {nats(kind.loss)} |")
-    return "\n".join(lines)
+    heads = ("kind", "what stands for it", "kept, so public", "nats per value")
+    kinds = default_kinds().items()
+    lines = [(f"`{name}`", _law(kind), kind.keeps, nats(kind.loss)) for name, kind in kinds]
+    return pages.markdown(heads, lines)
 
 
 def _law(kind: Kind) -> str:

@@ -1,31 +1,26 @@
 """Charges per second of the privacy ledger, by callers in one process and in two.
 
-    python benchmarks/ledger.py [--seconds 3] [--callers 1 8 32] [--postgresql URL]
+    python benchmarks/ledger.py [--seconds 3] [--callers 1 8 32] [--url URL]
 
 All charge one subject. Callers are threads; ``asyncio`` are as many tasks that charge in the
-threads of ``asyncio.to_thread``, of which there are 32. ``alone`` are threads of which only one may
-charge at a time, so that each charge has a commit of its own. In milliseconds what callers waited,
-in the middle and of a hundred the longest. The baseline is the disk: a synchronised append of 4 KiB
-to a file beside the ledger. Without a URL of an empty database, PostgreSQL is the one that the
-tests start; ``--postgresql none`` leaves it out.
+threads of ``asyncio.to_thread``, of which there are 32. In milliseconds what callers waited, in the
+middle and of a hundred the longest. The baseline is the disk: a synchronised append of 4 KiB to a
+file beside the ledger, which is SQLite or, by its URL, an empty database.
 """
 
-import argparse
 import asyncio
 import json
 import multiprocessing
 import os
-import platform
-import sys
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
+from itertools import chain
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
 import numpy as np
+import pages
 
 from dp_middleware.privacy import Adjacency, Certificate, PureDP
 from dp_middleware.privacy.ledger.ledger import PrivacyLedger
@@ -40,33 +35,26 @@ CERTIFICATE = Certificate(
     mechanism="toy(epsilon=0.001)",
     space="toy",
 )
-BUDGET = 1e6
-
-
 Waits = list[float]
 
 
-def charge_until(ledger: PrivacyLedger, end: float, gate: Any) -> Waits:
-    """Seconds that each charge of one caller took."""
-    waits = []
-    while (began := time.perf_counter()) < end:
-        with gate:
-            ledger.charge("subject", CERTIFICATE, 1)
-        waits.append(time.perf_counter() - began)
-    return waits
-
-
-def threads(url: str, callers: int, seconds: float, gate: Any = None) -> Waits:
-    """Of threads of this process."""
+def threads(url: str, callers: int, seconds: float) -> Waits:
+    """Seconds that each charge took, of threads of this process."""
     ledger = PrivacyLedger(url)
     ledger.charge("subject", CERTIFICATE, 1)
     end = time.perf_counter() + seconds
+
+    def call(_: int) -> Waits:
+        waits = []
+        while (began := time.perf_counter()) < end:
+            ledger.charge("subject", CERTIFICATE, 1)
+            waits.append(time.perf_counter() - began)
+        return waits
+
     with ThreadPoolExecutor(callers) as pool:
-        done = [
-            pool.submit(charge_until, ledger, end, gate or nullcontext()) for _ in range(callers)
-        ]
+        waits = [*chain.from_iterable(pool.map(call, range(callers)))]
     ledger.close()
-    return [wait for each in done for wait in each.result()]
+    return waits
 
 
 def tasks(url: str, callers: int, seconds: float) -> Waits:
@@ -78,12 +66,12 @@ def tasks(url: str, callers: int, seconds: float) -> Waits:
             await asyncio.to_thread(ledger.charge, "subject", CERTIFICATE, 1)
             waits.append(time.perf_counter() - began)
 
-    async def main() -> None:
+    async def every() -> None:
         asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(32))
         end = time.perf_counter() + seconds
         await asyncio.gather(*(call(end) for _ in range(callers)))
 
-    asyncio.run(main())
+    asyncio.run(every())
     ledger.close()
     return waits
 
@@ -92,17 +80,7 @@ def two_processes(url: str, callers: int, seconds: float) -> Waits:
     """Of half as many threads in each of two processes."""
     with multiprocessing.get_context("spawn").Pool(2) as pool:
         each = pool.starmap(threads, [(url, -(-callers // 2), seconds)] * 2, chunksize=1)
-    return [wait for waits in each for wait in waits]
-
-
-def told(waits: Waits, seconds: float) -> dict[str, float]:
-    """Public numbers."""
-    middle, late = np.percentile(waits, [50, 99])
-    return {
-        "per second": round(len(waits) / seconds),
-        "p50 ms": round(1e3 * middle, 1),
-        "p99 ms": round(1e3 * late, 1),
-    }
+    return [*chain.from_iterable(each)]
 
 
 def appends(folder: Path, seconds: float) -> float:
@@ -116,38 +94,29 @@ def appends(folder: Path, seconds: float) -> float:
     return count / seconds
 
 
-def test_server() -> str:
-    """A database of the server that the tests start."""
-    sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-    from support.postgres import new_database
-
-    return new_database()
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = pages.parser(__doc__)
     parser.add_argument("--seconds", type=float, default=3.0)
     parser.add_argument("--callers", type=int, nargs="+", default=[1, 8, 32])
-    parser.add_argument("--postgresql", help="URL of an empty database, or none")
+    parser.add_argument("--url", help="of an empty database")
     options = parser.parse_args()
     seconds, kinds = options.seconds, {"threads": threads, "asyncio": tasks}
     kinds |= {"two processes": two_processes}
     with tempfile.TemporaryDirectory() as folder:
         figures: dict[str, Any] = {"fsync per second": round(appends(Path(folder), seconds))}
-        urls = {"SQLite": f"sqlite:///{folder}/ledger.db"}
-        if options.postgresql != "none":
-            urls["PostgreSQL"] = options.postgresql or test_server()
-        for name, url in urls.items():
-            PrivacyLedger(url, budget=BUDGET)
-            for callers in options.callers:
-                for kind, waits in kinds.items():
-                    label = f"{name}, {callers} callers, {kind}"
-                    figures[label] = told(waits(url, callers, seconds), seconds)
-                alone = threads(url, callers, seconds, Lock())
-                figures[f"{name}, {callers} callers, alone"] = told(alone, seconds)
-            PrivacyLedger(url).verify()
-    machine = {"cores": os.cpu_count(), "python": platform.python_version()}
-    print(json.dumps({**machine, **figures}, indent=2))
+        url = options.url or f"sqlite:///{folder}/ledger.db"
+        PrivacyLedger(url, budget=1e6)
+        for callers in options.callers:
+            for kind, charge in kinds.items():
+                waits = charge(url, callers, seconds)
+                middle, late = np.percentile(waits, [50, 99])
+                figures[f"{callers} callers, {kind}"] = {
+                    "per second": round(len(waits) / seconds),
+                    "p50 ms": round(1e3 * middle, 1),
+                    "p99 ms": round(1e3 * late, 1),
+                }
+        PrivacyLedger(url).verify()
+    print(json.dumps(figures, indent=2))
 
 
 if __name__ == "__main__":

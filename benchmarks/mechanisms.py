@@ -17,13 +17,11 @@ from two draws per token, uniform):
 * kept: probability that a token is released unchanged;
 * top 20: probability that one of its 20 nearest tokens is released, itself among them.
 
-The baseline is the best constant answer, which is epsilon 0. The last line of an epsilon says how
-far the first mechanism is ahead of the best other one. CAPE has no context here: all its logits are
-equal, and what is left of its utility is the distance; its texts have one token, as those of
-DChiStencil have, so that both are what they are for a token alone.
+The baseline is the best constant answer, which is epsilon 0. CAPE has no context here: all its
+logits are equal, and what is left of its utility is the distance; its texts have one token, as
+those of DChiStencil have, so that both are what they are for a token alone.
 """
 
-import argparse
 import json
 import time
 from dataclasses import asdict, dataclass
@@ -46,11 +44,8 @@ from dp_middleware.vocabulary import frequencies
 EPSILONS = (3.0, 6.0, 8.0)
 ROWS = Path(__file__).with_suffix(".json")
 SECTION = "equal epsilon"
-HEAD = """\
-| mechanism | nominal | centred cosine | raw cosine | information | kept | top 20 | seconds |
-|---|---|---|---|---|---|---|---|"""
-NEAR = 20
-DRAWS = 2
+HEADS = ("mechanism", "nominal", "centred cosine", "raw cosine", "information", "kept", "top 20")
+NEAR, DRAWS = 20, 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,6 +63,22 @@ class Measured:
     near: float | None = None
     seconds: float = 0.0
 
+    def cells(self) -> list[str]:
+        """The line of a table."""
+        if self.centred is None:
+            return [f"`{self.mechanism}`", "cannot be calibrated", *[""] * 6]
+        cells = [self.nominal, self.centred, self.raw, self.information]
+        numbers = ["" if cell is None else f"{cell:.4g}" for cell in cells]
+        shares = [f"{100 * share:.3g} %" for share in (self.kept, self.near)]
+        return [f"`{self.mechanism}`", *numbers, *shares, f"{self.seconds:.0f}"]
+
+    def short(self) -> str:
+        """Centred cosine and information."""
+        if self.centred is None:
+            return "out of reach"
+        known = "" if self.information is None else f" / {self.information:.2f}"
+        return f"{self.centred:.3f}{known}"
+
 
 class Space:
     """A space with what the measures need of it."""
@@ -79,13 +90,10 @@ class Space:
         self.shares = torch.from_numpy(shares / shares.sum())
         self.centred = torch.from_numpy(self.space.centred_unit)
         self.raw = torch.from_numpy(unit_rows(self.space.vectors))
+        self.blocks = np.split(np.arange(size), np.arange(BLOCK, size, BLOCK))
         self.near = np.concatenate(
-            [lists.nearest(ids, self.space, NEAR)[0].cpu().numpy() for ids in self.blocks()]
+            [lists.nearest(ids, self.space, NEAR)[0].cpu().numpy() for ids in self.blocks]
         )
-
-    def blocks(self) -> list[np.ndarray]:
-        everyone = np.arange(len(self.space))
-        return np.split(everyone, np.arange(BLOCK, len(everyone), BLOCK))
 
     def constant(self) -> Measured:
         """The best constant answer, and how good it is."""
@@ -112,27 +120,19 @@ class Space:
     def of_law(self, mechanism: Mechanism) -> dict[str, float]:
         """Exact expectations, one pass over the rows."""
         marginal, sums = torch.zeros(len(self.space), dtype=torch.float64), np.zeros(5)
-        for ids in self.blocks():
+        for ids in self.blocks:
             logs = torch.from_numpy(self.rows(mechanism, ids))
-            law = logs.exp()
-            shares = self.shares[ids]
+            law, shares = logs.exp(), self.shares[ids]
             marginal += shares @ law
-            place = torch.arange(len(ids))
             sums += [
                 float(shares @ (law * (self.centred[ids] @ self.centred.T)).sum(dim=1)),
                 float(shares @ (law * (self.raw[ids] @ self.raw.T)).sum(dim=1)),
                 float(shares @ torch.where(law > 0, law * logs, 0.0).sum(dim=1)),
-                float(shares @ law[place, torch.from_numpy(ids)]),
+                float(shares @ law[torch.arange(len(ids)), torch.from_numpy(ids)]),
                 float(shares @ law.gather(1, torch.from_numpy(self.near[ids])).sum(dim=1)),
             ]
-        entropy = -float(torch.where(marginal > 0, marginal * marginal.log(), 0.0).sum())
-        return {
-            "centred": sums[0],
-            "raw": sums[1],
-            "information": entropy + sums[2],
-            "kept": sums[3],
-            "near": sums[4],
-        }
+        sums[2] -= float(torch.where(marginal > 0, marginal * marginal.log(), 0.0).sum())
+        return dict(zip(("centred", "raw", "information", "kept", "near"), sums, strict=True))
 
     def of_draws(self, mechanism: Mechanism) -> dict[str, float]:
         """Means over draws."""
@@ -150,7 +150,7 @@ class Space:
 
 def measure(name: str, epsilon: float, where: Space) -> Measured:
     """A mechanism calibrated to an exact epsilon, and what it is worth; timed."""
-    started = time.perf_counter()
+    started, row = time.perf_counter(), {"mechanism": name, "epsilon": epsilon, "space": where.name}
     try:
         mechanism = dp.MECHANISMS[name].with_defaults(epsilon, where.space)
         if name == dp.NearestResponse.name:
@@ -158,35 +158,14 @@ def measure(name: str, epsilon: float, where: Space) -> Measured:
             mechanism = dp.NearestResponse.tuned(where.space, epsilon=epsilon, prior=prior)
         mechanism = dp.calibrate(mechanism, where.space, epsilon=epsilon, length=1)
     except dp.CannotCalibrate:
-        return Measured(mechanism=name, epsilon=epsilon, space=where.name)
+        return Measured(**row)
     finite = isinstance(mechanism, ChannelMechanism | ContextualMechanism)
-    found = where.of_law(mechanism) if finite else where.of_draws(mechanism)
-    seconds = time.perf_counter() - started
-    nominal = mechanism.nominal
-    return Measured(
-        mechanism=name,
-        epsilon=epsilon,
-        space=where.name,
-        nominal=nominal,
-        seconds=seconds,
-        **found,
-    )
-
-
-def shown(row: Measured) -> str:
-    """A line of Markdown."""
-    if row.centred is None:
-        return f"| `{row.mechanism}` | cannot be calibrated |" + " |" * 6
-    cells = [row.nominal, row.centred, row.raw, row.information]
-    numbers = ["" if cell is None else f"{cell:.4g}" for cell in cells]
-    shares = [f"{100 * share:.3g} %" for share in (row.kept, row.near)]
-    return f"| `{row.mechanism}` | " + " | ".join([*numbers, *shares, f"{row.seconds:.0f}"]) + " |"
+    row |= where.of_law(mechanism) if finite else where.of_draws(mechanism)
+    return Measured(**row, nominal=mechanism.nominal, seconds=time.perf_counter() - started)
 
 
 def stored() -> list[Measured]:
     """The rows that runs with ``--write`` have kept."""
-    if not ROWS.exists():
-        return []
     return [Measured(**row) for row in json.loads(ROWS.read_text())]
 
 
@@ -194,65 +173,42 @@ def table(rows: list[Measured]) -> str:
     """Markdown: a line per mechanism, centred cosine and information per epsilon."""
     epsilons = sorted({row.epsilon for row in rows if row.epsilon})
     found = {(row.mechanism, row.epsilon): row for row in rows}
-    constant = found["(constant answer)", 0.0]
     measured = {name: [found.get((name, e)) for e in epsilons] for name in dp.MECHANISMS}
-    measured = {name: rows for name, rows in measured.items() if None not in rows}
-    names = [n for n, rows in measured.items() if any(r.centred is not None for r in rows)]
-    names.sort(key=lambda name: -(found[name, epsilons[-1]].centred or 0.0))
-    lines = ["| at exact epsilon |" + "".join(f" {epsilon:g} |" for epsilon in epsilons)]
-    lines.append("|---|" + "---|" * len(epsilons))
-    for name in names:
-        cells = [_short(found[name, epsilon]) for epsilon in epsilons]
-        lines.append(f"| {name} | " + " | ".join(cells) + " |")
-    lines.append(
-        f"| the best constant answer (epsilon 0) |{f' {_short(constant)} |' * len(epsilons)}"
-    )
+    measured = {name: own for name, own in measured.items() if None not in own}
+    names = [n for n, own in measured.items() if any(row.centred is not None for row in own)]
+    names.sort(key=lambda name: -(measured[name][-1].centred or 0.0))
+    lines = [(name, *(row.short() for row in measured[name])) for name in names]
+    constant = found["(constant answer)", 0.0].short()
+    lines.append(("the best constant answer (epsilon 0)", *[constant] * len(epsilons)))
+    heads = ("at exact epsilon", *(f"{epsilon:g}" for epsilon in epsilons))
     left = ", ".join(name for name in measured if name not in names)
-    return "\n".join([*lines, "", f"Infinite or out of reach whatever the parameter: {left}."])
-
-
-def _short(row: Measured) -> str:
-    if row.centred is None:
-        return "out of reach"
-    return f"{row.centred:.3f}" + ("" if row.information is None else f" / {row.information:.2f}")
+    note = f"Infinite or out of reach whatever the parameter: {left}."
+    return f"{pages.markdown(heads, lines)}\n\n{note}"
 
 
 def main() -> None:
     """Print a table per epsilon."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--space", choices=list(SPACES), default="default")
-    parser.add_argument("--epsilon", type=float, action="append")
-    parser.add_argument("--mechanism", choices=list(dp.MECHANISMS), action="append")
-    parser.add_argument(
-        "--write", action="store_true", help="store the rows, update docs/mechanisms.md"
-    )
+    parser = pages.parser(__doc__)
+    parser.add_argument("--space", choices=[*SPACES, "toy"], default="default")
+    parser.add_argument("--epsilon", type=float, nargs="+", default=EPSILONS)
+    parser.add_argument("--mechanism", choices=list(dp.MECHANISMS), nargs="+")
+    parser.add_argument("--write", action="store_true", help="store the rows, update the page")
     parser.add_argument("--english", action="store_true", help="tokens as in English text")
     options = parser.parse_args()
-    if options.write and options.english:
-        parser.error("the table is of uniform tokens")
-    where = Space(options.space, english=options.english)
-    measured = []
-    for epsilon in options.epsilon or EPSILONS:
-        print(f"\nexact epsilon {epsilon:g}, {where.space!r}\n\n{HEAD}")
-        rows = [where.constant()]
-        print(shown(rows[0]))
+    if options.write and (options.english or options.space != "default"):
+        parser.error("the table is of uniform tokens of the default space")
+    where, measured = Space(options.space, english=options.english), []
+    for epsilon in options.epsilon:
+        print(f"\nexact epsilon {epsilon:g}, {where.space!r}\n")
+        print(pages.markdown((*HEADS, "seconds"), [where.constant().cells()]))
         for name in options.mechanism or dp.MECHANISMS:
-            rows.append(measure(name, epsilon, where))
-            print(shown(rows[-1]), flush=True)
-        own, *others = [row for row in rows[1:] if row.centred is not None]
-        if others:
-            best = max(others, key=lambda row: row.centred)
-            ratio = own.centred / best.centred
-            print(
-                f"\n{own.mechanism} has {ratio:.2f} times the centred cosine of {best.mechanism}."
-            )
-        measured += rows
+            measured.append(measure(name, epsilon, where))
+            print(pages.row(measured[-1].cells()), flush=True)
     if options.write:
-        if options.space != "default":
-            parser.error("the table is of the default space")
-        known = {(row.mechanism, row.epsilon): row for row in [*stored(), *measured]}
-        ROWS.write_text(json.dumps([asdict(row) for row in known.values()], indent=1) + "\n")
-        pages.write(SECTION, table([*known.values()]))
+        known = [*stored(), where.constant(), *measured]
+        rows = {(row.mechanism, row.epsilon): row for row in known}
+        ROWS.write_text(json.dumps([asdict(row) for row in rows.values()], indent=1) + "\n")
+        pages.write(SECTION, table([*rows.values()]))
 
 
 if __name__ == "__main__":

@@ -15,11 +15,6 @@ PATH = Path(__file__).parents[1] / "docs" / "images" / "pseudonyms.svg"
 WIDTH, COLUMNS, LINE = 760, 84, 22  # pixels, characters, pixels
 
 
-def main() -> None:
-    PATH.write_text(picture(), "utf-8")
-    print(f"{PATH.name}: {PATH.stat().st_size} bytes")
-
-
 def picture() -> str:
     """Runs the letter through pseudonyms and back; an SVG image of its three texts."""
     session = dp.Pseudonyms().session()
@@ -56,4 +51,4 @@ def drawn(*boxes: tuple[str, str, str, str]) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    PATH.write_text(picture(), "utf-8")

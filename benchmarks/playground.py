@@ -6,13 +6,13 @@ One release of pseudonyms and words on the default space, whose certificate take
 is not on disk; 1280 pixels wide in light colours, 390 in dark ones, reduced to 64 colours.
 """
 
-import argparse
 import io
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
+import pages
 from PIL import Image
 from starlette.applications import Starlette
 
@@ -20,7 +20,6 @@ from dp_middleware.gateway.playground import Playground, default_choices, routes
 from dp_middleware.gateway.service import Gate
 from dp_middleware.gateway.settings import Limits
 
-ROOT = Path(__file__).parents[1]
 TEXT = (
     "Mirela Tamburi wrote from mirela.tamburi@acme.test about her visit in Berlin on 2024-03-01 "
     "and her left knee, swollen since the surgery, for which she takes strong medicine."
@@ -31,10 +30,10 @@ PATIENCE = 600  # seconds
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = pages.parser(__doc__)
     parser.add_argument("--epsilon", type=float, default=10.0)
     epsilon = parser.parse_args().epsilon
-    sys.path.insert(0, str(ROOT / "tests"))
+    sys.path.insert(0, str(pages.ROOT / "tests"))
     from support.browser import chromium, show
     from support.gateway import serving
 
@@ -50,9 +49,9 @@ def main() -> None:
             release(browser, f"http://127.0.0.1:{port}", epsilon)
             height = browser.execute_script("return document.documentElement.offsetHeight")
             show(browser, width, scheme, height)
-            path = ROOT / "docs" / "images" / f"playground_{width}.png"
-            save(browser.get_screenshot_as_png(), path)
-            print(f"{path.relative_to(ROOT)}: {path.stat().st_size / 1000:.0f} KB")
+            path = pages.ROOT / "docs" / "images" / f"playground_{width}.png"
+            with Image.open(io.BytesIO(browser.get_screenshot_as_png())) as image:
+                image.convert("RGB").quantize(COLOURS).save(path, optimize=True)
 
 
 def release(browser: Any, url: str, epsilon: float) -> None:
@@ -73,12 +72,6 @@ def release(browser: Any, url: str, epsilon: float) -> None:
     wait("return document.getElementById('send').textContent === 'Release'")
     browser.find_element("id", "send").click()
     wait("return document.getElementById('status').textContent === 'Released.'")
-
-
-def save(png: bytes, path: Path) -> None:
-    """With few colours: small enough for a repository."""
-    with Image.open(io.BytesIO(png)) as image:
-        image.convert("RGB").quantize(COLOURS).save(path, optimize=True)
 
 
 if __name__ == "__main__":

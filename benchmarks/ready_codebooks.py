@@ -8,58 +8,47 @@ torch. Codebooks come from a search in float32 that may end elsewhere on another
 better or worse.
 """
 
-import argparse
 import hashlib
 from pathlib import Path
 
 import numpy as np
+import pages
 
 import dp_middleware as dp
 from dp_middleware.mechanisms import near_lists
-from dp_middleware.mechanisms.kernels import codebook, priors, ready
+from dp_middleware.mechanisms.kernels import chosen, codebook, priors
 from dp_middleware.mechanisms.nearest_response import NearestResponse
 from dp_middleware.vocabulary import frequencies
 
 
-def search(space: dp.EmbeddingSpace, epsilon: float) -> tuple[np.ndarray, int]:
-    """Codewords and k among ordinary words, by the default prior."""
+def arrays(space: dp.EmbeddingSpace, epsilon: float) -> dict[str, np.ndarray]:
+    """The arrays for one epsilon, by name: codewords and k among ordinary words, and rows."""
     words = np.flatnonzero(frequencies.codewords(space.vocabulary))
-    _, weights = priors.weighted(None, space.vocabulary, epsilon)
-    return codebook.best_codebook(space, epsilon, weights(), words)
-
-
-def arrays(
-    space: dp.EmbeddingSpace, epsilon: float, codewords: np.ndarray, near: int
-) -> dict[str, np.ndarray]:
-    """The arrays for one epsilon, by name."""
-    words = np.flatnonzero(frequencies.codewords(space.vocabulary))
-    origin, _ = priors.weighted(None, space.vocabulary, epsilon)
-    asked = hashlib.sha256(words.tobytes()).hexdigest()
-    key = (space.fingerprint, repr(float(epsilon)), origin, asked)
+    origin, weights = priors.weighted(None, space.vocabulary, epsilon)
+    codewords, near = codebook.best_codebook(space, epsilon, weights(), words)
+    print(f"epsilon {epsilon:g}: {len(codewords)} codewords, k = {near}", flush=True)
+    book = tuple(codewords.tolist())
     mechanism = NearestResponse(
-        epsilon=epsilon,
-        candidates=near,
-        codebook=tuple(codewords.tolist()),
-        nearness="centred_cosine",
+        epsilon=epsilon, candidates=near, codebook=book, nearness="centred_cosine"
     )
-    made = {ready.name_of("codebook", *key): np.array([near, *codewords], dtype=np.uint16)}
-    made[ready.name_of("book", *near_lists.book_key(mechanism, space))] = np.array([near])
+    asked = hashlib.sha256(words.tobytes()).hexdigest()
+    key = (space.fingerprint, repr(epsilon), origin, asked)
+    made = {chosen.name_of("codebook", *key): np.array([near, *codewords], dtype=np.uint16)}
+    made[chosen.name_of("book", *near_lists.book_key(mechanism, space))] = np.array([near])
     exact = dp.calibrate(mechanism, space, epsilon=epsilon)  # what is drawn from
     for name, array in near_lists.made(exact, space).arrays.items():
-        made[ready.name_of(f"rows-{name}", exact.fingerprint, space.fingerprint)] = array
+        made[chosen.name_of(f"rows-{name}", exact.fingerprint, space.fingerprint)] = array
     return made
 
 
 def main() -> None:
     """Write the file anew."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--target", type=Path, default=ready.FILE)
-    options = parser.parse_args()
-    space, made = dp.default_space(), {}
-    for epsilon in ready.EPSILONS:
-        codewords, near = search(space, float(epsilon))
-        made |= arrays(space, float(epsilon), codewords, near)
-        print(f"epsilon {epsilon}: {len(codewords)} codewords, k = {near}", flush=True)
+    parser = pages.parser(__doc__)
+    parser.add_argument("--target", type=Path, default=chosen.FILE)
+    parser.add_argument("--epsilons", type=float, nargs="+", default=chosen.EPSILONS)
+    options, space, made = parser.parse_args(), dp.default_space(), {}
+    for epsilon in options.epsilons:
+        made |= arrays(space, float(epsilon))
     np.savez_compressed(options.target, **made)
 
 

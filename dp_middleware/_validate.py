@@ -4,83 +4,71 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Callable, Mapping
 from functools import partial
 from numbers import Integral, Real
 from typing import Any
 
 from dp_middleware.errors import ParameterError
 
-
-def _fail(expected: str, name: str, value: object) -> ParameterError:
-    return ParameterError(f"expected {expected}, got {name}={value!r}")
-
-
-def _is_real(value: object) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool)
-
-
-def positive(**parameters: float) -> None:
-    """Checks that each parameter is a finite number above zero."""
-    for name, value in parameters.items():
-        if not _is_real(value) or not 0 < value < math.inf:
-            raise _fail(f"{name} > 0 and finite", name, value)
-
-
-def nonnegative(**parameters: float) -> None:
-    """Checks that each parameter is a number of at least 0, or infinite."""
-    for name, value in parameters.items():
-        if not _is_real(value) or not value >= 0:
-            raise _fail(f"{name} >= 0", name, value)
-
-
-def at_least(minimum: int, **parameters: int) -> None:
-    """Checks that each parameter is an integer of at least ``minimum``."""
-    for name, value in parameters.items():
-        if not isinstance(value, Integral) or isinstance(value, bool) or value < minimum:
-            raise _fail(f"an integer {name} >= {minimum}", name, value)
-
-
-def probability(**parameters: float) -> None:
-    """Checks that each parameter lies strictly between zero and one."""
-    for name, value in parameters.items():
-        if not _is_real(value) or not 0 < value < 1:
-            raise _fail(f"0 < {name} < 1", name, value)
-
-
-def one_of(choices: tuple[str, ...], **parameters: str) -> None:
-    """Checks that each parameter is one of the named choices."""
-    for name, value in parameters.items():
-        if value not in choices:
-            raise _fail(f"{name} in {choices}", name, value)
-
-
 Rule = dict[str, Any]
 """Metadata of a field: the check that :func:`check_fields` makes, and the type of what it keeps."""
 
 
+def _check(
+    expected: str, fits: Callable[[Any], bool], parameters: Mapping[str, Any], kind: type = Real
+) -> None:
+    for name, value in parameters.items():
+        if not isinstance(value, kind) or isinstance(value, bool) or not fits(value):
+            raise ParameterError(f"expected {expected.format(name)}, got {name}={value!r}")
+
+
+def positive(**parameters: float) -> None:
+    """Checks that each parameter is a finite number above zero."""
+    _check("{} > 0 and finite", lambda value: 0 < value < math.inf, parameters)
+
+
+def nonnegative(**parameters: float) -> None:
+    """Checks that each parameter is a number of at least 0, or infinite."""
+    _check("{} >= 0", lambda value: value >= 0, parameters)
+
+
+def at_least(minimum: int, **parameters: int) -> None:
+    """Checks that each parameter is an integer of at least ``minimum``."""
+    expected = f"an integer {{}} >= {minimum}"
+    _check(expected, lambda value: value >= minimum, parameters, Integral)
+
+
+def probability(**parameters: float) -> None:
+    """Checks that each parameter lies strictly between zero and one."""
+    _check("0 < {} < 1", lambda value: 0 < value < 1, parameters)
+
+
+def one_of(choices: tuple[str | None, ...], **parameters: str | None) -> None:
+    """Checks that each parameter is one of the named choices."""
+    _check(f"{{}} in {choices}", choices.__contains__, parameters, object)
+
+
 def _finite(**parameters: float) -> None:
-    for name, value in parameters.items():
-        if not _is_real(value) or not 0 <= value < math.inf:
-            raise _fail(f"{name} >= 0 and finite", name, value)
+    _check("{} >= 0 and finite", lambda value: 0 <= value < math.inf, parameters)
 
 
-def _at_most(most: int, minimum: int, **parameters: int) -> None:
+def _between(minimum: int, most: float, /, **parameters: int) -> None:
     at_least(minimum, **parameters)
-    for name, value in parameters.items():
-        if value > most:
-            raise _fail(f"{name} <= {most}", name, value)
+    _check(f"{{}} <= {most}", lambda value: value <= most, parameters)
 
 
 POSITIVE: Rule = {"check": positive, "kind": float}
 NONNEGATIVE: Rule = {"check": _finite, "kind": float}
 PROBABILITY: Rule = {"check": probability, "kind": float}
-COUNT: Rule = {"check": partial(at_least, 1), "kind": int}
 
 
-def count(minimum: int = 1, most: int | None = None) -> Rule:
+def count(minimum: int = 1, most: float = math.inf) -> Rule:
     """Makes the rule of an integer between these."""
-    check = partial(at_least, minimum) if most is None else partial(_at_most, most, minimum)
-    return {"check": check, "kind": int}
+    return {"check": partial(_between, minimum, most), "kind": int}
+
+
+COUNT = count()
 
 
 def choice(*choices: str) -> Rule:

@@ -44,7 +44,7 @@ HELPERS = LAYERS[0] | LAYERS[1]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 # what an integration may import
 PUBLIC = {"errors", "frameworks", "models", "privacy", "sanitizers", "scopes", "conversation"}
-PUBLIC |= {"_quiet"}
+PUBLIC |= {"_quiet", "_validate"}
 
 
 def modules():

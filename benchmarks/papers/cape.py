@@ -17,23 +17,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from cape_study import Method, RememberedLogits, advantage
-from common import Report, Shape, beside, markdown, parser, printed, templates, verdicts
-from continuation import BASE, CHAT, GENERATED, PREFIX, TEMPERATURE
-from protocol import (
-    Labelled,
-    cosines,
+from common import (
+    Report,
+    Shape,
+    beside,
     everywhere,
-    function_words,
-    judge,
+    markdown,
     paired,
-    read,
-    word_list_space,
+    parser,
+    printed,
+    templates,
+    verdicts,
 )
+from continuation import BASE, CHAT, GENERATED, PREFIX, TEMPERATURE
+from probing import Labelled, judge, read
+from protocol import cosines, function_words, word_list_space
 from writer import Writer, open_writer
 
 import dp_middleware as dp
@@ -87,15 +91,8 @@ def methods(
     for name, context in contexts.items():
         space = context.space()
         bound = context.logit_bound(public, space)
-        lines.append(
-            Method(
-                name=name,
-                space=space,
-                make=lambda epsilon, bound=bound: cape(bound, epsilon),
-                policy=keep,
-                context=RememberedLogits(context),
-            )
-        )
+        remembered, make = RememberedLogits(context), partial(cape, bound)
+        lines.append(Method(name=name, space=space, make=make, policy=keep, context=remembered))
     return lines
 
 
@@ -127,9 +124,7 @@ def told(claim: str, points: float, count: int) -> Shape:
     """Whether accuracy of ``count`` texts is higher by more than two standard errors."""
     error = 100 * (0.5 / count) ** 0.5  # of a difference, at most
     because = f"{points:+.1f} points of accuracy, standard error at most {error:.1f}"
-    return Shape(
-        claim=claim, holds=None if abs(points) <= 2 * error else points > 0, because=because
-    )
+    return Shape(claim, None if abs(points) <= 2 * error else points > 0, because)
 
 
 def written(lines: Sequence[Method], prefixes: list[str], write: Writer) -> tuple[str, list[Shape]]:
@@ -159,20 +154,16 @@ def written(lines: Sequence[Method], prefixes: list[str], write: Writer) -> tupl
 def shapes(rouge: Measured, accuracy: Measured, count: int) -> Iterator[Shape]:
     """What Tables 3 and 5 show, by our figures of ``count`` texts."""
     jump = [rouge["SANTEXT"][EPSILONS.index(e)] for e in (2.0, 6.0)]
-    yield Shape(
-        claim="Table 3: SANTEXT jumps from hardly anything at 2 to nearly all at 6",
-        holds=jump[0] < 20 and jump[1] > 80,
-        because=f"Rouge-L {jump[0]:.1f} and {jump[1]:.1f}",
-    )
+    claim = "Table 3: SANTEXT jumps from hardly anything at 2 to nearly all at 6"
+    because = f"Rouge-L {jump[0]:.1f} and {jump[1]:.1f}"
+    yield Shape(claim, jump[0] < 20 and jump[1] > 80, because)
     for name in [name for name in rouge if name.startswith("Cape")]:
         pairs = zip(HEADS, rouge[name], rouge["InferDPT"], strict=True)
         cases = {f"at {epsilon}": own > other for epsilon, own, other in pairs}
         yield everywhere(f"Table 3: {name} above InferDPT at equal epsilon", cases)
-        yield Shape(
-            claim=f"Table 3: {name} has more than twice CUSTEXT's at 1",
-            holds=rouge[name][0] > 2 * rouge["CUSTEXT"][0],
-            because=f"{rouge[name][0]:.1f} and {rouge['CUSTEXT'][0]:.1f}",
-        )
+        first, other = rouge[name][0], rouge["CUSTEXT"][0]
+        claim = f"Table 3: {name} has more than twice CUSTEXT's at 1"
+        yield Shape(claim, first > 2 * other, f"{first:.1f} and {other:.1f}")
         ahead = float(np.mean(np.subtract(accuracy[name], accuracy["InferDPT"])))
         yield told(f"Table 5: {name} above InferDPT, mean over epsilon", ahead, count)
 
@@ -194,11 +185,9 @@ def laws(lines: Sequence[Method], texts: Sequence[str], prefixes: list[str]) -> 
         if line.context is not None:
             kept = [[each.deniability(e, texts)[0] for e in FEW[:2]] for each in (custext, line)]
             ratios = np.divide(*kept)
-            yield Shape(
-                claim=f"Text: retention of CUSTEXT nearly double that of {name}, at 1 and 6",
-                holds=bool(((ratios > 1.5) & (ratios < 2.5)).all()),
-                because=" and ".join(f"{ratio:.1f} times" for ratio in ratios),
-            )
+            claim = f"Text: retention of CUSTEXT nearly double that of {name}, at 1 and 6"
+            because = " and ".join(f"{ratio:.1f} times" for ratio in ratios)
+            yield Shape(claim, bool(((ratios > 1.5) & (ratios < 2.5)).all()), because)
 
 
 def ablated(line: Method, data: Labelled) -> tuple[str, list[Shape]]:
@@ -230,13 +219,9 @@ def main() -> None:
     made = parser(__doc__)
     made.add_argument("--masked", help="a masked language model's folder or name")
     made.add_argument("--glove", type=Path, help="a file of GloVe's vectors")
-    made.add_argument(
-        "--continued", type=int, help="prefixes of Table 6; default 8, --full 50, 0: none"
-    )
     options = made.parse_args()
     report = Report("cape", options)
     count, learnt, long, few = FULL if options.full else QUICK
-    few = few if options.continued is None else options.continued
     encoder, records = judge(bundled=True), read(options.data, "wikitext2")[:long]
     prefixes = [" ".join(record["text"].split()[:PREFIX]) for record in records]
     names = ("sst2", "qnli") if options.full else ("sst2",)
@@ -260,11 +245,11 @@ def main() -> None:
         ours["no privacy"] = cells([100 * data.accuracy(data.texts, data.questions)])
         if data is sets[0]:
             for title, key, of in (("3, Rouge-L", "3", rouge), ("8, KNN privacy", "8", privacy)):
-                report.add(f"Table {title}, {data.name}:")
-                report.add(beside(HEADS, PRINTED[key], {n: cells(v) for n, v in of.items()}))
+                table = beside(HEADS, PRINTED[key], {n: cells(v) for n, v in of.items()})
+                report.add(f"Table {title}, {data.name}:", table)
             found += shapes(rouge, accuracy, count)
-        report.add(f"Table 5, accuracy, {data.name}:")
-        report.add(beside(HEADS, PRINTED["5"][data.name], ours))
+        table = beside(HEADS, PRINTED["5"][data.name], ours)
+        report.add(f"Table 5, accuracy, {data.name}:", table)
     far = {line.name: line.space.distances(line.space.spread(256)).max() for line in plain}
     ours = {
         line.name: [
@@ -275,11 +260,11 @@ def main() -> None:
         ]
         for line in plain
     }
-    report.add("Tables 4 and 7; here of one processor core, in whose seconds:")
     heads = ("vectors", "words", "diameter", "a prompt", "setup")
-    report.add(beside(heads, PRINTED["4, 7"], ours))
+    title = "Tables 4 and 7; here of one processor core, in whose seconds:"
+    report.add(title, beside(heads, PRINTED["4, 7"], ours))
     found += laws(lines, raw, prefixes)
-    if writer and few:
+    if writer:
         table, more = written(lines, prefixes[:few], writer)
         report.add(f"Table 6, {few} prefixes of wikitext2:\n\n{table}")
         found += more

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from common import Floats
 from numpy.typing import ArrayLike
-from protocol import Floats, Ids, Released, release
+from protocol import Ids, Released, release
 
 import dp_middleware as dp
 from dp_middleware.contexts import Context
 from dp_middleware.lab import attacks
+from dp_middleware.lab.metrics.deniability import _expected_distinct
 from dp_middleware.mechanisms import Mechanism
 
 DRAWS = 1000
@@ -22,28 +24,18 @@ TRIED = 24  # tokens of which N_t and S_t are the means
 
 @dataclass(frozen=True, kw_only=True)
 class Method:
-    """A line of the tables.
-
-    Attributes:
-        name: In the tables.
-        space: Its vocabulary and vectors.
-        make: The mechanism, from an epsilon.
-        policy: What it keeps.
-        context: The client's model, if the mechanism reads one.
-        setup: Processor seconds until it could draw.
-    """
+    """A line of the tables: a mechanism from an epsilon, and the model that it reads, if one."""
 
     name: str
     space: dp.EmbeddingSpace
     make: Callable[[float], Mechanism]
     policy: dp.KeepPolicy
     context: Context | None = None
-    setup: float = 0.0
 
     def sent(self, mechanism: Mechanism | float, texts: Sequence[str]) -> Released:
         """Texts as the mechanism, or that of an epsilon, sends them."""
         made = self.make(mechanism) if isinstance(mechanism, float) else mechanism
-        return release(made, self.space, texts, 0, policy=self.policy, context=self.context)
+        return release(made, self.space, texts, policy=self.policy, context=self.context)
 
     def seconds(self, epsilon: float, texts: Sequence[str]) -> float:
         """Of processor time, to send a text."""
@@ -64,12 +56,11 @@ class Method:
             ids = self.space.vocabulary.encode(text)
             places = np.flatnonzero((ids >= 0) & ~kept[ids])
             tokens = ids[places]
-            if self.context is None:
-                rows = mechanism.log_probs(tokens, self.space)
-            else:
-                logits = self.context.logits(ids, self.space)
-                rows = mechanism.log_probs(tokens, self.space, logits[places])
-            seen += zip(100 * stays(rows, tokens), distinct(rows, DRAWS), strict=True)
+            context = self.context
+            said = [context.logits(ids, self.space)[places]] if context is not None else []
+            rows = np.exp(mechanism.log_probs(tokens, self.space, *said))
+            stays = 100 * rows[np.arange(len(tokens)), tokens]
+            seen += zip(stays, _expected_distinct(rows, DRAWS), strict=True)
             if len(seen) >= TRIED:
                 break
         stayed, outputs = np.mean(seen[:TRIED], axis=0)
@@ -101,17 +92,6 @@ class RememberedLogits(Context):
     def start_among(self, space: dp.EmbeddingSpace, releases: Ids) -> Any:
         """A stream of the model."""
         return self._context.start_among(space, releases)
-
-
-def stays(rows: Floats, ids: Ids) -> Floats:
-    """The probability that each token is sent as it is, float64 (n,)."""
-    return np.exp(rows[np.arange(len(ids)), ids])
-
-
-def distinct(rows: Floats, draws: int) -> Floats:
-    """Expected number of different outputs in so many draws of each row, float64 (n,)."""
-    with np.errstate(divide="ignore"):  # a certain output
-        return -np.expm1(draws * np.log1p(-np.minimum(np.exp(rows), 1.0))).sum(axis=1)
 
 
 def advantage(ours: Sequence[tuple[float, float]], others: Sequence[tuple[float, float]]) -> float:

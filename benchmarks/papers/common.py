@@ -1,4 +1,4 @@
-"""What the scripts of this folder share: options, prompts, tables, and their place on the page.
+"""What the scripts of this folder share: options, prompts, tables, verdicts, and their page.
 
 Every script measures what one paper prints, and sets it beside the paper's figure as it was seen in
 print.
@@ -11,41 +11,38 @@ import json
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from string import Template
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 sys.path.append(str(Path(__file__).parents[1]))
 import pages
+from pages import markdown
+
+Floats = NDArray[np.float64]
+
+LEVEL = 0.05  # of a test
 
 
-@dataclass(frozen=True, kw_only=True)
-class Shape:
-    """What a paper's table or figure shows, and whether ours does.
-
-    Attributes:
-        claim: In a sentence.
-        holds: By our figures; ``None`` if they cannot tell.
-        because: Our figures.
-    """
+class Shape(NamedTuple):
+    """What a paper's table or figure shows, whether ours does (``None``: cannot tell), figures."""
 
     claim: str
     holds: bool | None
     because: str
 
 
-def verdicts(shapes: Sequence[Shape]) -> str:
+def verdicts(shapes: Iterable[Shape]) -> str:
     """Markdown: which shapes are reproduced."""
     words = {True: "reproduced", False: "not reproduced", None: "cannot be told"}
-    lines = [(shape.claim, words[shape.holds], shape.because) for shape in shapes]
+    lines = [(claim, words[holds], because) for claim, holds, because in shapes]
     return markdown(("shape", "here", "figures"), lines)
 
 
-def gap(first: NDArray[np.float64], second: NDArray[np.float64]) -> tuple[float, float]:
+def gap(first: Floats, second: Floats) -> tuple[float, float]:
     """Mean of the differences, text by text and NaN left out, and half of its 95 % interval."""
     from scipy.stats import t
 
@@ -65,7 +62,37 @@ def in_all(
     holds = bool((means > halves).all()) or (False if (means < -1.5 * halves).any() else None)
     told = [f"{case} {mean:+.2g} ± {half:.2g}" for case, (mean, half) in cases.items()]
     holds = bool((np.abs(means) <= halves).all()) if equal else holds
-    return Shape(claim=claim, holds=holds, because="; ".join(told) + more)
+    return Shape(claim, holds, "; ".join(told) + more)
+
+
+def chance(differences: Floats) -> float:
+    """One-sided t-test: p of differences, float64 (n,), whose mean is not positive."""
+    from scipy.stats import ttest_1samp
+
+    if np.ptp(differences) == 0:
+        return float(1 - np.heaviside(differences[0], 0.5))
+    return float(ttest_1samp(differences, 0.0, alternative="greater").pvalue)
+
+
+def paired(claim: str, cases: Mapping[str, Floats]) -> Shape:
+    """A shape that is reproduced if differences, text by text, are positive in every case.
+
+    By :func:`chance` below LEVEL; it is not if in any case they are negative so surely.
+    """
+    chances = {case: chance(differences) for case, differences in cases.items()}
+    told = [f"{case} {cases[case].mean():+.3f} (p {p:.1g})" for case, p in chances.items()]
+    largest = max(chances.values())
+    holds = True if largest < LEVEL else False if largest > 1 - LEVEL / len(chances) else None
+    return Shape(claim, holds, ", ".join(told))
+
+
+def everywhere(claim: str, cases: Mapping[str, bool]) -> Shape:
+    """A shape that is reproduced if it holds in all cases; says in which others it does not."""
+    fails = [case for case, holds in cases.items() if not holds]
+    because = f"in {len(cases) - len(fails)} of {len(cases)}"
+    if fails and len(fails) < len(cases):
+        because += f"; not {', '.join(fails)}"
+    return Shape(claim, not fails, because)
 
 
 def listed(values: Iterable[float], form: str = "g") -> str:
@@ -95,46 +122,26 @@ def beside(
     return markdown(("", "", *heads), lines)
 
 
-def markdown(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    """A table; a bar inside a cell is escaped."""
-    rows = [heads, ["---"] * len(heads), *lines]
-    return "\n".join(f"| {' | '.join(c.replace('|', chr(92) + '|') for c in r)} |" for r in rows)
-
-
 def parser(description: str | None, prompts: Mapping[str, str] = {}) -> argparse.ArgumentParser:
-    """The options of every script; a script adds its own.
-
-    Args:
-        description: The script's docstring, its first line is shown.
-        prompts: Of the script, by name.
-    """
-    made = argparse.ArgumentParser(description=(description or "").splitlines()[0])
+    """The options of every script; a script adds its own, and names its prompts."""
+    made = pages.parser(description)
     made.add_argument("data", type=Path, help="a folder with a folder for each data set")
     size = made.add_mutually_exclusive_group()
     size.add_argument("--quick", action="store_true", help="ten minutes on two cores (default)")
     size.add_argument("--full", action="store_true", help="the paper's sizes, for a real model")
-    made.add_argument(
-        "--model",
-        help="a causal model: folder, Hugging Face name, GGUF file, or openai:MODEL[@BASE_URL]",
-    )
+    causal = "a causal model: folder, Hugging Face name, GGUF file, or openai:MODEL[@BASE_URL]"
+    made.add_argument("--model", help=causal)
     if prompts:
+        another = f"another text for a prompt, with $fields as in ours: {', '.join(prompts)}"
         made.add_argument(
-            "--prompt",
-            action="append",
-            default=[],
-            metavar="NAME=FILE",
-            help=f"another text for a prompt, with $fields as in ours: {', '.join(prompts)}",
+            "--prompt", action="append", default=[], metavar="NAME=FILE", help=another
         )
     made.add_argument("--write", action="store_true", help="put the tables into docs/papers.md")
     return made
 
 
 def templates(defaults: Mapping[str, str], replaced: Sequence[str]) -> dict[str, Template]:
-    """The prompts, some of them from files.
-
-    Raises:
-        SystemExit: An option is not NAME=FILE with the name of a prompt.
-    """
+    """The prompts, some of them from files; SystemExit: not NAME=FILE with a prompt's name."""
     texts = dict(defaults)
     for option in replaced:
         name, _, file = option.partition("=")
@@ -147,9 +154,7 @@ def templates(defaults: Mapping[str, str], replaced: Sequence[str]) -> dict[str,
 class Report:
     """Prints the parts of a script's section as they come; writes them at the end.
 
-    Args:
-        name: Of the script; the section of docs/papers.md is ``paper NAME``.
-        options: From :func:`parser`.
+    The section of docs/papers.md is ``paper NAME``; options are from :func:`parser`.
     """
 
     def __init__(self, name: str, options: argparse.Namespace) -> None:
@@ -157,10 +162,11 @@ class Report:
         self._started = time.perf_counter()
         self._parts: list[str] = []
 
-    def add(self, part: str) -> None:
-        """A paragraph or a table."""
-        print(part, end="\n\n", flush=True)
-        self._parts.append(part)
+    def add(self, *parts: str) -> None:
+        """Paragraphs and tables."""
+        for part in parts:
+            print(part, end="\n\n", flush=True)
+        self._parts += parts
 
     def close(self) -> None:
         """Say how long it took, and put all into the page if ``--write`` says so."""

@@ -9,8 +9,8 @@ from pathlib import Path
 from string import Template
 
 import numpy as np
-from protocol import Floats, cosines
-from rantext_lists import released
+from common import Floats
+from protocol import cosines, release
 from writer import Writer
 
 import dp_middleware as dp
@@ -27,30 +27,24 @@ BASE = {"remote": "$text", "extraction": "$generation\n\n$text"}
 SCORES = ("diversity", "MAUVE", "coherence")
 FEWEST = 20  # texts, for MAUVE: it compares distributions
 
-Pairs = Sequence[tuple[str, str]]
-Prompts = Mapping[str, Template]
+Model = tuple[Writer, Mapping[str, Template]]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Study:
-    """One data set: prefixes with human continuations, and who writes.
+    """One data set: prefixes with human continuations, of which some are continued, and models.
 
-    Attributes:
-        space: Of 11,000 tokens.
-        pairs: Prefix and human continuation.
-        continued: How many of them are continued.
-        methods: By name: from an epsilon, and what it keeps.
-        remote: Who continues what was sent, with its prompts.
-        locals: Who extracts, by name, with their prompts.
+    ``space`` has 11,000 tokens, a method is made from an epsilon and says what it keeps; the
+    ``remote`` model continues what was sent, ``locals`` extract, each with its prompts.
     """
 
     space: dp.EmbeddingSpace
-    pairs: Pairs
+    pairs: Sequence[tuple[str, str]]
     continued: int
     methods: Mapping[str, tuple[Callable[[float], Mechanism], dp.KeepPolicy | None]]
-    remote: tuple[Writer, Prompts]
-    locals: Mapping[str, tuple[Writer, Prompts]]
-    _written: dict[tuple[str, ...], list[str]] = field(default_factory=dict)
+    remote: Model
+    locals: Mapping[str, Model]
+    _written: dict[tuple[object, ...], list[str]] = field(default_factory=dict)
 
     @property
     def prefixes(self) -> list[str]:
@@ -60,31 +54,33 @@ class Study:
     def alone(self, local: str | None = None) -> list[str]:
         """What the remote model, or a local one, writes of the raw prefixes."""
         chosen = self.locals[local] if local else self.remote
-        writer, prompts = chosen
-        asked = [prompts["remote"].substitute(text=prefix) for prefix in self.prefixes]
-        name = "remote" if chosen is self.remote else f"{local}"
-        return self._once(("alone", name), lambda: writer(asked, GENERATED))
+        key = "remote" if chosen is self.remote else local
+        return self._once((key,), lambda: self._ask(chosen, "remote", text=self.prefixes))
 
     def perturbed(self, name: str, epsilon: float) -> list[str]:
         """The remote model's continuations of what a method sends."""
-        writer, prompts = self.remote
 
         def write() -> list[str]:
             make, policy = self.methods[name]
-            sent = released(make(epsilon), self.space, self.prefixes, policy)[2]
-            return writer([prompts["remote"].substitute(text=text) for text in sent], GENERATED)
+            sent = release(make(epsilon), self.space, self.prefixes, policy=policy).texts
+            return self._ask(self.remote, "remote", text=sent)
 
-        return self._once((name, f"{epsilon}"), write)
+        return self._once((name, epsilon), write)
 
     def extracted(self, name: str, epsilon: float, local: str) -> list[str]:
         """What a local model makes of raw prefixes and perturbed continuations."""
-        writer, prompts = self.locals[local]
-        notes = zip(self.prefixes, self.perturbed(name, epsilon), strict=True)
-        fill = prompts["extraction"].substitute
-        asked = [fill(text=prefix, generation=note) for prefix, note in notes]
-        return self._once((name, f"{epsilon}", local), lambda: writer(asked, GENERATED))
+        given = {"text": self.prefixes, "generation": self.perturbed(name, epsilon)}
+        ask = self._ask
+        return self._once(
+            (name, epsilon, local), lambda: ask(self.locals[local], "extraction", **given)
+        )
 
-    def _once(self, key: tuple[str, ...], write: Callable[[], list[str]]) -> list[str]:
+    def _ask(self, model: Model, prompt: str, **columns: Sequence[str]) -> list[str]:
+        writer, prompts = model
+        rows = (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
+        return writer([prompts[prompt].substitute(row) for row in rows], GENERATED)
+
+    def _once(self, key: tuple[object, ...], write: Callable[[], list[str]]) -> list[str]:
         if key not in self._written:
             self._written[key] = write()
         return self._written[key]
@@ -118,19 +114,7 @@ def guessed(
     return 1 - float(np.mean(np.concatenate(raw) == np.concatenate(guesses)))
 
 
-def split(texts: Sequence[str], vocabulary: dp.Vocabulary) -> Pairs:
-    """Prefix and human continuation of the texts that are long enough."""
-    pairs = []
-    for text in texts:
-        tokens = vocabulary.occurrences(text)[: PREFIX + GENERATED]
-        if len(tokens) > PREFIX:
-            end = tokens[PREFIX - 1].end
-            pairs.append((text[:end].rstrip(), text[end : tokens[-1].end].strip()))
-    return pairs
-
-
 def texts_of(folder: Path) -> list[str]:
     """The texts of a set; a continuation of its own (``gold``) is joined."""
     lines = (folder / "dev.jsonl").read_text("utf-8").splitlines()
-    records = [json.loads(line) for line in lines]
-    return [f"{record['text']} {record.get('gold', '')}".strip() for record in records]
+    return [f"{r['text']} {r.get('gold', '')}".strip() for r in map(json.loads, lines)]

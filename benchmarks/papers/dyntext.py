@@ -14,16 +14,15 @@ coherence for each of SETS.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import islice, product
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import protocol
-from common import Report, Shape, markdown, parser, printed, verdicts
+from common import Floats, Report, Shape, chance, markdown, paired, parser, printed, verdicts
 from dyntext_parts import ABLATIONS, METHODS, Make
-from protocol import Floats, Ids, Released, chance, paired
+from probing import judge, read
+from protocol import Ids, Released
 from writer import Writer, open_writer
 
 import dp_middleware as dp
@@ -52,20 +51,11 @@ Scores = dict[Key, tuple[MetricResult, Floats]]  # MAUVE, and coherence text by 
 Rates = dict[Key, Ids]  # of each text how many words were guessed of how many, (n, 2)
 
 
-def beginnings(records: protocol.Records, vocabulary: dp.Vocabulary, generated: int) -> Any:
-    """Raw beginnings and human continuations of the texts that are long enough."""
-    for text in (record["text"] for record in records):
-        tokens = vocabulary.occurrences(text)[: TOKENS + generated]
-        if len(tokens) == TOKENS + generated:
-            end = tokens[TOKENS - 1].end
-            yield text[:end].rstrip(), text[end : tokens[-1].end].strip()
-
-
 def sent(make: Make, epsilon: float, space: dp.EmbeddingSpace, texts: Sequence[str]) -> Released:
     """DYNTEXT keeps NLTK's stop words, as its program does; "+" methods keep a list of theirs."""
     keeps = make is METHODS[OURS] or make in ABLATIONS.values()
-    policy = protocol.function_words() if keeps else dp.KeepPolicy.nothing()
-    return protocol.release(make(epsilon, space), space, texts, 0, policy=policy)
+    policy = protocol.function_words() if keeps else None
+    return protocol.release(make(epsilon, space), space, texts, policy=policy)
 
 
 def written(data: str, pairs, cases: Makes, space, writer: Writer, tokens: int) -> Scores:
@@ -77,7 +67,7 @@ def written(data: str, pairs, cases: Makes, space, writer: Writer, tokens: int) 
     if not hasattr(writer, "loaded"):  # a server's model is told to, a small one just writes on
         flat = [for_remote(text, None)[-1]["content"] for text in flat]
     answers = iter(writer(flat, tokens))
-    encoder, scores = protocol.judge(bundled=True), {}
+    encoder, scores = judge(bundled=True), {}
     for key in asked:
         texts = [next(answers) for _ in raw]
         cosines = (encoder.encode(raw) * encoder.encode(texts)).sum(axis=1)
@@ -186,7 +176,7 @@ def shapes(found: Scores, rates: Rates, masked: bool) -> Iterator[Shape]:
         gaps = {d: [share[d, name, e] - share[d, OURS, e] for e in EPSILONS] for d in SETS}
         pooled = {SETS[d]: np.concatenate(some) for d, some in gaps.items()}
         shape = paired(f"Table 3: less is inferred of DYNTEXT than of {name}", pooled)
-        yield shape if masked else replace(shape, holds=None)
+        yield shape if masked else shape._replace(holds=None)
     hits, trials = sum(counts.sum(axis=0) for (_, name, _), counts in rates.items() if name == OURS)
     few = False if exact_interval(int(hits), int(trials))[0] > 1e-4 else None
     claim = "Table 3: of DYNTEXT at most one word in 10,000 is inferred"
@@ -205,8 +195,7 @@ def nearness(space: dp.EmbeddingSpace, ids: Ids) -> tuple[str, list[Shape]]:
         "all lose nearness with epsilon": all((np.diff(n) > -0.005).all() for n in near.values()),
     }
     lines = [(n, at_each(dict(zip(EPSILONS, row, strict=True)))) for n, row in near.items()]
-    told = [(f"Fig. 2: {claim}", bool(holds)) for claim, holds in claims.items()]
-    shapes = [Shape(claim=claim, holds=holds, because="see the table") for claim, holds in told]
+    shapes = [Shape(f"Fig. 2: {c}", bool(holds), "see the table") for c, holds in claims.items()]
     return markdown(("Fig. 2", "ours, cosine in GloVe"), lines), shapes
 
 
@@ -231,8 +220,9 @@ def main() -> None:
     report, space, shown = Report("dyntext", options), protocol.word_list_space(), []
     public, pairs = protocol.function_words().kept_tokens(space), {}
     for data in SETS:
-        records = protocol.read(options.data, data)
-        pairs[data] = [*islice(beginnings(records, space.vocabulary, tokens), count)]
+        texts = [record["text"] for record in read(options.data, data)]
+        whole = protocol.beginnings(texts, space.vocabulary, TOKENS, tokens, least=tokens)
+        pairs[data] = [*islice(whole, count)]
     if options.model:
         writer, found, rates = open_writer(options.model, 0.5), {}, {}
         network, tokenizer = getattr(writer, "loaded", (None, None))
@@ -255,13 +245,11 @@ def main() -> None:
             for name, e in product(PRINTED["inference"], EPSILONS):
                 out = sent(METHODS[name], e, space, texts)
                 rates[data, name, e] = inferred(out, space, context, public)
-        report.add(inference(rates))
-        report.add(significance(found))
+        report.add(inference(rates), significance(found))
         shown = sorted(shapes(found, rates, bool(options.masked)), key=lambda s: s.claim)
     ids = np.concatenate([space.vocabulary.encode(raw) for raw, _ in pairs["imdb"]])
     table, claims = nearness(space, ids[(ids >= 0) & ~public[ids]])
-    report.add(table)
-    report.add(verdicts([*shown, *claims]))
+    report.add(table, verdicts([*shown, *claims]))
     report.close()
 
 

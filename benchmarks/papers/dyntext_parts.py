@@ -12,7 +12,7 @@ from protocol import Ids
 import dp_middleware as dp
 from dp_middleware._torch import torch
 from dp_middleware.mechanisms import Mechanism
-from dp_middleware.mechanisms.kernels.density import Density, density, table_noise
+from dp_middleware.mechanisms.dyntext import Density, density, table_noise
 from dp_middleware.mechanisms.kernels.nearest import noisy
 from dp_middleware.sampling.sampler import Entropy
 

@@ -13,14 +13,15 @@ private.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from string import Template
 from typing import NamedTuple
 
 import common
 import numpy as np
-from common import Shape, gap, in_all, listed
-from protocol import Floats, Ids, Remembered, frequent_space, read, release
+from common import Floats, Shape, gap, in_all, listed
+from probing import Encoded, read, remembered
+from protocol import Ids, frequent_space, release
 from writer import Writer, open_writer
 
 import dp_middleware as dp
@@ -75,7 +76,7 @@ class Bench:
     """Vectors of tokens and of texts."""
 
     space: dp.EmbeddingSpace
-    service: Remembered
+    service: Encoded
 
     def scores(self, text: str, others: Sequence[str], *, bert: bool) -> Floats:
         """Cosine and BERTScore (or NaN) of texts with a text, float (m, 2)."""
@@ -108,7 +109,7 @@ class Bench:
 
     def views(self, mechanism: dp.mechanisms.Mechanism, texts: Sequence[str]) -> list[str]:
         """Texts as a mechanism sends them; every token is drawn for."""
-        return release(mechanism, self.space, texts, 0, policy=dp.KeepPolicy.nothing()).texts
+        return release(mechanism, self.space, texts).texts
 
 
 def known(texts: Sequence[str], count: int) -> Iterator[list[str]]:
@@ -185,25 +186,20 @@ def studied(studies: Mapping[str, Mapping[float, Floats]], base: Values) -> Iter
     means = {value: float(found.mean()) for value, found in alpha.items()}
     spread = max(means.values()) - min(means.values())
     peak = max(means, key=lambda value: means[value])
-    yield Shape(
-        claim="Fig. 3: a peak at a moderate alpha, a slight decline beyond",
-        holds=0 < peak < max(means) and spread > 1e-3,
-        because=f"means differ by {spread:.4f}: utility and sensitivity shrink together",
-    )
+    claim = "Fig. 3: a peak at a moderate alpha, a slight decline beyond"
+    because = f"means differ by {spread:.4f}: utility and sensitivity shrink together"
+    yield Shape(claim, 0 < peak < max(means) and spread > 1e-3, because)
     sides = {f"{b:g} over {v:g}": gap(tau[b], tau[v]) for b in (0.7, 0.8) for v in (0.5, 1.0)}
     known_only = "; of known candidates, of which pruning drops the faithful ones"
     tau_claim = "Fig. 4: tau of .7 or .8 better than a small one and than no pruning"
-    yield replace(in_all(tau_claim, sides, more=known_only), holds=None)
-    yield Shape(
-        claim="Fig. 5: of total 2, an even split is best",
-        holds=None,
-        because="whatever the split, phase 1 shows candidates next to nothing; more for the "
-        "choice among known ones is better",
-    )
+    yield in_all(tau_claim, sides, more=known_only)._replace(holds=None)
+    because = "whatever the split, phase 1 shows candidates next to nothing; more for the choice"
+    because += " among known ones is better"
+    yield Shape("Fig. 5: of total 2, an even split is best", None, because)
     steps = {"50 over 10": gap(k[50], k[10])}
     steps |= {f"10 over {n}": gap(k[10], base[n, TOTAL][: len(k[10]), 0]) for n in ("EM", "WP")}
     k_claim = "Fig. 6: the cosine grows with k, and k = 10 is above EM and WP"
-    yield replace(in_all(k_claim, steps, more=known_only), holds=None)
+    yield in_all(k_claim, steps, more=known_only)._replace(holds=None)
 
 
 def of_model(found: Mapping[str, Values]) -> Iterator[Shape]:
@@ -213,9 +209,8 @@ def of_model(found: Mapping[str, Values]) -> Iterator[Shape]:
         name: gap(values[MEAN, TOTAL][:, 0], values[VIEW, TOTAL][:, 0])
         for name, values in found.items()
     }
-    yield in_all(
-        "Table 1: the model's candidates are substantially nearer to x than the view", sides
-    )
+    claim = "Table 1: the model's candidates are substantially nearer to x than the view"
+    yield in_all(claim, sides)
 
 
 def rows(name: str, values: Values) -> Iterator[tuple[str, ...]]:
@@ -231,7 +226,7 @@ def main() -> None:
     options = common.parser(__doc__, CHAT).parse_args()
     count, with_bert, many, few = FULL if options.full else QUICK
     report = common.Report("privrewrite", options)
-    bench = Bench(space=frequent_space(PIECES), service=Remembered(dp.EmbeddingService().encode))
+    bench = Bench(space=frequent_space(PIECES), service=remembered(dp.EmbeddingService().encode))
     texts = {
         name: [" ".join(r["text"].split()[:WORDS]) for r in read(options.data, name)[:count]]
         for name in ("medquad", "imdb")

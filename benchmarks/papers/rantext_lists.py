@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import common
 import numpy as np
-from protocol import Ids, release
+from common import markdown
+from protocol import Released, release
 
 import dp_middleware as dp
 from dp_middleware.lab import attacks
@@ -17,23 +17,10 @@ SHARES = (0.05, 0.5)
 """Mean list sizes, of the vocabulary."""
 
 
-def released(
-    mechanism: Mechanism,
-    space: dp.EmbeddingSpace,
-    texts: Sequence[str],
-    policy: dp.KeepPolicy | None = None,
-) -> tuple[list[Ids], list[Ids], list[str]]:
-    """Raw ids, sent ids, kept ones too, and sent texts; unknown tokens are left out."""
-    kept = policy or dp.KeepPolicy.nothing()
-    sent = release(mechanism, space, texts, 0, policy=kept)
-    return [ids for ids, _ in sent.whole], [ids for _, ids in sent.whole], sent.texts
-
-
-def inversion_privacy(
-    raw: Sequence[Ids], sent: Sequence[Ids], space: dp.EmbeddingSpace
-) -> tuple[float, float]:
+def inversion_privacy(sent: Released, space: dp.EmbeddingSpace) -> tuple[float, float]:
     """1 - the rate of embedding inversion with 1 and with 10 guesses, by tokens as the paper."""
-    found = attacks.embedding_inversion(raw, sent, space, top=(1, 10)).details
+    raw, released = zip(*sent.whole, strict=True)  # kept tokens too; unknown ones are left out
+    found = attacks.embedding_inversion(raw, released, space, top=(1, 10)).details
     return 1 - found["top 1 by id"], 1 - found["top 10 by id"]
 
 
@@ -61,7 +48,7 @@ def law(space: dp.EmbeddingSpace) -> str:
         lines.append((f"{epsilon:g}", *shown, *(f"{chance:.1%}" for chance in chances)))
     heads = ("epsilon", "list, 1 %", "median", "99 %", "mean")
     chances = ("P(5 %), App. B", "P(5 %) here", "P(5 %) here, fitted")
-    return common.markdown((*heads, *chances), lines)
+    return markdown((*heads, *chances), lines)
 
 
 def by_size(space: dp.EmbeddingSpace, texts: Sequence[str], epsilon: float) -> str:
@@ -82,9 +69,8 @@ def by_size(space: dp.EmbeddingSpace, texts: Sequence[str], epsilon: float) -> s
     }
     lines = []
     for name, mechanism in (ways | strict).items():
-        raw, sent, _ = released(mechanism, space, texts)
-        privacy = inversion_privacy(raw, sent, space)
+        privacy = inversion_privacy(release(mechanism, space, texts), space)
         proven = f"at most {epsilon:g}" if name in strict else ""
         loss = proven or f"{dp.certify(mechanism, known).epsilon:.1f}"
         lines.append((name, loss, *(f"{share:.1%}" for share in privacy)))
-    return common.markdown(("way", "loss", "privacy, k = 1", "k = 10"), lines)
+    return markdown(("way", "loss", "privacy, k = 1", "k = 10"), lines)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
-from common import Shape, in_all
+from common import Floats, Shape, in_all
 from numpy.typing import NDArray
-from protocol import Floats, Ids, Labelled, release
+from probing import Labelled
+from protocol import Ids, release
 
 import dp_middleware as dp
 from dp_middleware.mechanisms import Mechanism
@@ -19,15 +21,8 @@ BLOCK = 1024  # of its searches at a time
 RESAMPLED = 400  # times the texts of a comparison, for its standard error
 
 
-@dataclass(frozen=True, kw_only=True)
-class Outcome:
-    """What became of each of n texts.
-
-    Attributes:
-        hits: Tokens that the attacker names, int (n,).
-        drawn: Tokens that were drawn for, int (n,).
-        right: Whether the label is read right, bool (n,).
-    """
+class Outcome(NamedTuple):
+    """Of each of n texts: tokens that the attacker names, tokens drawn for, is the label right."""
 
     hits: NDArray[np.int64]
     drawn: NDArray[np.int64]
@@ -45,17 +40,12 @@ Curve = Sequence[Outcome]
 
 @dataclass(frozen=True, kw_only=True)
 class Study:
-    """What is measured on.
+    """What is measured on; the attacker goes by the cosine.
 
-    Attributes:
-        space: Of the mechanisms and of the attacker, who goes by the cosine.
-        sets: Texts and labels.
-        policy: What is kept: stop words and words outside the vocabulary.
-        unknown: Share of the latter.
+    Stop words and words outside the vocabulary, of which ``unknown`` is the share, are kept.
     """
 
     space: dp.EmbeddingSpace
-    sets: Sequence[Labelled]
     policy: dp.KeepPolicy
     unknown: float
 
@@ -71,7 +61,7 @@ class Study:
         unknown = [word.strip().lower() for word, number in tokens if number == -1]
         kept = dp.KeepPolicy.words(sorted(set(unknown)), label="unknown words")
         kept |= dp.KeepPolicy.nltk_stop_words()
-        return cls(space=space, sets=sets, policy=kept, unknown=len(unknown) / len(tokens))
+        return cls(space=space, policy=kept, unknown=len(unknown) / len(tokens))
 
     def outcome(self, mechanism: Mechanism, data: Labelled) -> Outcome:
         """Of one release of the texts, and of the questions."""

@@ -2,35 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 AT_ONCE, ASKED = 64, 16  # prompts in one pass, questions to a server at a time
 
-
-class Writer(Protocol):
-    """A model that writes.
-
-    Attributes:
-        chats: Whether it follows instructions; else it continues the prompt as it stands.
-    """
-
-    chats: bool
-
-    def __call__(self, prompts: Sequence[str], tokens: int) -> list[str]:
-        """What the model writes after each prompt, at most so many tokens."""
-        ...
+Writer = Callable[[Sequence[str], int], list[str]]
+"""Writes after each prompt at most so many tokens; ``chats``: it follows instructions."""
 
 
-def open_writer(spec: str, temperature: float) -> Writer:
-    """A writer for what ``--model`` says.
+def open_writer(spec: str, temperature: float) -> Any:
+    """A :data:`Writer` for what ``--model`` says.
 
     Args:
-        spec: ``openai:MODEL[@BASE_URL]`` (the key is read from ``OPENAI_API_KEY``), or what
-            :func:`load_causal` takes. A model with a chat template gets each prompt as a user's
-            message, any other the prompt as it is.
+        spec: ``openai:MODEL[@BASE_URL]`` (the key is read from ``OPENAI_API_KEY``), or a causal
+            model for transformers: a folder, a name on the hub, or a GGUF file. A model with a
+            chat template gets each prompt as a user's message, any other the prompt as it is.
         temperature: Positive: tokens are sampled with it; 0: the likeliest token is taken.
     """
     if spec.startswith("openai:"):
@@ -38,42 +27,29 @@ def open_writer(spec: str, temperature: float) -> Writer:
     return LocalWriter(spec, temperature)
 
 
-def load_causal(name: str) -> tuple[Any, Any]:
-    """A causal model in float32 and its tokenizer, which pads on the left.
-
-    Args:
-        name: A folder, a name on the hub, or a GGUF file, for transformers.
-    """
-    import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
-    source, options = name, {}
-    if name.endswith(".gguf"):
-        source, options = str(Path(name).parent), {"gguf_file": Path(name).name}
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    model: Any = AutoModelForCausalLM.from_pretrained(source, dtype=torch.float32, **options)
-    tokenizer = AutoTokenizer.from_pretrained(source, padding_side="left", **options)
-    return model.to(device).eval(), tokenizer
-
-
 class LocalWriter:
-    """A causal model of transformers in this process, with its key-value cache, in float32.
+    """A causal model in this process, with its key-value cache, in float32.
 
-    Args:
-        name: See :func:`load_causal`.
-        temperature: See :func:`open_writer`.
-        seed: Of the sampling: what is written is no release, so it may be repeatable.
+    ``loaded`` are model and tokenizer, which pads on the left. What is written is no release, so
+    sampling has a seed and may be repeatable.
     """
 
     def __init__(self, name: str, temperature: float, seed: int = 0) -> None:
-        self.loaded = self._model, self._tokenizer = load_causal(name)
-        if self._tokenizer.pad_token is None:
-            self._tokenizer.pad_token = self._tokenizer.convert_ids_to_tokens(0)  # is masked
-        self.chats = bool(self._tokenizer.chat_template)
-        self._seed = seed
-        self._decoding: dict[str, Any] = {"do_sample": False}
-        if temperature > 0:
-            self._decoding = {"do_sample": True, "temperature": temperature}
+        import torch
+        from transformers import AutoModelForCausalLM, AutoTokenizer
+
+        source, options = name, {}
+        if name.endswith(".gguf"):
+            source, options = str(Path(name).parent), {"gguf_file": Path(name).name}
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+        model: Any = AutoModelForCausalLM.from_pretrained(source, dtype=torch.float32, **options)
+        tokenizer = AutoTokenizer.from_pretrained(source, padding_side="left", **options)
+        if tokenizer.pad_token is None:
+            tokenizer.pad_token = tokenizer.convert_ids_to_tokens(0)  # is masked
+        self.loaded = self._model, self._tokenizer = model.to(device).eval(), tokenizer
+        self.chats = bool(tokenizer.chat_template)
+        sampled = {"do_sample": True, "temperature": temperature}
+        self._seed, self._decoding = seed, sampled if temperature > 0 else {"do_sample": False}
 
     def __call__(self, prompts: Sequence[str], tokens: int) -> list[str]:
         """What follows each prompt, at most so many tokens."""
@@ -92,12 +68,9 @@ class LocalWriter:
     def _framed(self, prompt: str) -> str:
         if not self.chats:
             return prompt
-        messages = [{"role": "user", "content": prompt}]
-        return str(
-            self._tokenizer.apply_chat_template(
-                messages, tokenize=False, add_generation_prompt=True
-            )
-        )
+        framed = self._tokenizer.apply_chat_template
+        message = {"role": "user", "content": prompt}
+        return str(framed([message], tokenize=False, add_generation_prompt=True))
 
     def _write(self, prompts: list[str], tokens: int) -> list[str]:
         import torch
@@ -119,31 +92,24 @@ class LocalWriter:
 
 
 class ServedWriter:
-    """A chat model of an OpenAI-compatible server.
-
-    Args:
-        spec: ``MODEL[@BASE_URL]``.
-        temperature: Of the server's sampling.
-    """
+    """A chat model, ``MODEL[@BASE_URL]``, of an OpenAI-compatible server, which samples."""
 
     chats = True
 
     def __init__(self, spec: str, temperature: float) -> None:
         from openai import OpenAI
 
-        self._model, _, url = spec.partition("@")
-        self._client, self._temperature = OpenAI(base_url=url or None), temperature
+        model, _, url = spec.partition("@")
+        self._create = OpenAI(base_url=url or None).chat.completions.create
+        self._options = {"model": model, "temperature": temperature}
 
     def __call__(self, prompts: Sequence[str], tokens: int) -> list[str]:
         """What the model answers to each prompt, at most so many tokens."""
-        with ThreadPoolExecutor(ASKED) as threads:
-            return list(threads.map(lambda prompt: self._answer(prompt, tokens), prompts))
 
-    def _answer(self, prompt: str, tokens: int) -> str:
-        reply = self._client.chat.completions.create(
-            model=self._model,
-            messages=[{"role": "user", "content": prompt}],
-            temperature=self._temperature,
-            max_tokens=tokens,
-        )
-        return (reply.choices[0].message.content or "").strip()
+        def answer(prompt: str) -> str:
+            messages = [{"role": "user", "content": prompt}]
+            reply = self._create(messages=messages, max_tokens=tokens, **self._options)
+            return (reply.choices[0].message.content or "").strip()
+
+        with ThreadPoolExecutor(ASKED) as threads:
+            return list(threads.map(answer, prompts))

@@ -5,7 +5,7 @@ What the host sees of a block is O(V): the largest and the smallest number of ea
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -94,14 +94,9 @@ class Block:
         """Takes some of the rows."""
         if chosen.all():
             return self
-        return Block(
-            ids=self.ids[chosen],
-            rows=self.rows[_beside(self.rows, np.flatnonzero(chosen))],
-            columns=self.columns,
-            bits=None if self.bits is None else self.bits[chosen],
-            scale=self.scale,
-            flattest=self.flattest,
-        )
+        rows = self.rows[_beside(self.rows, np.flatnonzero(chosen))]
+        bits = None if self.bits is None else self.bits[chosen]
+        return replace(self, ids=self.ids[chosen], rows=rows, bits=bits)
 
 
 def block_of(

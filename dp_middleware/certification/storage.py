@@ -18,9 +18,8 @@ def load(
     kind: str, mechanism: Mechanism, space: EmbeddingSpace, *key: str
 ) -> dict[str, Any] | None:
     """Returns what was stored under this key; ``None`` if it is absent or damaged."""
-    if not _is_kept(mechanism, space):
-        return None
-    return _files.load(kind, *key, space.fingerprint, code_fingerprint())
+    kept = _is_kept(mechanism, space)
+    return _files.load(kind, *key, space.fingerprint, code_fingerprint()) if kept else None
 
 
 def store(

@@ -1,4 +1,4 @@
-"""The command ``dp-middleware``: one file beside this one for each of its commands."""
+"""The command ``dp-middleware``: its commands are in the files beside this one."""
 
 from __future__ import annotations
 
@@ -14,14 +14,12 @@ from dp_middleware.cli.chat import chat
 from dp_middleware.cli.demo import demo
 from dp_middleware.cli.evaluate import evaluate
 from dp_middleware.cli.failures import Commands
+from dp_middleware.cli.files import restore_file, sanitize_file
 from dp_middleware.cli.mcp import mcp
 from dp_middleware.cli.mechanisms import mechanisms
-from dp_middleware.cli.playground import playground
 from dp_middleware.cli.pseudonymize import pseudonymize
-from dp_middleware.cli.restore_file import restore_file
 from dp_middleware.cli.sanitize import sanitize
-from dp_middleware.cli.sanitize_file import sanitize_file
-from dp_middleware.cli.serve import serve
+from dp_middleware.cli.serve import playground, serve
 
 app = typer.Typer(
     cls=Commands,

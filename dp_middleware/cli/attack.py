@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
 import dp_middleware as dp
-from dp_middleware.cli import choices, options, show
-from dp_middleware.cli.inputs import read_text
-from dp_middleware.cli.progress import working
-from dp_middleware.cli.settings import PrivacyOptions, with_settings
+from dp_middleware.cli import options, show
+from dp_middleware.cli.console import read_text, working
+from dp_middleware.cli.settings import PrivacyOptions, context_of, require, with_settings
 from dp_middleware.errors import ParameterError
 
-if TYPE_CHECKING:
-    from dp_middleware.lab.attacks import AttackResult
-    from dp_middleware.lab.evaluation import Models
-
-_WITHOUT_TEXT = "bayes"
 _NEED_MODEL = ("masked-token", "llm-inference", "ngram-leakage")
-_NEED_PRIOR = "bayes-language-model"
 
 
 @with_settings
@@ -40,14 +33,12 @@ def attack(
     model: Annotated[
         str | None,
         typer.Option(
-            "--model",
             help=f"Of the attacker: for masked-token a name or folder, else {options.MODEL_FORMS}. "
-            "Sees the release.",
+            "Sees the release."
         ),
     ] = None,
     prior: Annotated[
-        str | None,
-        typer.Option("--prior", help="For bayes-language-model: masked:NAME or causal:NAME."),
+        str | None, typer.Option(help="For bayes-language-model: masked:NAME or causal:NAME.")
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -56,15 +47,16 @@ def attack(
     Each line is a text of its own. `bayes` without a text is exact, for any text.
     """
     with working("loading the library"):
+        from dp_middleware.frameworks import open_model
         from dp_middleware.lab import evaluation
         from dp_middleware.lab.evaluation.measures import TOP, named
 
-    choices.require("an attack", [name], named("attack"))
+    require("an attack", [name], named("attack"))
     if name in _NEED_MODEL and model is None:
         raise ParameterError(f"expected --model, the attacker's own, for {name}")
-    if name == _NEED_PRIOR and prior is None:
+    if name == "bayes-language-model" and prior is None:
         raise ParameterError(f"expected --prior, a language model, for {name}")
-    if name == _WITHOUT_TEXT:  # exact, for tokens uniform over the vocabulary
+    if name == "bayes":  # exact, for tokens uniform over the vocabulary
         sanitizer = settings.uncharged().sanitizer()
         with working("attacking every row"):
             result = dp.attacks.bayes(sanitizer.mechanism, sanitizer.space, top=TOP)
@@ -72,38 +64,27 @@ def attack(
         lines = [line for line in read_text(text, file).splitlines() if line.strip()]
         if not lines:
             raise ParameterError("expected a text to attack, got an empty one")
-        models = _open_models(name, model, prior)  # before anything long or private
+        opened: dict[str, Any] = {}
+        with working("opening the models"):  # before anything long or private
+            opened["context"] = context_of(prior)
+            if model is not None and name == "masked-token":
+                opened["masked"] = dp.MaskedContext(model)
+            elif model is not None:
+                opened["chat"] = open_model(model, private=False)
+        models = evaluation.Models(**opened)
         sanitizer = settings.sanitizer()
         with working(f"releasing and attacking with {name}"):
             result = evaluation.attack(name, lines, sanitizer, models=models)
     if as_json:
         show.data({**asdict(result), "certificate": sanitizer.certificate.to_dict()})
         return
-    _show(result, sanitizer, settings.asked, result.details.get(f"blind {TOP[0]}"))
-
-
-def _open_models(attack: str, model: str | None, prior: str | None) -> Models:
-    from dp_middleware.frameworks import open_model
-    from dp_middleware.lab.evaluation import Models
-
-    with working("opening the models"):
-        context = choices.context_of(prior)
-        if model is None:
-            return Models(context=context)
-        if attack == "masked-token":
-            return Models(context=context, masked=dp.MaskedContext(model))
-        return Models(context=context, chat=open_model(model, private=False))
-
-
-def _show(result: AttackResult, sanitizer: dp.Sanitizer, asked: str, blind: float | None) -> None:
-    """``blind`` is what one guess from the prior alone recovers."""
-    certificate = sanitizer.certificate
-    unit = show.UNITS[certificate.unit]
+    certificate, blind = sanitizer.certificate, result.details.get(f"blind {TOP[0]}")
     guess = "" if blind is None else f"; {show.percent(blind)} by guessing without looking"
     interval = "exact"
     if result.trials:
         ends = f"{show.percent(result.low)} to {show.percent(result.high)}"
         interval = f"{ends}, {100 * result.confidence:g} %, over {result.trials} texts"
+    epsilon = f"{show.nats(certificate.epsilon)} per {show.UNITS[certificate.unit]}"
     show.pairs(
         Console(),
         ("attack", result.attack),
@@ -111,7 +92,7 @@ def _show(result: AttackResult, sanitizer: dp.Sanitizer, asked: str, blind: floa
         *(() if result.by_id is None else (("by id", show.percent(result.by_id)),)),
         ("interval", interval),
         ("mechanism", show.description(sanitizer.mechanism)),
-        ("epsilon", f"{show.nats(certificate.epsilon)} per {unit}; {asked}"),
+        ("epsilon", f"{epsilon}; {settings.asked}"),
         *((label, f"{value:.4g}") for label, value in result.details.items()),
         *(("assumes", sentence) for sentence in result.assumptions),
     )

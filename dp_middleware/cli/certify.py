@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 import dp_middleware as dp
-from dp_middleware.cli import choices, options, show
-from dp_middleware.cli.options import SpaceName
-from dp_middleware.cli.progress import working
-from dp_middleware.cli.settings import PrivacyOptions, with_settings
+from dp_middleware.cli import options, show
+from dp_middleware.cli.console import working
+from dp_middleware.cli.settings import (
+    PrivacyOptions,
+    calibrating,
+    classes_of,
+    law_of,
+    mechanism_of,
+    space_of,
+    with_settings,
+)
 from dp_middleware.privacy import Certificate, Witness
 
 if TYPE_CHECKING:
@@ -28,33 +37,40 @@ def certify(
         typer.Option("--epsilon", "-e", help="Nats per token, certified exactly; repeatable."),
     ] = None,
     nominal: options.Nominal = False,
-    space: options.SpaceOption = SpaceName.default,
+    space: options.Space = "default",
     within_classes: options.WithinClasses = False,
     list_size: options.ListSize = None,
     length: Annotated[
         int | None,
-        typer.Option("--length", help="Tokens of the text, where a token moves other positions."),
+        typer.Option(help="Tokens of the text, where a token moves other positions."),
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
     """What a mechanism claims, and what it really guarantees on a space."""
     epsilons = epsilon or [10.0]
-    kind, where = choices.mechanism_of(mechanism, *epsilons), choices.space_of(space)
-    adjacency = None
-    if within_classes:
-        adjacency = choices.classes_of(kind.with_defaults(epsilons[0], where), where)
+    kind, where = mechanism_of(mechanism, *epsilons), space_of(space)
+    adjacency = classes_of(kind, epsilons[0], where) if within_classes else None
     rows = []
     for value in epsilons:
-        law: Mechanism = choices.law_of(kind, value, where, list_size)
+        law: Mechanism = law_of(kind, value, where, list_size)
         if not nominal:
-            with working(choices.calibrating(kind, value)):
+            with working(calibrating(kind, value)):
                 law = dp.calibrate(law, where, value, adjacency=adjacency, length=length)
         with working(f"certifying {show.description(law)}"):
             rows.append((law, dp.certify(law, where, adjacency=adjacency, length=length)))
-    if as_json:
-        show.data([_data(law, certificate) for law, certificate in rows])
+    if not as_json:
+        _show(rows)
         return
-    _show([show.description(law) for law, _ in rows], [certificate for _, certificate in rows])
+    show.data(
+        [
+            {
+                "epsilon_nominal": None if law.scale is None else law.nominal,
+                "name": law.name,
+                **certificate.to_dict(),
+            }
+            for law, certificate in rows
+        ]
+    )
 
 
 @with_settings
@@ -73,29 +89,26 @@ def prepare(settings: PrivacyOptions) -> None:
         show.line(f"{path} ({path.stat().st_size / 1e6:,.1f} MB)")
 
 
-def _data(law: Mechanism, certificate: Certificate) -> dict[str, Any]:
-    nominal = None if law.scale is None else law.nominal
-    return {"epsilon_nominal": nominal, "name": law.name, **certificate.to_dict()}
-
-
-def _show(names: list[str], certificates: list[Certificate]) -> None:
-    rows: dict[str, list[str]] = {
-        "claimed": [show.claim(c) for c in certificates],
-        "certified epsilon": [show.nats(c.epsilon) for c in certificates],
-        "guarantee": [show.guarantee(c.guarantee) for c in certificates],
-        "metric guarantee": [
-            show.guarantee(c.metric) if c.metric else "none" for c in certificates
-        ],
-        "adjacency": [str(c.adjacency) for c in certificates],
-        "method": [c.method for c in certificates],
-        "witness": [_witness(c.witness) if c.witness else "none" for c in certificates],
-        "recovery": [show.percent(c.recovery) for c in certificates],
-        "retention": [show.percent(c.retention) for c in certificates],
-        "recovery in English": [show.percent(c.recovery_in_english) for c in certificates],
-        "retention in English": [show.percent(c.retention_in_english) for c in certificates],
+def _show(laws: list[tuple[Mechanism, Certificate]]) -> None:
+    table = Table("", *(show.description(law) for law, _ in laws), header_style="bold")
+    certificates = [certificate for _, certificate in laws]
+    rows: dict[str, Callable[[Certificate], str]] = {
+        "claimed": show.claim,
+        "certified epsilon": lambda c: show.nats(c.epsilon),
+        "guarantee": lambda c: show.guarantee(c.guarantee),
+        "metric guarantee": lambda c: show.guarantee(c.metric) if c.metric else "none",
+        "adjacency": lambda c: str(c.adjacency),
+        "method": lambda c: c.method,
+        "witness": lambda c: _witness(c.witness) if c.witness else "none",
+        "recovery": lambda c: show.percent(c.recovery),
+        "retention": lambda c: show.percent(c.retention),
+        "recovery in English": lambda c: show.percent(c.recovery_in_english),
+        "retention in English": lambda c: show.percent(c.retention_in_english),
     }
+    for label, cell in rows.items():
+        table.add_row(Text(label, style="bold"), *(Text(cell(c)) for c in certificates))
     console = Console()
-    console.print(show.columns("", names, rows))
+    console.print(table)
     console.print("Assumptions:", style="bold")
     for sentence in dict.fromkeys(sentence for c in certificates for sentence in c.assumptions):
         console.print(Text(f"- {sentence}"))

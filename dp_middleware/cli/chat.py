@@ -6,11 +6,12 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.panel import Panel
+from rich.text import Text
 
 import dp_middleware as dp
 from dp_middleware.cli import options, show
-from dp_middleware.cli.inputs import read_text
-from dp_middleware.cli.progress import working
+from dp_middleware.cli.console import read_text, working
 from dp_middleware.cli.settings import PrivacyOptions, with_settings
 from dp_middleware.errors import ParameterError
 
@@ -18,17 +19,13 @@ from dp_middleware.errors import ParameterError
 @with_settings
 def chat(
     settings: PrivacyOptions,
-    remote: Annotated[
-        str, typer.Option("--remote", help=f"Sees the release: {options.MODEL_FORMS}.")
-    ],
+    remote: Annotated[str, typer.Option(help=f"Sees the release: {options.MODEL_FORMS}.")],
     extractor: Annotated[
-        str, typer.Option("--extractor", help="Sees the text, so local: same forms as --remote.")
+        str, typer.Option(help="Sees the text, so local: same forms as --remote.")
     ],
     text: options.Words = None,
     file: options.File = None,
-    instruction: Annotated[
-        str | None, typer.Option("--instruction", help="What the models do; public.")
-    ] = None,
+    instruction: Annotated[str | None, typer.Option(help="What the models do; public.")] = None,
     trusted_host: Annotated[
         list[str] | None,
         typer.Option("--trusted-host", help="May see the text though not local; repeatable."),
@@ -59,8 +56,8 @@ def chat(
         release = show.release_data(answer.release, sanitizer, settings.asked_data)
         show.data({"answer": answer.text, "remote_answer": answer.remote_text, "release": release})
         return
-    console = Console(stderr=True)
     for title, shown in (("released", answer.release.text), ("remote answer", answer.remote_text)):
-        show.panel(console, title, shown)
+        frame = Panel(Text(show.printable(shown)), title=title, title_align="left")
+        Console(stderr=True).print(frame)
     show.line(show.printable(answer.text))
     show.summary(answer.release, sanitizer, settings.asked)

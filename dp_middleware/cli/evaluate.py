@@ -14,9 +14,9 @@ from rich.table import Table
 from rich.text import Text
 
 import dp_middleware as dp
-from dp_middleware.cli import choices, options, show
-from dp_middleware.cli.options import SpaceName
-from dp_middleware.cli.progress import announced, working
+from dp_middleware.cli import options, show
+from dp_middleware.cli.console import announced, working
+from dp_middleware.cli.settings import context_of, policy_of, require, space_of
 from dp_middleware.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _COLUMNS = ("sbert-cosine", "rouge-l", "bayes")
 _FILES = ("table.csv", "table.json", "table.parquet")
+_SOME = "Repeatable; default: those without a language model."
 
 
 @dataclass(frozen=True)
@@ -51,74 +52,50 @@ def evaluate(
             "--epsilon", "-e", help="Certified nats per token; repeatable; default: 1, 3, 6, 10."
         ),
     ] = None,
-    budget_per_text: Annotated[
-        float | None,
-        typer.Option(
-            "--budget-per-text", help="Nats of a whole text, exactly: instead of --epsilon."
-        ),
-    ] = None,
-    nominal: Annotated[
-        bool, typer.Option("--nominal", help="--epsilon is the mechanism's own parameter.")
-    ] = False,
-    space: options.SpaceOption = SpaceName.wordpieces,
+    nominal: options.Nominal = False,
+    space: options.Space = "wordpieces",
     list_size: options.ListSize = None,
     keep: options.Keeps = None,
-    attack: Annotated[
-        list[str] | None,
-        typer.Option("--attack", help="Repeatable; default: those without a language model."),
-    ] = None,
-    metric: Annotated[
-        list[str] | None,
-        typer.Option("--metric", help="Repeatable; default: those without a language model."),
-    ] = None,
-    limit: Annotated[int, typer.Option("--limit", help="Texts of each data set.")] = 200,
-    tokens: Annotated[int, typer.Option("--tokens", help="Tokens of each text.")] = 64,
+    attack: Annotated[list[str] | None, typer.Option(help=_SOME)] = None,
+    metric: Annotated[list[str] | None, typer.Option(help=_SOME)] = None,
+    limit: Annotated[int, typer.Option(help="Texts of each data set.")] = 200,
+    tokens: Annotated[int, typer.Option(help="Tokens of each text.")] = 64,
     generated: Annotated[
-        int,
-        typer.Option(
-            "--generated", help="Tokens of an answer; the text's next ones are its reference."
-        ),
+        int, typer.Option(help="Tokens of an answer; the text's next ones are its reference.")
     ] = 0,
     sample: Annotated[
-        int, typer.Option("--sample", help="Texts that the slow measures take; rows say so.")
+        int, typer.Option(help="Texts that the slow measures take; rows say so.")
     ] = 32,
-    context: options.ContextOption = None,
+    context: options.Context = None,
     masked_model: Annotated[
-        str | None, typer.Option("--masked-model", help="For masked-token: a name or folder.")
+        str | None, typer.Option(help="For masked-token: a name or folder.")
     ] = None,
     chat_model: Annotated[
-        str | None,
-        typer.Option("--chat-model", help=f"Is sent every release: {options.MODEL_FORMS}."),
+        str | None, typer.Option(help=f"Is sent every release: {options.MODEL_FORMS}.")
     ] = None,
     extractor: Annotated[
-        str | None, typer.Option("--extractor", help="Sees the texts, and the answers: same forms.")
+        str | None, typer.Option(help="Sees the texts, and the answers: same forms.")
     ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", help="Folder of the table."),
-    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder of the table.")] = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Mechanisms x epsilons x data x attacks and metrics: a table."""
     if out is None:
         raise ParameterError("expected --out, a folder for the table")
-    if epsilon and budget_per_text is not None:
-        raise ParameterError("expected --epsilon or --budget-per-text, got both")
     with working("loading the library"):
         from dp_middleware.frameworks import open_model
         from dp_middleware.lab.evaluation.measures import named
         from dp_middleware.lab.evaluation.running import EPSILONS
 
-        choices.require("a mechanism", mechanism or (), dp.MECHANISMS)
-        choices.require("an attack", attack or (), named("attack"))
-        choices.require("a metric", metric or (), named("metric"))
-        model = local = None
-        if chat_model is not None:
-            model = _Chat(chat_model, open_model(chat_model, private=False))
-        if extractor is not None:
-            local = _Chat(extractor, open_model(extractor, private=True))
-        reader = choices.context_of(context)
-    where = choices.space_of(space)
+        require("a mechanism", mechanism or (), dp.MECHANISMS)
+        require("an attack", attack or (), named("attack"))
+        require("a metric", metric or (), named("metric"))
+        model, local = (
+            None if spec is None else _Chat(spec, open_model(spec, private=private))
+            for spec, private in ((chat_model, False), (extractor, True))
+        )
+        reader = context_of(context)
+    where = space_of(space)
     with announced("evaluating"):
         table = dp.evaluate(
             mechanism,
@@ -128,11 +105,10 @@ def evaluate(
             attacks=attack,
             metrics=metric,
             exact=not nominal,
-            budget_per_text=budget_per_text,
             list_size=list_size,
             limit=limit,
             tokens=tokens,
-            policy=choices.policy_of(keep),
+            policy=policy_of(keep),
             generated=generated,
             sample=sample,
             context=reader,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import Any
 
@@ -13,35 +13,25 @@ import typer
 from typer.core import TyperGroup
 
 from dp_middleware import errors
-from dp_middleware.cli.options import CHOICES
 
 UNEXPECTED, USAGE, REFUSED, CHAT, MISSING = 1, 2, 3, 4, 5
 
-_CODES: dict[type[Exception], int] = {
-    errors.NothingFound: REFUSED,  # before what it is a case of
-    errors.UnknownLanguage: REFUSED,
-    errors.ParameterError: USAGE,
-    errors.UnknownTokenError: USAGE,
-    errors.InfiniteEpsilon: REFUSED,
-    errors.CannotCalibrate: REFUSED,
-    errors.UntrustedHost: REFUSED,
-    errors.BudgetExhausted: REFUSED,
-    errors.EventRefused: REFUSED,
-    errors.IncompatibleGuarantees: REFUSED,
-    errors.LedgerError: REFUSED,
-    errors.ChatError: CHAT,
-    errors.EmbeddingError: CHAT,
-    errors.MissingExtra: MISSING,
-}
-_SLIP = 1  # signs more or fewer than an option has; a text would have more
-
+_CODES: list[tuple[int, tuple[type[Exception], ...]]] = [
+    (REFUSED, (errors.NothingFound, errors.UnknownLanguage)),  # before what they are cases of
+    (USAGE, (errors.ParameterError, errors.UnknownTokenError)),
+    (REFUSED, (errors.InfiniteEpsilon, errors.CannotCalibrate, errors.IncompatibleGuarantees)),
+    (REFUSED, (errors.BudgetExhausted, errors.LedgerError)),
+    (REFUSED, (errors.UntrustedHost, errors.EventRefused)),
+    (CHAT, (errors.ChatError, errors.EmbeddingError)),
+    (MISSING, (errors.MissingExtra,)),
+]
 _OPTIONS: dict[type[Exception], str] = {
-    errors.InfiniteEpsilon: "on the command line: --within-classes, or --nominal --accept-infinite",
-    errors.CannotCalibrate: "on the command line: another --mechanism, or --within-classes",
-    errors.UntrustedHost: "on the command line: --trusted-host",
-    errors.BudgetExhausted: "on the command line: a smaller --epsilon or --perturb",
-    errors.NothingFound: "on the command line: --pass-empty",
-    errors.UnknownLanguage: "on the command line: --on-language pass",
+    errors.InfiniteEpsilon: "--within-classes, or --nominal --accept-infinite",
+    errors.CannotCalibrate: "another --mechanism, or --within-classes",
+    errors.UntrustedHost: "--trusted-host",
+    errors.BudgetExhausted: "a smaller --epsilon or --perturb",
+    errors.NothingFound: "--pass-empty",
+    errors.UnknownLanguage: "--on-language pass",
 }
 
 
@@ -63,12 +53,6 @@ class Commands(TyperGroup):
             code = _fail(error, as_json=_wants_json(*args, **extra))
         sys.exit(code if isinstance(code, int) else 0)
 
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Fails without a command, as a command fails without what it needs."""
-        if not args and not self.invoke_without_command:
-            ctx.fail(expected("a command", "", self.commands))
-        return super().parse_args(ctx, args)
-
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Finds the command named first; a text in its place is not repeated."""
         if args[0] not in self.commands:
@@ -77,7 +61,7 @@ class Commands(TyperGroup):
 
 
 def expected(what: str, typed: str, names: Iterable[str]) -> str:
-    """The error about a word that is none of our names; it may be a text, so it is not repeated."""
+    """Says that a word is none of our names; it may be a text, so it is not repeated."""
     nearest = get_close_matches(typed, names, n=1)
     hint = f"; did you mean {nearest[0]}?" if nearest else ""
     return f"expected {what}, one of {', '.join(names)}{hint}"
@@ -89,8 +73,8 @@ def _fail(error: Exception, *, as_json: bool) -> int:
         return UNEXPECTED
     if isinstance(error, ModuleNotFoundError) and not isinstance(error, errors.MissingExtra):
         error = errors.MissingExtra(str(error.name).partition(".")[0], "models")
-    code = next((code for kind, code in _CODES.items() if isinstance(error, kind)), UNEXPECTED)
-    code, message = USAGE if _from_parser(error) else code, _message(error)
+    code = next((code for code, kinds in _CODES if isinstance(error, kinds)), UNEXPECTED)
+    code, message = USAGE if _from_parser(error) else code, " ".join(_message(error).split())
     if as_json:
         failure = {"type": type(error).__name__, "message": message, "exit_code": code}
         typer.echo(json.dumps({"error": failure}))
@@ -98,48 +82,27 @@ def _fail(error: Exception, *, as_json: bool) -> int:
     return code
 
 
-def _message(error: Exception) -> str:
-    """What may be shown of an error, on one line."""
+def _message(error: Any) -> str:
+    """What may be shown of an error."""
     if isinstance(error, errors.DPMiddlewareError):
-        options = next((text for kind, text in _OPTIONS.items() if isinstance(error, kind)), "")
-        return " ".join(f"{error}{'; ' if options else ''}{options}".split())
-    if type(error).__name__ == "NoSuchOption":
-        return _no_such_option(error)
-    if type(error).__name__ == "BadParameter":  # its own message repeats the value
-        parameter = getattr(error, "param", None)
-        name = (getattr(parameter, "opts", None) or ["an option"])[-1]
-        choices = CHOICES.get(name)
-        hint = f"expected one of {', '.join(choices)}" if choices else "see --help"
-        return f"invalid value for {name}; {hint}"
-    if type(error).__name__ == "UsageError" and "extra argument" in str(error):
+        options = [text for kind, text in _OPTIONS.items() if isinstance(error, kind)]
+        return "; on the command line: ".join([str(error), *options])
+    kind = type(error).__name__
+    if kind == "NoSuchOption":  # what was typed may be a text
+        hint = (
+            f"did you mean {' or '.join(near)}?" if (near := error.possibilities) else "see --help."
+        )
+        return f"no such option; {hint} A text that begins with a dash goes after --"
+    if kind == "BadParameter":  # its own message repeats the value
+        names = getattr(error.param, "opts", None) or ["an option"]
+        return f"invalid value for {names[-1]}; see --help"
+    if kind == "UsageError" and "extra argument" in str(error):
         return "too many arguments; see --help"
     if _from_parser(error):
-        return " ".join(error.format_message().split())  # type: ignore[attr-defined]
+        return str(error.format_message())
     if isinstance(error, typer.Abort):
         return "interrupted"
-    return f"unexpected {type(error).__name__}; its message is withheld, it may quote the text"
-
-
-def _no_such_option(error: Any) -> str:
-    """Names what was typed if it is one of our options, or a slip of one; else it may be a text."""
-    ctx, typed, near = error.ctx, error.option_name, sorted(error.possibilities or ())
-    command = f" of {ctx.command.name}" if ctx.parent else ""
-    if elsewhere := [*_commands_with(typed, ctx.find_root().command)]:
-        name, hint = f" {typed}", f"it is one of {', '.join(elsewhere)}."
-    elif near:
-        is_slip = min(abs(len(typed) - len(option)) for option in near) <= _SLIP
-        name, hint = f" {typed}" * is_slip, f"did you mean {' or '.join(near)}?"
-    else:
-        own = [option.opts[0] for option in ctx.command.params if option.opts[0][:1] == "-"]
-        name, hint = "", f"expected one of {', '.join([*own, '--help'])}."
-    return f"no such option{name}{command}; {hint} A text that begins with a dash goes after --"
-
-
-def _commands_with(option: str, group: Any) -> Iterator[str]:
-    for name, command in getattr(group, "commands", {}).items():
-        if any(option in parameter.opts for parameter in command.params):
-            yield name
-        yield from (f"{name} {inner}" for inner in _commands_with(option, command))
+    return f"unexpected {kind}; its message is withheld, it may quote the text"
 
 
 def _from_parser(error: Exception) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -12,51 +12,48 @@ from rich.text import Text
 
 import dp_middleware as dp
 from dp_middleware.cli import options, show
+from dp_middleware.cli.console import working
 from dp_middleware.cli.failures import Commands
-from dp_middleware.cli.progress import working
-
-if TYPE_CHECKING:
-    from dp_middleware.privacy.ledger.ledger import Account
 
 app = typer.Typer(
     cls=Commands, help="Show, export and verify a privacy ledger. Nothing here changes one."
 )
 
-Ledger = Annotated[
-    str | None,
-    typer.Option(
-        "--ledger",
-        metavar="URL",
-        envvar="DP_MIDDLEWARE_LEDGER",
-        help="sqlite:///FILE or postgresql+psycopg://HOST/NAME; default: a file in your data "
-        "folder. Passwords belong in the variable.",
-    ),
-]
 Subject = Annotated[str | None, typer.Option("--subject", help="One subject only.")]
 
 
 @app.command("show")
 def show_accounts(
-    ledger: Ledger = None, subject: Subject = None, as_json: options.AsJson = False
+    ledger: options.Ledger = None, subject: Subject = None, as_json: options.AsJson = False
 ) -> None:
     """What every subject was charged and has left."""
     book = show.open_ledger(ledger)
     accounts = {name: book.account(name) for name in _subjects(book, subject)}
-    if not as_json:
-        Console().print(_table(book, accounts))
+    if as_json:
+        show.data(
+            {
+                "budget": show.json_number(book.budget),
+                "metric_budget": show.json_number(book.metric_budget),
+                "window": book.window,
+                "subjects": [
+                    show.account_data(name, account) for name, account in accounts.items()
+                ],
+            }
+        )
         return
-    show.data(
-        {
-            "budget": show.json_number(book.budget),
-            "metric_budget": show.json_number(book.metric_budget),
-            "window": book.window,
-            "subjects": [show.account_data(name, account) for name, account in accounts.items()],
-        }
-    )
+    window = f" in any {book.window:g} s" if book.window else ""
+    title = f"budget {show.nats(book.budget)} nats per subject{window}; "
+    title += f"{show.nats(book.metric_budget)} per unit of distance"
+    table = Table("subject", "charged", "remaining", "metric", "events", "infinite by", title=title)
+    for name, account in accounts.items():
+        spent, remaining = show.nats(account.spent), show.remaining(account)
+        sums = (spent, remaining, show.metric_spending(account), str(account.events))
+        table.add_row(*(Text(cell) for cell in (name, *sums, account.infinite_by or "")))
+    Console().print(table)
 
 
 @app.command()
-def export(ledger: Ledger = None, subject: Subject = None) -> None:
+def export(ledger: options.Ledger = None, subject: Subject = None) -> None:
     """The audit trail on standard output, a JSON object a line: every row, no text."""
     book = show.open_ledger(ledger)
     for name in _subjects(book, subject):
@@ -65,7 +62,7 @@ def export(ledger: Ledger = None, subject: Subject = None) -> None:
 
 
 @app.command()
-def verify(ledger: Ledger = None, as_json: options.AsJson = False) -> None:
+def verify(ledger: options.Ledger = None, as_json: options.AsJson = False) -> None:
     """Check the file, and recompute every sum from the rows."""
     with working("verifying"):
         audit = show.open_ledger(ledger).verify()
@@ -80,15 +77,3 @@ def verify(ledger: Ledger = None, as_json: options.AsJson = False) -> None:
 
 def _subjects(ledger: dp.PrivacyLedger, subject: str | None) -> list[str]:
     return ledger.subjects() if subject is None else [subject]
-
-
-def _table(ledger: dp.PrivacyLedger, accounts: dict[str, Account]) -> Table:
-    window = f" in any {ledger.window:g} s" if ledger.window else ""
-    title = f"budget {show.nats(ledger.budget)} nats per subject{window}; "
-    title += f"{show.nats(ledger.metric_budget)} per unit of distance"
-    table = Table("subject", "charged", "remaining", "metric", "events", "infinite by", title=title)
-    for name, account in accounts.items():
-        spent, remaining = show.nats(account.spent), show.remaining(account)
-        sums = (spent, remaining, show.metric_spending(account), str(account.events))
-        table.add_row(*(Text(cell) for cell in (name, *sums, account.infinite_by or "")))
-    return table

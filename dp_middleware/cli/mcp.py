@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
+from collections.abc import Callable
+from functools import partial
 from threading import Lock, Thread
 from typing import Annotated
 
@@ -21,16 +22,12 @@ def mcp(
         list[str], typer.Argument(metavar="-- COMMAND...", help="Starts the server of tools.")
     ],
     tool: Annotated[
-        list[str] | None,
-        typer.Option("--tool", metavar="NAME", help="Call it with originals; repeatable."),
+        list[str] | None, typer.Option(metavar="NAME", help="Call it with originals; repeatable.")
     ] = None,
     all_tools: Annotated[
         bool, typer.Option("--all-tools", help="Call all of them with originals.")
     ] = False,
-    mapping: Annotated[
-        Path | None,
-        typer.Option("--mapping", help="File that keeps the originals, encrypted."),
-    ] = None,
+    mapping: options.Mapping = None,
     key: options.Key = None,
     conversation: options.Conversation = "mcp",
 ) -> None:
@@ -51,18 +48,16 @@ def mcp(
     assert server.stdout is not None
     to_server, to_client, one = writer(server.stdin), writer(sys.stdout), Lock()
 
-    def from_server(line: str) -> None:
+    def alone(take: Callable[..., None], line: str) -> None:
         with one:
-            proxy.from_server(line, to_server, to_client)
+            take(line, to_server, to_client)
 
-    def from_client(line: str) -> None:
-        with one:
-            proxy.from_client(line, to_server, to_client)
-
-    back = Thread(target=relay, args=(server.stdout, from_server), daemon=True)
+    back = Thread(
+        target=relay, args=(server.stdout, partial(alone, proxy.from_server)), daemon=True
+    )
     back.start()
     try:
-        relay(sys.stdin, from_client)
+        relay(sys.stdin, partial(alone, proxy.from_client))
         server.stdin.close()
     except BrokenPipeError:
         typer.echo("the server has ended", err=True)

@@ -13,7 +13,7 @@ from rich.text import Text
 
 import dp_middleware as dp
 from dp_middleware.cli import options, show
-from dp_middleware.cli.progress import working
+from dp_middleware.cli.console import working
 from dp_middleware.errors import ParameterError
 
 if TYPE_CHECKING:

@@ -2,57 +2,16 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 DEFAULT_SUBJECT = "default"
-
-
-class SpaceName(StrEnum):
-    """Vocabularies with vectors that the command line offers."""
-
-    default = "default"
-    wordpieces = "wordpieces"
-    glove = "glove"
-    cl100k = "cl100k"
-    o200k = "o200k"
-
-
-class UnitName(StrEnum):
-    """What epsilon protects."""
-
-    occurrence = "occurrence"
-    text = "text"
-    sentence = "sentence"
-
-
-class Keep(StrEnum):
-    """Public lists of tokens that may be released unchanged."""
-
-    stop_words = "stop-words"
-    nltk_stop_words = "nltk-stop-words"
-    punctuation = "punctuation"
-
-
-class OnLanguageName(StrEnum):
-    """What happens to a text in a language whose names the detector does not know."""
-
-    refuse = "refuse"
-    warn = "warn"
-    let = "pass"
-
-
-CHOICES: dict[str, type[StrEnum]] = {
-    "--space": SpaceName,
-    "--unit": UnitName,
-    "--keep": Keep,
-    "--on-language": OnLanguageName,
-}
-"""What an option takes, for its error: releases of Typer differ in where they keep it."""
-
+SPACES = ("default", "wordpieces", "glove", "cl100k", "o200k")
+UNITS = ("occurrence", "text", "sentence")
+KEEPS = ("stop-words", "nltk-stop-words", "punctuation")
+ON_LANGUAGE = ("refuse", "warn", "pass")
 MODEL_FORMS = "openai:MODEL, openai:MODEL@URL or ollama:MODEL"
 
 Words = Annotated[
@@ -60,133 +19,73 @@ Words = Annotated[
 ]
 File = Annotated[Path | None, typer.Option("--file", "-f", help="Read the text from a file.")]
 OnLanguage = Annotated[
-    OnLanguageName,
-    typer.Option(
-        "--on-language", help="What happens to a text in a language whose names are not known."
-    ),
-]
-Epsilon = Annotated[
-    float,
-    typer.Option("--epsilon", "-e", help="Nats per token, sentence or text, certified exactly."),
-]
-UnitOption = Annotated[
-    UnitName,
-    typer.Option(
-        "--unit",
-        help="What epsilon protects: a token, or the whole text, or a sentence (key words are "
-        "released).",
-    ),
+    str, typer.Option(metavar="|".join(ON_LANGUAGE), help="For a text in an unknown language.")
 ]
 Nominal = Annotated[
     bool, typer.Option("--nominal", help="Take --epsilon as the mechanism's own parameter instead.")
 ]
-MechanismName = Annotated[
-    str | None,
-    typer.Option("--mechanism", "-m", help="See `dp-middleware mechanisms`; default: the first."),
-]
-SpaceOption = Annotated[SpaceName, typer.Option("--space", help="Vocabulary and vectors.")]
+Space = Annotated[str, typer.Option(metavar="|".join(SPACES), help="Vocabulary and vectors.")]
 ListSize = Annotated[
     float | None,
-    typer.Option(
-        "--list-size",
-        metavar="SHARE",
-        help="For rantext: candidate lists of this share of the vocabulary on average, such as "
-        ".05, in place of its published constants.",
-    ),
+    typer.Option(metavar="SHARE", help="For rantext: of the vocabulary in a list on average."),
 ]
 Keeps = Annotated[
-    list[Keep] | None,
-    typer.Option("--keep", help="Release these tokens unchanged; repeatable. Certified as such."),
+    list[str] | None,
+    typer.Option(metavar="|".join(KEEPS), help="Release these tokens unchanged; repeatable."),
 ]
 WithinClasses = Annotated[
     bool,
     typer.Option("--within-classes", help="Certify within the mechanism's public classes only."),
 ]
-ContextOption = Annotated[
+Context = Annotated[
     str | None,
-    typer.Option(
-        "--context",
-        help="For cape, cape-strict, contextual-response: a local model, masked:NAME or "
-        "causal:NAME. Reads the text.",
-    ),
-]
-AcceptInfinite = Annotated[
-    bool,
-    typer.Option("--accept-infinite", help="With --nominal: release though nothing is guaranteed."),
+    typer.Option(help="Local model of cape and the like: masked:NAME or causal:NAME. Reads texts."),
 ]
 Ledger = Annotated[
     str | None,
     typer.Option(
-        "--ledger",
         metavar="URL",
         envvar="DP_MIDDLEWARE_LEDGER",
-        help="Charge this privacy ledger; with --budget or --subject alone, a file in your data "
-        "folder.",
+        help="sqlite:///FILE or postgresql+psycopg://HOST/NAME, passwords in the variable alone; "
+        "with --budget or --subject, and in `ledger`, by default a file in your data folder.",
     ),
 ]
 Budget = Annotated[
     float | None,
     typer.Option(
-        "--budget", metavar="NATS", help="Per subject; creates the ledger, then must be the same."
-    ),
-]
-MetricBudget = Annotated[
-    float | None,
-    typer.Option(
-        "--metric-budget",
-        metavar="NATS",
-        help="With --budget, per unit of distance, which noise mechanisms cost: default as many "
-        "nats as --budget; inf for no limit.",
+        "--budget", metavar="NATS", help="Per subject. Set once; later runs must repeat it."
     ),
 ]
 Subject = Annotated[
     str | None,
-    typer.Option(
-        "--subject",
-        metavar="NAME",
-        help=f"Whose budget is charged, a pseudonym; default: '{DEFAULT_SUBJECT}'.",
-    ),
+    typer.Option(metavar="NAME", help=f"Pseudonym of who pays; default: '{DEFAULT_SUBJECT}'."),
 ]
 Payer = Annotated[
     str | None,
-    typer.Option(
-        "--payer",
-        metavar="NAME",
-        help="Without --subject, whose budget all rows are charged to, and whose pseudonyms they "
-        f"are; default: '{DEFAULT_SUBJECT}'.",
-    ),
+    typer.Option(metavar="NAME", help="Without --subject, who pays for, and has, all rows."),
 ]
 Mapping = Annotated[
     Path | None,
-    typer.Option(
-        "--mapping",
-        help="File that keeps the originals, encrypted; default: that with pseudonyms and "
-        "'.mapping'.",
-    ),
+    typer.Option(help="File that keeps the originals, encrypted; of files: FILE.mapping."),
 ]
 Key = Annotated[
-    Path | None,
-    typer.Option("--key", help="File with its key; default: one in your data folder."),
+    Path | None, typer.Option(help="File with its key; default: one in your data folder.")
 ]
 Keyed = Annotated[
     bool,
     typer.Option("--keyed", help="Pseudonyms follow from --key: the same wherever that key is."),
 ]
-Conversation = Annotated[
-    str, typer.Option("--conversation", metavar="NAME", help="Each has pseudonyms of its own.")
-]
+Conversation = Annotated[str, typer.Option(metavar="NAME", help="Each has its own pseudonyms.")]
 Column = Annotated[
     list[str] | None,
     typer.Option(
         "--column",
         "-c",
-        metavar="NAME",
-        help="Release this column; repeatable. With --pseudonyms also NAME=KIND, such as "
-        "mail=email: each cell is one value.",
+        metavar="NAME[=KIND]",
+        help="Release this column; repeatable. A KIND, such as email, is for pseudonyms.",
     ),
 ]
 Columns = Annotated[
-    str | None,
-    typer.Option("--columns", metavar="NAMES", help="Several, as name=person,mail=email,notes."),
+    str | None, typer.Option(metavar="NAMES", help="Several, as name=person,mail=email,notes.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="For machines.")]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import secrets
 import sqlite3
 from contextlib import suppress
@@ -15,9 +14,8 @@ from rich.console import Console
 
 import dp_middleware as dp
 from dp_middleware.cli import options, show
-from dp_middleware.cli.failures import expected
-from dp_middleware.cli.inputs import read_text
-from dp_middleware.cli.progress import working
+from dp_middleware.cli.console import read_text, working
+from dp_middleware.cli.settings import require
 from dp_middleware.errors import ParameterError, withheld
 
 if TYPE_CHECKING:
@@ -35,35 +33,28 @@ def pseudonymize(
     restore: Annotated[
         bool, typer.Option("--restore", help="The text is an answer: put the originals back.")
     ] = False,
-    mapping: Annotated[
-        Path | None,
-        typer.Option("--mapping", help="File that keeps the originals, encrypted; for --restore."),
-    ] = None,
+    mapping: options.Mapping = None,
     key: options.Key = None,
     keyed: options.Keyed = False,
     conversation: options.Conversation = "",
     kind: Annotated[
         list[str] | None,
-        typer.Option(
-            "--kind", metavar="KIND", help="Replace these only, such as person; repeatable."
-        ),
+        typer.Option(metavar="KIND", help="Replace these only, such as person; repeatable."),
     ] = None,
     perturb: Annotated[
-        float | None,
-        typer.Option("--perturb", metavar="EPSILON", help="Perturb the rest, nats per token."),
+        float | None, typer.Option(metavar="EPSILON", help="Perturb the rest, nats per token.")
     ] = None,
     common_words: Annotated[
         bool,
         typer.Option("--common-words", help="Of the rest only words of a public list go out."),
     ] = False,
     allow: Annotated[
-        list[str] | None,
-        typer.Option("--allow", metavar="TEXT", help="Never replace this; repeatable."),
+        list[str] | None, typer.Option(metavar="TEXT", help="Never replace this; repeatable.")
     ] = None,
     pass_empty: Annotated[
         bool, typer.Option("--pass-empty", help="Let a text out in which nothing is found.")
     ] = False,
-    on_language: options.OnLanguage = options.OnLanguageName.refuse,
+    on_language: options.OnLanguage = "refuse",
     ledger: options.Ledger = None,
     limit: options.Budget = None,
     subject: options.Subject = None,
@@ -77,18 +68,22 @@ def pseudonymize(
     if mapping is None and (restore or (key is not None and not keyed)):
         raise ParameterError("expected --mapping with --restore or --key: where are the originals?")
     given = read_text(text, file)
-    whose = options.DEFAULT_SUBJECT if subject is None else subject
+    terms: dict[str, Any] = {"subject": options.DEFAULT_SUBJECT if subject is None else subject}
     if restore and mapping is not None:
-        _restore(given, mapping, key, whose, conversation, as_json=as_json)
+        restored = _restored(given, mapping, key, conversation, **terms)
+        if as_json:
+            show.data({"text": restored})
+        else:
+            _line(restored)
         return
+    require("what --on-language does", [on_language], options.ON_LANGUAGE)
     with working("loading lists and models"):
-        terms: dict[str, Any] = {"kinds": _known(kind), "subject": whose, **law_of(key, keyed)}
-        terms["rest"], terms["allow"] = ("common" if common_words else None), allow or ()
+        terms |= {"kinds": _known(kind), "allow": allow or (), **law_of(key, keyed)}
+        terms |= {"rest": "common" if common_words else None, "on_language": on_language}
         terms["sanitizer"] = None if perturb is None else dp.sanitizer(perturb)
-        empty = "pass" if pass_empty else "raise"
+        terms["on_empty"] = "pass" if pass_empty else "raise"
         if (ledger, limit, subject) != (None, None, None):
             terms["ledger"] = show.open_ledger(ledger, limit)
-        terms["on_language"], terms["on_empty"] = on_language.value, empty
         pseudonyms = dp.Pseudonyms(**terms)
         session = opened(pseudonyms, mapping, key)
     loading = working("loading names, 1 s; finding and drawing")
@@ -101,38 +96,26 @@ def pseudonymize(
     _summary(release, pseudonyms, kept=mapping is not None)
 
 
-def _restore(
-    answer: str, mapping: Path, key: Path | None, subject: str, conversation: str, *, as_json: bool
-) -> None:
+def _restored(
+    answer: str, mapping: Path, key: Path | None, conversation: str, *, subject: str
+) -> str:
     """Detects and charges nothing."""
-    if not mapping.exists():
-        raise ParameterError("expected a file with --mapping that --restore can read, got none")
     with working("reading the mapping"), withheld(UNREADABLE, OSError, sqlite3.Error):
-        session = opened(dp.Pseudonyms(lambda _: [], subject=subject), mapping, key)
+        session = reopened(mapping, key, subject)
         restored = session.restore(answer, conversation=conversation)
         empty = not session.mapping(conversation)
     if empty:
         typer.echo("note: nothing is kept for this conversation, the text is as it was", err=True)
-    if as_json:
-        show.data({"text": restored})
-    else:
-        _line(restored)
+    return restored
 
 
 def _known(kinds: list[str] | None) -> list[str] | None:
     from dp_middleware.pseudonyms.detectors.ours import KINDS
     from dp_middleware.pseudonyms.labels import kind_of
 
-    names = sorted(KINDS)
-    for kind in kinds or ():
-        if not kind.strip() or kind_of(kind) not in names:
-            raise ParameterError(expected("a kind with --kind", kind, names))
+    known = [kind_of(kind) if kind.strip() else "" for kind in kinds or ()]
+    require("a kind with --kind", known, sorted(KINDS))
     return kinds or None
-
-
-def mapping_beside(file: Path, mapping: Path | None) -> Path:
-    """Where the mapping of a file with pseudonyms is, unless it is named."""
-    return file.with_name(f"{file.name}.mapping") if mapping is None else mapping
 
 
 def law_of(key: Path | None, keyed: bool) -> dict[str, Any]:
@@ -159,28 +142,31 @@ def opened(pseudonyms: dp.Pseudonyms, mapping: Path | None, key: Path | None) ->
         return pseudonyms.session(key=_read_key(path), memo=mapping, expires=math.inf)
 
 
+def reopened(mapping: Path, key: Path | None, subject: str) -> PseudonymSession:
+    """Opens a session that only restores, with a mapping that must be there."""
+    if not mapping.exists():
+        raise ParameterError("expected a file with --mapping that is there, got none")
+    return opened(dp.Pseudonyms(lambda _: [], subject=subject), mapping, key)
+
+
 def _make_key(path: Path) -> None:
     """For its owner alone; one that is there stays, it may be of other mappings too."""
     failed = "expected a place for a new key with --key, got {}"
     with withheld(failed, OSError), suppress(FileExistsError):
-        made = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-        with os.fdopen(made, "wb") as file:
-            file.write(secrets.token_bytes(_KEY_BYTES))
+        path.touch(mode=0o600, exist_ok=False)
+        path.write_bytes(secrets.token_bytes(_KEY_BYTES))
 
 
 def _read_key(path: Path) -> bytes:
-    try:
-        key = path.read_bytes()
-    except OSError as error:
-        found = type(error).__name__
-    else:
-        if len(key) >= _KEY_BYTES:
-            return key
-        found = f"{len(key)} bytes"
-    raise ParameterError(
-        f"expected a key, of a mapping that with which it was written, {_KEY_BYTES} bytes or "
-        f"more, got {found}; say where it is with --key"
+    failed = (
+        "expected a key, of a mapping that with which it was written, "
+        f"{_KEY_BYTES} bytes or more, got {{}}; say where it is with --key"
     )
+    with withheld(failed, OSError):
+        key = path.read_bytes()
+    if len(key) < _KEY_BYTES:
+        raise ParameterError(failed.format(f"{len(key)} bytes"))
+    return key
 
 
 def _line(text: str) -> None:
@@ -190,12 +176,9 @@ def _line(text: str) -> None:
 
 def _summary(release: dp.Release, pseudonyms: dp.Pseudonyms, *, kept: bool) -> None:
     certificate, perturbed = release.certificate, pseudonyms.sanitizer is not None
-    epsilon = f"{show.nats(certificate.epsilon)} per value"
     near = [name for name in certificate.adjacency.kinds if pseudonyms.kinds[name].loss]
-    if perturbed:
-        epsilon += f", or token of the rest ({certificate.method})"
-    else:
-        epsilon += f" ({certificate.method})"
+    epsilon = f"{show.nats(certificate.epsilon)} per value"
+    epsilon += ", or token of the rest" * perturbed + f" ({certificate.method})"
     if 0 < certificate.epsilon < math.inf and near:
         epsilon += f"; 0 per value of all kinds but {', '.join(near)}"
     signs = "tokens" if perturbed else "words and signs"

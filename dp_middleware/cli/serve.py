@@ -1,4 +1,4 @@
-"""``dp-middleware serve``: the gateway, and keys for its clients."""
+"""``dp-middleware serve`` and ``playground``: the gateway, keys for its clients, and its page."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dp_middleware.cli.progress import working
-from dp_middleware.errors import ParameterError
+from dp_middleware.cli.console import working
+from dp_middleware.errors import ParameterError, needs
 
 if TYPE_CHECKING:
     from dp_middleware.gateway import Settings
@@ -21,15 +21,12 @@ _SHORTEST = 32  # characters of a secret
 
 
 def serve(
-    config: Annotated[
-        Path | None, typer.Option("--config", help="The gateway's TOML file.")
-    ] = None,
-    host: Annotated[str, typer.Option("--host", help="Where it listens.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", min=1, max=65535)] = 8300,
-    workers: Annotated[int, typer.Option("--workers", min=1, help="Processes.")] = 1,
+    config: Annotated[Path | None, typer.Option(help="The gateway's TOML file.")] = None,
+    host: Annotated[str, typer.Option(help="Where it listens.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=1, max=65535)] = 8300,
+    workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
     new_client: Annotated[
-        str | None,
-        typer.Option("--new-client", metavar="ID", help="Make a key, print it, and serve nothing."),
+        str | None, typer.Option(metavar="ID", help="Make a key, print it, and serve nothing.")
     ] = None,
 ) -> None:
     """An OpenAI-compatible gateway: what clients send is released before it goes upstream.
@@ -62,7 +59,7 @@ def _run(settings: Settings, config: Path, host: str, port: int, workers: int) -
     os.environ[CONFIG] = str(config.resolve())
     with working("calibrating (minutes, the first time)"):
         prepare(settings)  # once, here, and not in every worker
-    with tempfile.TemporaryDirectory() as folder, _listening(host, port) as at:
+    with tempfile.TemporaryDirectory() as folder, _bound(host, port) as at:
         options = Config(
             "dp_middleware.gateway.app:from_environment",
             factory=True,
@@ -78,7 +75,7 @@ def _run(settings: Settings, config: Path, host: str, port: int, workers: int) -
             Workers(options, at).run()
 
 
-def _listening(host: str, port: int) -> socket.socket:
+def _bound(host: str, port: int) -> socket.socket:
     """Bound here and not by uvicorn, whose has no protocol: then asyncio lets packets wait 40 ms.
 
     Raises:
@@ -113,3 +110,23 @@ def _print_client(name: str) -> None:
         f'[[clients]]\nid = "{client.id}"\nsubject = "{client.subject}"\n'
         f'key_hash = "{client.key_hash}"'
     )
+
+
+def playground(
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes one that is free.")] = 0,
+) -> None:
+    """A page to try texts on this computer: nothing is sent anywhere and nothing is charged."""
+    with working("loading the library"), needs("gateway"):
+        from starlette.applications import Starlette
+
+        from dp_middleware.gateway.app import server_options
+        from dp_middleware.gateway.playground import Playground, default_choices, routes
+        from dp_middleware.gateway.service import Gate
+        from dp_middleware.gateway.serving import Config, Server
+        from dp_middleware.gateway.settings import Limits
+    page = Playground(default_choices())
+    app = Starlette(routes=routes(lambda: page, Gate(Limits())))
+    with _bound("127.0.0.1", port) as at:
+        at.listen()
+        typer.echo(f"http://127.0.0.1:{at.getsockname()[1]}/ (end with Ctrl-C)", err=True)
+        Server(Config(app, **server_options())).run(sockets=[at])

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import Console
-from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
@@ -19,17 +16,13 @@ import dp_middleware as dp
 from dp_middleware.errors import LedgerError, ParameterError, withheld
 from dp_middleware.privacy import Certificate, Guarantee, MetricDP, NoGuarantee, Unit
 from dp_middleware.privacy.certificate import json_number as json_number
-from dp_middleware.privacy.wording import (
-    UNITS as UNITS,
-    nats as nats,
-    shares,
-)
+from dp_middleware.privacy.wording import UNITS as UNITS, nats as nats, shares
 
 if TYPE_CHECKING:
     from dp_middleware.mechanisms import Mechanism
     from dp_middleware.privacy.ledger.ledger import Account
+
 _FEW_ENTRIES = 4
-_MANY_ENTRIES = 100
 
 
 def data(value: object) -> None:
@@ -48,19 +41,6 @@ def pairs(console: Console, *rows: tuple[str, str]) -> None:
     for name, value in rows:
         table.add_row(Text(name, style="bold"), Text(value))
     console.print(table)
-
-
-def panel(console: Console, title: str, text: str) -> None:
-    """A model's text in a frame."""
-    console.print(Panel(Text(printable(text)), title=title, title_align="left"))
-
-
-def columns(first: str, names: Sequence[str], rows: Mapping[str, Sequence[str]]) -> Table:
-    """A table with a name and a value of each column on every line."""
-    table = Table(first, *names, header_style="bold")
-    for label, values in rows.items():
-        table.add_row(Text(label, style="bold"), *map(Text, values))
-    return table
 
 
 def printable(text: str) -> str:
@@ -87,53 +67,42 @@ def claim(certificate: Certificate) -> str:
     return nats(certificate.claimed) + (" per unit of distance" if certificate.metric else "")
 
 
+def parameters(mechanism: Mechanism) -> dict[str, Any]:
+    """The parameters of a mechanism, JSON-ready: of many entries their number."""
+    values: dict[str, Any] = {}
+    for name, value in mechanism.parameters.items():
+        entries = sorted(value) if isinstance(value, frozenset) else value
+        many = isinstance(entries, list | tuple) and len(entries) > _FEW_ENTRIES
+        values[name] = f"({len(entries)} entries)" if many else entries
+    return values
+
+
 def description(mechanism: Mechanism) -> str:
     """Name and parameters."""
-    words = []
-    for name, value in mechanism.parameters.items():
-        if isinstance(value, float):
-            words.append(f"{name}={value:.6g}")
-        elif isinstance(value, tuple | frozenset) and len(value) > _FEW_ENTRIES:
-            words.append(f"{name}=({len(value)} entries)")
-        elif value is not None:
-            words.append(f"{name}={value}")
+    words = [
+        f"{name}={value:.6g}" if isinstance(value, float) else f"{name}={value}"
+        for name, value in parameters(mechanism).items()
+        if value is not None
+    ]
     return f"{mechanism.name}({', '.join(words)})"
 
 
-def _parameter_data(value: Any) -> Any:
-    """JSON-ready: sets sorted, a fingerprint in place of many entries."""
-    entries = sorted(value) if isinstance(value, frozenset) else value
-    if isinstance(entries, list | tuple) and len(entries) > _MANY_ENTRIES:
-        digest = hashlib.sha256(json.dumps(entries).encode()).hexdigest()
-        return {"entries": len(entries), "sha256": digest}
-    return entries
-
-
-def summary(
-    release: dp.Release,
-    sanitizer: dp.Sanitizer,
-    asked: str,
-    details: Sequence[tuple[str, str]] = (),
-) -> None:
-    """What a release is worth and what it cost, on standard error; ``details`` after epsilon."""
+def summary(release: dp.Release, sanitizer: dp.Sanitizer, asked: str) -> None:
+    """What a release is worth and what it cost, on standard error."""
     certificate = release.certificate
-    kept = f"{release.tokens_verbatim} released unchanged by policy"
     unit = UNITS[certificate.unit]
     statement = guarantee(certificate.guarantee, certificate.unit)
     recovered, retained, of = shares(certificate)
     attack = f"the best context-free attacker recovers {percent(recovered)} of {of}; "
     attack += f"{percent(retained)} stay as they are"
-    if recovered is None:
-        attack = "not computed: the law is not enumerated"
+    kept = f", {release.tokens_verbatim} released unchanged by policy" if unit == "token" else ""
     rows = [
         ("epsilon", f"{nats(certificate.epsilon)} per {unit} ({certificate.method}); {asked}"),
-        *details,
         ("guarantee", f"{statement}; {certificate.adjacency}"),
         ("mechanism", f"{description(sanitizer.mechanism)}; claimed {claim(certificate)}"),
-        *([("tokens", f"{release.tokens_total}, {kept}")] if unit == "token" else []),
-        *([("sentences", str(release.tokens_total))] if unit == "sentence" else []),
+        *([] if unit == "text" else [(f"{unit}s", f"{release.tokens_total}{kept}")]),
         cost(release, sanitizer),
-        ("attack", attack),
+        ("attack", attack if recovered is not None else "not computed: the law is not enumerated"),
     ]
     pairs(Console(stderr=True), *rows, *standing(sanitizer))
 
@@ -167,8 +136,7 @@ def release_data(
     own: dict[str, Any] = {}
     if isinstance(sanitizer, dp.Sanitizer):
         law = sanitizer.mechanism
-        parameters = {name: _parameter_data(value) for name, value in law.parameters.items()}
-        own = {"asked": asked, "mechanism": {"name": law.name, **parameters}}
+        own = {"asked": asked, "mechanism": {"name": law.name, **parameters(law)}}
     return {
         "text": release.text,
         "tokens_total": release.tokens_total,
@@ -228,12 +196,9 @@ def account_of(sanitizer: dp.Sanitizer | dp.Pseudonyms) -> Account | None:
 
     A release that was charged is not lost for a ledger that fails now: ``None``, with a note.
     """
-    if sanitizer.ledger is None or sanitizer.subject is None:
-        return None  # without a look at the ledger's class, whose database takes long to load
-    if not isinstance(sanitizer.ledger, dp.PrivacyLedger):
-        return None
+    ledger: Any = sanitizer.ledger
     try:
-        return sanitizer.ledger.account(sanitizer.subject)
+        return None if ledger is None else ledger.account(sanitizer.subject)
     except LedgerError:
         typer.echo("note: this was charged; what is left could not be read", err=True)
         return None

@@ -10,19 +10,17 @@ from functools import partial
 from typing import Any, Self
 
 from dp_middleware.conversation.exchange import Exchange, Restorers, Tools
-from dp_middleware.conversation.memo import ReleaseMemo
+from dp_middleware.conversation.memo import Released, ReleaseMemo, Releaser
 from dp_middleware.conversation.messages import ONCE, Event, Message, events_of
 from dp_middleware.conversation.notebook import Admitted, Digests, Notebook, Origin, Unknown
-from dp_middleware.conversation.releaser import Released, Releaser
 from dp_middleware.errors import ParameterError, guarded, without_text
 from dp_middleware.privacy import Certificate, PureDP
 from dp_middleware.privacy.releases import Release, shared_receipts, write_releases
 from dp_middleware.sanitizers.sanitizer import Sanitizer
 from dp_middleware.sanitizers.spans import PART, Detector, parts_of_message
 
+# of a transcript: its conversation's name, a reference, and whose it is
 Place = tuple[str | None, str | None, str]
-"""Of a transcript: its conversation's name, a reference, and whose it is."""
-
 _ASSUMPTIONS: dict[Origin, str] = {
     "remote-answer": "written by the remote model, which saw released texts only",
     "declared-public": "declared public by the caller; nothing was checked",
@@ -33,13 +31,12 @@ class Events:
     """What releases the events of transcripts, and answers those from its memo that it knows."""
 
     sanitizer: Sanitizer
-    restores: bool = False
-    """Whether what the user is shown of a remote answer differs from it."""
+    restores: bool = False  # whether what the user is shown of a remote answer differs from it
     _first: Self
     _at: dict[float, Self]
     _memo: ReleaseMemo
     _digests: Digests
-    _scopes: Mapping[str, Detector]
+    scopes: Mapping[str, Detector]  # what is private in a message, by role; else all is
     _warned: set[str]  # tools that are called with pseudonyms
 
     def exchange(
@@ -59,22 +56,14 @@ class Events:
         answers stand in it; messages that never come again are a conversation of their own.
 
         Args:
-            transcript: Private: all messages from the conversation's beginning, and what stands
-                aside of them.
+            transcript: Private: all messages from the beginning, and what stands aside of them.
             conversation: Its public name, if it has one.
-            unknown: As of :meth:`release_many`.
-            tools: Which tools are called with the originals of pseudonyms: their names, or
-                ``"all"``.
+            unknown: As of :meth:`release_many`, whose errors hold no text here either.
+            tools: Tools that are called with the originals of pseudonyms, or ``"all"``.
             after: The reference of the exchange that this one goes on from, in its conversation,
                 where the transcript does not repeat it; see :meth:`Exchange.keep`.
             whose: Public: callers that differ in it go on in no conversation of each other.
-            quoted: Public: what was released in this conversation before and stands in the request,
-                as passages that were retrieved do.
-
-        Raises:
-            EventRefused: As :meth:`release_many`, or for another reference; before anything is
-                charged.
-            DPMiddlewareError: The release failed; nothing may be sent. Holds no text.
+            quoted: Public: passages that were released in this conversation before.
         """
         place = (conversation or None, after, whose)
         tools = checked_tools(tools)
@@ -100,8 +89,10 @@ class Events:
         place = (conversation or None, None, "")
         for transcript in transcripts if len(transcripts) > 1 else ():
             guarded(self._admit, events_of(transcript), place, unknown)
-        options: Any = {"conversation": conversation, "unknown": unknown, "tools": tools}
-        return [self.exchange(transcript, **options) for transcript in transcripts]
+        return [
+            self.exchange(each, conversation=conversation, unknown=unknown, tools=tools)
+            for each in transcripts
+        ]
 
     def _exchange(
         self,
@@ -118,7 +109,7 @@ class Events:
         restorers, used = session._way_back(notebook, admitted, released, quoted)
         texts = (event.release.text for event in released)
         return Exchange(
-            sent=tuple(m if m.public else _copy(m, next(texts)) for m in transcript),
+            sent=tuple(m if m.public else m.released(next(texts)) for m in transcript),
             releases=tuple(event.release for event in released),
             receipt=receipt,
             conversation=notebook.name,
@@ -161,24 +152,19 @@ class Events:
 
     def _released(self, admitted: Sequence[Admitted], within: bytes) -> list[Released]:
         """What goes out for the messages; another mechanism makes every event a new one."""
-        settings, releaser = self._settings(), self._releaser(within)
+        own, releaser = self.sanitizer.certificate, self._releaser(within)
+        settings = f"{own.mechanism}/{own.space}/{own.adjacency.fingerprint}"
         released = [self._release(message, settings, releaser) for message in admitted]
         write_releases(
             [(m.public is None, r.release) for m, r in zip(admitted, released, strict=True)]
         )
         return released
 
-    def _settings(self) -> str:
-        own = self.sanitizer.certificate
-        return f"{own.mechanism}/{own.space}/{own.adjacency.fingerprint}"
-
     def _release(self, message: Admitted, settings: str, releaser: Releaser) -> Released:
-        event_id, role, text, _ = message.event
-        if message.public is not None and not (
-            self.restores and message.public[1] == "declared-public"  # with originals, maybe
-        ):
-            return Released(_public(*message.public, self.sanitizer))
-        scope = self._scopes.get(role)
+        (event_id, role, text, _), public = message.event, message.public
+        if public and not (self.restores and public[1] == "declared-public"):  # it has originals
+            return Released(_public(*public, releaser))
+        scope = self.scopes.get(role)
         if PART in text and scope is None and not self.restores:
             if self.sanitizer.certificate.unit in ("text", "sentence"):
                 text = text.replace(PART, "\n")
@@ -195,16 +181,11 @@ class Events:
         return self.sanitizer
 
     def _conversation(self, name: str) -> bytes:
-        return self._mapped(self._digests.of("conversation", self.sanitizer.subject or "", name))
-
-    def _mapped(self, within: bytes) -> bytes:
         """The keyed name of a conversation, as long as what is known of it is there."""
-        return within
+        return self._digests.of("conversation", self.sanitizer.subject or "", name)
 
     def _notebook(self, within: bytes) -> Notebook:
         return Notebook(memo=self._memo, digests=self._digests, within=within)
-
-    # sessions that share a memo -------------------------------------------------------------------
 
     def alone(self) -> Self:
         """Returns the same session for texts of no conversation, whose pseudonyms nobody keeps."""
@@ -237,38 +218,29 @@ def _public(text: str, origin: Origin, releaser: Releaser) -> Release:
     return Release(text=text, certificate=certificate, tokens_total=tokens, tokens_verbatim=tokens)
 
 
-def _copy(message: Message, text: str) -> Message:
-    try:
-        return message.released(text)
-    except ValueError:
-        copy = None
-    if copy is None:
-        raise ParameterError("expected an assistant's message that can be released, got another")
-    return copy
-
-
 def checked_tools(tools: Any) -> Tools:
     """Returns the names of tools; raises ParameterError for one text, or no texts."""
     if tools == "all":
         return "all"
-    if isinstance(tools, str) or not all(isinstance(name, str) for name in tools):
+    if not _are_texts(tools):
         raise ParameterError('expected tools=["name", ...], or "all", which gives all of them raw')
     return frozenset(tools)
 
 
+def with_outputs(tools: Tools, names: Iterable[str]) -> Tools:
+    """Adds forms of answers, which are no tools but shown, to those that get originals."""
+    return "all" if tools == "all" else {*tools, *names}
+
+
 def public_texts(texts: Collection[str], name: str) -> tuple[str, ...]:
-    """Returns texts that go out as they are, such as keys of documents' metadata.
-
-    Args:
-        texts: The value of a parameter.
-        name: Of the parameter.
-
-    Raises:
-        ParameterError: One string, or not strings.
-    """
-    if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
+    """Returns texts that go out as they are; raises ParameterError for one text, or no texts."""
+    if not _are_texts(texts):
         raise ParameterError(f"expected {name}=['...'], a collection of texts")
     return tuple(texts)
+
+
+def _are_texts(texts: Any) -> bool:
+    return not isinstance(texts, str) and all(isinstance(text, str) for text in texts)
 
 
 def checked_epsilon(value: object, name: str = "epsilon") -> float:

@@ -7,8 +7,7 @@ import logging
 from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from operator import itemgetter
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Literal, TypeVar
 
 from dp_middleware._forks import StaysHere
 from dp_middleware.conversation.messages import Event, Message, ToolCall
@@ -18,9 +17,8 @@ from dp_middleware.privacy.releases import Receipt, Release
 
 T = TypeVar("T")
 
+# names of the tools that are called with originals; others are called with pseudonyms
 Tools = Collection[str] | Literal["all"]
-"""Names of the tools that are called with originals; others are called with pseudonyms."""
-
 _log = logging.getLogger("dp_middleware.conversation")
 _WORDS = ("text", "content", "refusal", "thinking")  # of what else an answer says
 _ARGUMENTS = ("arguments", "args", "input", "partial_json")  # of a call
@@ -28,43 +26,31 @@ _NOTE = "the note of an answer"
 RESTORATION = "the restoration"
 
 
-class WayBack(Protocol):
-    """Restores a text that comes in pieces."""
-
-    def feed(self, piece: str) -> str:
-        """Returns what is certain after a further piece."""
-
-    def close(self) -> str:
-        """Returns the rest."""
-
-
-Restorers = Callable[[bool, bool], WayBack]
-"""Makes a restorer: of JSON or not, and of words for a reader or not, in which addresses stay."""
+# makes what feeds and closes as :class:`Growing`: of JSON or not, and for a reader or not
+Restorers = Callable[[bool, bool], Any]
 
 
 class Growing:
-    """A text in pieces: what was said, and what was restored of it. Errors hold no text.
+    """A text in pieces: what was said, and what was restored of it, if anything was."""
 
-    Attributes:
-        restores: Whether anything is.
-    """
-
-    def __init__(self, way: WayBack | None) -> None:
+    def __init__(self, way: Any = None) -> None:
         self.said = self.shown = ""
-        self._way, self.restores = way, way is not None
+        self.restores = way is not None
+        self._feed: Callable[..., str] = str if way is None else way.feed
+        self._close: Callable[..., str] = str if way is None else way.close
 
     def feed(self, piece: str) -> str:
         """Returns what is certain after a further piece."""
         self.said += piece
-        return self._add(piece if self._way is None else partial(self._way.feed, piece))
+        return self._add(self._feed, piece)
 
     def close(self) -> str:
         """Returns the rest."""
-        return self._add("" if self._way is None else self._way.close)
+        return self._add(self._close)
 
-    def _add(self, piece: str | Callable[[], str]) -> str:
+    def _add(self, make: Callable[..., str], *piece: str) -> str:
         try:
-            shown = piece if isinstance(piece, str) else piece()
+            shown = make(*piece)
         except Exception as error:
             failure = without_text(error, RESTORATION)
         else:
@@ -73,24 +59,28 @@ class Growing:
         raise failure.with_traceback(None)
 
 
+def each_in(value: Any, change: Callable[[Any], Any]) -> Any:
+    """Returns a copy of nested dicts, lists and tuples with what a function makes of the leaves."""
+    if isinstance(value, Mapping):
+        return {each_in(key, change): each_in(part, change) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        parts = [each_in(part, change) for part in value]
+        return parts if isinstance(value, list) else tuple(parts)
+    return change(value)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Exchange(StaysHere):
     """What goes out for a transcript, and the way back of its answer.
 
     An answer gets back the originals of those pseudonyms alone that stand in what was sent for
     this very transcript: whatever else the session knows, nobody is shown another's.
-
-    Attributes:
-        sent: What goes out, message by message.
-        releases: Of its events.
-        receipt: What was charged.
-        conversation: Its public name.
     """
 
-    sent: tuple[Message, ...]
-    releases: tuple[Release, ...]
-    receipt: Receipt
-    conversation: str
+    sent: tuple[Message, ...]  # what goes out, message by message
+    releases: tuple[Release, ...]  # of its events
+    receipt: Receipt  # what was charged
+    conversation: str  # its public name
     _events: tuple[Event, ...] = field(repr=False)
     _notebook: Notebook = field(repr=False)
     _restorers: Restorers | None = field(repr=False)
@@ -104,19 +94,17 @@ class Exchange(StaysHere):
         return self._restorers is not None
 
     def restorer(self, *, json: bool = False, shown: bool = True) -> Growing:
-        """Makes a restorer for a text in pieces; it never waits.
+        """Makes a restorer for a text in pieces, or for JSON, which stays JSON; it never waits.
 
-        Args:
-            json: Whether the pieces are of JSON, which stays JSON.
-            shown: Whether somebody reads the text: then pseudonyms stay in addresses of hosts that
-                did not stand in the request.
+        Where it is ``shown`` to somebody, pseudonyms stay in addresses of hosts that did not stand
+        in the request.
         """
-        return Growing(None if self._restorers is None else self._restorers(json, shown))
+        return Growing(self._restorers and self._restorers(json, shown))
 
     def tool_restorer(self, tool: str) -> Growing:
         """Makes a restorer for the arguments of a call in pieces, as far as the tool gets any."""
         gives = self.gives_originals(tool)
-        return self.restorer(json=True, shown=False) if gives else Growing(None)
+        return self.restorer(json=True, shown=False) if gives else Growing()
 
     def restore(self, text: str, *, json: bool = False, shown: bool = True) -> str:
         """Returns a text of the answer with the originals. **Private**."""
@@ -125,17 +113,13 @@ class Exchange(StaysHere):
 
     def restore_value(self, value: Any, *, shown: bool = True) -> Any:
         """Returns a copy of nested dicts, lists and tuples with the originals."""
-        if not self.restores:
-            return value
-        restored = partial(self.restore_value, shown=shown)
-        if isinstance(value, dict):
-            return {restored(key): restored(entry) for key, entry in value.items()}
-        if isinstance(value, list | tuple):
-            values = map(restored, value)
-            return list(values) if isinstance(value, list) else tuple(values)
-        if isinstance(value, bool) or not isinstance(value, str | int | float):
-            return value
-        return json.loads(self.restore(json.dumps(value), json=True, shown=shown))
+
+        def restored(leaf: Any) -> Any:
+            if isinstance(leaf, bool) or not isinstance(leaf, str | int | float):
+                return leaf
+            return json.loads(self.restore(json.dumps(leaf), json=True, shown=shown))
+
+        return each_in(value, restored) if self.restores else value
 
     def restore_fields(
         self, value: Any, words: Collection[str] | None = None, *, tool: str = "", name: str = ""
@@ -215,10 +199,7 @@ class Exchange(StaysHere):
         raise failure.with_traceback(None)
 
     def note_extracted(self, *said: tuple[Message, Message], left: bool = False) -> None:
-        """Notes an answer's messages, each with what a client will send in its place.
-
-        That is what a local model made of it; ``left`` as of :meth:`answer`.
-        """
+        """Notes an answer's messages, each with what a local model made of it to be sent again."""
 
         def work() -> None:
             events = list(self._events)
@@ -243,23 +224,19 @@ class Reply(StaysHere):
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
-        self._texts: dict[Hashable, tuple[str, Growing]] = {}
-        self._calls: dict[Any, tuple[str, str, Growing]] = {}
-        self._open: dict[Hashable, Growing] = {}
+        self._growing: dict[Hashable, Growing] = {}
+        self._calls: dict[Any, tuple[str, str]] = {}  # their ids and tools
 
     def text(self, piece: str, place: Hashable = "text", *, json: bool = False) -> str:
         """Returns what is shown after a piece of a text, or, at ``"refusal"``, of a refusal."""
-        if place not in self._texts:
-            kind = "refusal" if place == "refusal" else "text"
-            growing = self._exchange.restorer(json=json)
-            self._texts[place] = kind, growing
-            self._open[place] = growing
-        return self._texts[place][1].feed(piece)
+        if place not in self._growing:
+            self._growing[place] = self._exchange.restorer(json=json)
+        return self._growing[place].feed(piece)
 
     def call(self, place: Hashable, call_id: str, tool: str) -> None:
         """Begins a call of a tool."""
-        self._open[place] = growing = self._exchange.tool_restorer(tool)
-        self._calls[place] = call_id, tool, growing
+        self._growing[place] = self._exchange.tool_restorer(tool)
+        self._calls[place] = call_id, tool
 
     def has_call(self, place: Hashable) -> bool:
         """Tells whether a call has begun here."""
@@ -267,33 +244,28 @@ class Reply(StaysHere):
 
     def arguments(self, piece: str, place: Hashable) -> str:
         """Returns what the tool is given after a further piece of the arguments of a call."""
-        return self._calls[place][2].feed(piece)
+        return self._growing[place].feed(piece)
 
     def close(self, place: Hashable) -> str:
         """Returns what was held back of the text or the arguments at a place."""
-        growing = self._open.pop(place, None)
-        return "" if growing is None else growing.close()
+        return self._growing[place].close() if place in self._growing else ""
 
     def close_all(self) -> dict[Hashable, str]:
         """Returns what was held back, by places, where there is any; texts first."""
-        ordered = [*(p for p in self._texts if p in self._open), *sorted(self._calls)]
-        return {place: rest for place in ordered if (rest := self.close(place))}
+        texts = [place for place in self._growing if place not in self._calls]
+        return {p: rest for p in (*texts, *sorted(self._calls)) if (rest := self.close(p))}
 
     def said(self, which: Literal["said", "shown"] = "said", **fields: Any) -> Message:
         """Returns the answer until now: as the remote model said it, or as it was shown.
 
         ``fields`` are the message's, such as its ``id``, and what else it says in ``extra``.
         """
-        texts = dict.fromkeys(("text", "refusal"), "")
-        for kind, growing in self._texts.values():
-            texts[kind] += getattr(growing, which)
-        calls = tuple(
-            ToolCall(name, tool, getattr(growing, which))
-            for _, (name, tool, growing) in sorted(self._calls.items(), key=itemgetter(0))
-        )
-        refusal = {"refusal": texts["refusal"]} if texts["refusal"] else {}
-        extra = {**fields.pop("extra", {}), **refusal}
-        return Message(role="assistant", texts=(texts["text"],), calls=calls, extra=extra, **fields)
+        texts = {place: getattr(growing, which) for place, growing in self._growing.items()}
+        calls = tuple(ToolCall(*self._calls[p], texts.pop(p)) for p in sorted(self._calls))
+        refusal, extra = texts.pop("refusal", ""), fields.pop("extra", {})
+        extra = {**extra, "refusal": refusal} if refusal else extra
+        text = "".join(texts.values())
+        return Message(role="assistant", texts=(text,), calls=calls, extra=extra, **fields)
 
     def end(self, *, left: bool = False, **fields: Any) -> None:
         """Notes the answer; ``left``: it was given up, and nothing may be waited for."""

@@ -9,7 +9,6 @@ from typing import Any, Literal
 from dp_middleware import _validate
 from dp_middleware.conversation.exchange import Exchange, Reply, Tools
 from dp_middleware.conversation.messages import ONCE, Message, ToolCall, is_structured, role_of
-from dp_middleware.conversation.notebook import Unknown
 from dp_middleware.conversation.session import Session
 from dp_middleware.errors import ParameterError, guarded
 
@@ -28,8 +27,7 @@ class Rules:
         system: ``"public"``: instructions pass as they are; ``"release"`` releases them.
         public_system: Instructions that pass as they are in any case, to the letter.
         tools: ``"public"``: names and schemas of tools pass as they are; ``"refuse"`` raises.
-        answers: What happens to an assistant's message that was not noted; see
-            :meth:`Session.release_many`. Under pseudonyms calls of tools must be noted.
+        answers: Of an assistant's message that was not noted; see :meth:`Session.release_many`.
         originals: Names of the tools that are called with originals, or ``"all"``.
     """
 
@@ -54,7 +52,7 @@ class Rules:
 def release_request(
     session: Session, inputs: Mapping[str, Any], rules: Rules, *, reference: str, whose: str
 ) -> tuple[dict[str, Any], Exchange]:
-    """Releases a request's texts and calls of tools.
+    """Releases a request's texts and calls of tools; also returns what restores the answer.
 
     Args:
         session: Releases.
@@ -65,13 +63,9 @@ def release_request(
         reference: Public: of the request, by which its answer is known.
         whose: Public: who asks, and in which of the proxy's sessions.
 
-    Returns:
-        ``texts``, and ``tool_calls`` where there are any, as many as in ``inputs``; and the
-        exchange, which restores the answer.
-
     Raises:
-        ParameterError: Images, tools that are not public, another content than text, or messages
-            that do not have these texts. Nothing was charged for.
+        ParameterError: What is no text, or not public, or no messages with these texts; nothing
+            was charged for.
         DPMiddlewareError: The release failed. Holds no text.
     """
     if inputs.get("images"):
@@ -81,14 +75,12 @@ def release_request(
             "tools are sent as they are: say tools='public' in the guardrail's configuration"
         )
     transcript = guarded(_transcript, inputs, rules)
-    unknown: Unknown = rules.answers
-    if unknown == "pass" and session.restores:
-        unknown = _is_text
     alone = all(message.id is ONCE for message in transcript)
+    notes_calls = session.restores and rules.answers == "pass"  # their words pass alone
     exchange = session.exchange(
         transcript,
         conversation=f"call\x1f{whose}\x1f{reference}" if alone else None,
-        unknown=unknown,
+        unknown=(lambda words: not is_structured(words)) if notes_calls else rules.answers,
         tools=rules.originals,
         whose=whose,
     )
@@ -96,11 +88,6 @@ def release_request(
     texts = [text for message in exchange.sent if not message.calls for text in message.texts]
     calls = [call.to_openai() for message in exchange.sent for call in message.calls]
     return {"texts": texts, **({"tool_calls": calls} if calls else {})}, exchange
-
-
-def _is_text(words: str) -> bool:
-    """Passes declared answers that are words; calls of tools must be noted."""
-    return not is_structured(words)
 
 
 def _transcript(inputs: Mapping[str, Any], rules: Rules) -> list[Message]:
@@ -163,15 +150,10 @@ def _call(call: Mapping[str, Any], where: str) -> ToolCall:
 
 
 def restore_response(exchange: Exchange, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """Restores an answer, which may go out again from now on.
+    """Restores ``texts`` and ``tool_calls`` of an answer, whole or as far as it went.
 
-    Args:
-        exchange: Of the request.
-        inputs: ``texts`` and ``tool_calls`` of the answer, whole or as far as it went.
-
-    Returns:
-        ``texts`` and ``tool_calls``, and ``stream_holdback_chars``: how many characters at the end
-        of each text may still become a pseudonym.
+    It may go out again from now on. With them comes ``stream_holdback_chars``: how many characters
+    at the end of each text may still become a pseudonym.
     """
     shown, held = list[str](), list[int]()
     for text in inputs.get("texts") or ():

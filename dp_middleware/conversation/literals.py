@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import ast
 import json
+from dataclasses import replace
+
+from dp_middleware.conversation.messages import Message
 
 
 def as_json(text: str) -> str:
@@ -20,6 +23,13 @@ def as_json(text: str) -> str:
     except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
         return text
     return spelled
+
+
+def printed(message: Message) -> Message:
+    """Returns a message; of a tool's, with texts as :func:`as_json` reads them."""
+    if message.role != "tool":
+        return message
+    return replace(message, texts=tuple(map(as_json, message.texts)))
 
 
 def is_json(text: str) -> bool:

@@ -45,13 +45,7 @@ class McpProxy:
         self._asked: dict[str, str] = {}  # methods of open requests, by their ids as JSON
 
     def from_client(self, line: str, to_server: Send, to_client: Send) -> None:
-        """Handles a line of the agent: sends it on with originals, or answers that it is refused.
-
-        Args:
-            line: A JSON-RPC message: public, it is of a remote model.
-            to_server: Sends to the server.
-            to_client: Sends to the agent.
-        """
+        """Handles a line of the agent, public: sends it on with originals, or refuses it."""
         message = _read(line)
         if message is None:
             to_client(_error(None, _NOT_JSON, "expected one JSON-RPC message a line"))
@@ -68,18 +62,12 @@ class McpProxy:
                 sent = self._params(method, params)
             except DPMiddlewareError as error:
                 to_client(_error(number, _FAILED, str(error)))
-                return
-            self._asked[json.dumps(number)] = method
-            to_server({"jsonrpc": "2.0", "id": number, "method": method, "params": sent})
+            else:
+                self._asked[json.dumps(number)] = method
+                to_server({"jsonrpc": "2.0", "id": number, "method": method, "params": sent})
 
     def from_server(self, line: str, to_server: Send, to_client: Send) -> None:
-        """Handles a line of the server: sends it on released, or nothing of it.
-
-        Args:
-            line: A JSON-RPC message: private.
-            to_server: Sends to the server.
-            to_client: Sends to the agent.
-        """
+        """Handles a line of the server, private: sends it on released, or nothing of it."""
         message = _read(line)
         if message is None:
             return

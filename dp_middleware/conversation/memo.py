@@ -3,41 +3,88 @@
 from __future__ import annotations
 
 import hmac
+import json
 import math
 import sqlite3
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from threading import Lock
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from dp_middleware import _forks, _validate
-from dp_middleware.conversation.releaser import EventKeys, Released, Releaser, from_data
 from dp_middleware.errors import EventRefused
-from dp_middleware.sanitizers.spans import Detector
+from dp_middleware.privacy import Certificate
+from dp_middleware.privacy.releases import Release
+from dp_middleware.sanitizers.spans import Detector, Scope
 
 WAIT = 60.0  # seconds for another process that is just releasing
 _LOCKS = 1024
 
+
+class Releaser(Protocol):
+    """A sanitizer, or the pseudonyms of one conversation."""
+
+    @property
+    def certificate(self) -> Certificate:
+        """The guarantee of every release."""
+
+    @property
+    def remembers(self) -> bool:
+        """Whether a release depends on those before, and is made while nobody else makes one."""
+
+    def count(self, text: str) -> int:
+        """Counts the tokens of a public text."""
+
+    def read(self, text: str, scope: Scope | None = None) -> Any:
+        """Returns a draft of a private text."""
+
+    def release_drafts(self, drafts: Sequence[Any]) -> list[tuple[Release, Any]]:
+        """Charges, draws and writes."""
+
+    def kept_in(self, entries: Any, now: float) -> AbstractContextManager[object]:
+        """Reads what it remembers from these entries while it releases, and keeps it there."""
+
+
+class EventKeys(NamedTuple):
+    """The keys of a message in the memo: keyed digests of its name."""
+
+    released: bytes  # what one mechanism released for it
+    private: bytes  # the mark that it was released as a private one, by whatever mechanism
+    note: bytes  # the note that it is a remote answer
+
+
+class Released(NamedTuple):
+    """What went out for an event, public, and the pseudonyms in it."""
+
+    release: Release
+    used: tuple[str, ...] = ()
+
+    def to_json(self) -> str:
+        """Spells what a memo keeps, without the adjacency."""
+        data = {**vars(self.release), "certificate": self.release.certificate.to_dict()}
+        return json.dumps({**data, "used": self.used} if self.used else data)
+
+    @classmethod
+    def of_data(cls, data: Mapping[str, Any], releaser: Releaser) -> Released:
+        """Reads a release; its adjacency is that of the releaser, which made it."""
+        fields = {name: value for name, value in data.items() if name != "used"}
+        certificate = Certificate.from_dict(data["certificate"], releaser.certificate.adjacency)
+        release = Release(**{**fields, "certificate": certificate})
+        return cls(release, tuple(data.get("used", ())))
+
+
+# a release, maybe as data; a remote answer; or a mark
 Content = Released | Mapping[str, Any] | str | None
-"""A release, maybe as data; a remote answer; or a mark."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Entry:
-    """What was released for an event.
+class Entry(NamedTuple):
+    """What was released for an event, public."""
 
-    Attributes:
-        digest: Keyed digest of the raw text and its role; empty for a remote answer, which is
-            public, and for a mark.
-        created: Seconds since the epoch.
-        content: Public.
-    """
-
-    digest: bytes = field(repr=False)
-    created: float
-    content: Content = field(repr=False)
+    digest: bytes  # keyed, of the raw text and its role; empty for a remote answer and a mark
+    created: float  # seconds since the epoch
+    content: Content
 
 
 class Entries:
@@ -48,7 +95,7 @@ class Entries:
 
     @contextmanager
     def exclusive(self, wait: float = WAIT) -> Iterator[Entries]:
-        """Gives the entries, at once: the session's lock keeps others out."""
+        """Gives the entries; waits so many seconds for other processes, threads are kept out."""
         yield self
 
     def get(self, event: bytes) -> Entry | None:
@@ -73,33 +120,17 @@ class Entries:
         return len(self._entries)
 
 
-class Store(Protocol):
-    """Entries, and how one is alone with them."""
-
-    def exclusive(self, wait: float = WAIT) -> AbstractContextManager[Entries]:
-        """Keeps others out; waits so many seconds for another process."""
-
-
-Row = tuple[bytes, bytes, Content]
-"""Key, digest and content of an entry."""
-
-
 class ReleaseMemo:
     """What was released for private events, and remote answers; shared by all epsilons."""
 
     def __init__(
-        self,
-        memo: Store,
-        *,
-        capacity: int,
-        expires: float,
-        clock: Callable[[], float],
+        self, memo: Entries, *, capacity: int, expires: float, clock: Callable[[], float]
     ) -> None:
         _validate.at_least(2, capacity=capacity)
         if expires != math.inf:
             _validate.positive(expires=expires)
         self._memo, self._capacity, self._expires = memo, capacity, expires
-        self._clock = clock
+        self._clock, self._is_in_memory = clock, type(memo) is Entries
         self._left: deque[tuple[bytes, str]] = deque()  # by note_left, not stored yet
         self.after_fork()
         _forks.renewed[id(self)] = self
@@ -110,15 +141,10 @@ class ReleaseMemo:
         self._events = [Lock() for _ in range(_LOCKS)]  # each for some of the events
 
     def __repr__(self) -> str:
-        return "memo in memory" if isinstance(self._memo, Entries) else "memo in file"
+        return "memo in memory" if self._is_in_memory else "memo in file"
 
     def release(
-        self,
-        event: EventKeys,
-        digest: bytes,
-        text: str,
-        releaser: Releaser,
-        scope: Detector | None,
+        self, event: EventKeys, digest: bytes, text: str, releaser: Releaser, scope: Detector | None
     ) -> Released:
         """Returns a release from the memo, or draws it: charge, draw, store.
 
@@ -147,11 +173,7 @@ class ReleaseMemo:
             return released
 
     def release_once(self, text: str, releaser: Releaser, scope: Detector | None) -> Released:
-        """Draws a release that is not kept.
-
-        Raises:
-            DPMiddlewareError: As :meth:`Sanitizer.release`.
-        """
+        """Draws a release that is not kept; raises as :meth:`Sanitizer.release`."""
         draft = releaser.read(text, scope)
         with self.kept(releaser) if releaser.remembers else nullcontext():
             return _drawn(releaser, draft)
@@ -163,38 +185,29 @@ class ReleaseMemo:
             yield
 
     def answers(self, notes: Sequence[bytes | None]) -> list[str | None]:
-        """Returns the remote answer of each note; ``None`` where there is none."""
+        """Returns the remote answer of each note; some text for a mark, ``None`` for nothing."""
         with self.exclusive() as entries:
             known = [None if note is None else entries.get(note) for note in notes]
         return [None if entry is None else str(entry.content) for entry in known]
 
-    def knows(self, event: bytes) -> bool:
-        """Tells whether there is an entry with this key."""
-        with self.exclusive() as entries:
-            return entries.get(event) is not None
-
     def note(self, *rows: tuple[bytes, str], private: bytes | None = None) -> None:
-        """Stores remote answers.
-
-        Args:
-            rows: Key and public text of each.
-            private: The key of the mark that the first one's event is a private one.
+        """Stores remote answers by their keys, public texts.
 
         Raises:
-            EventRefused: The event was released as a private one.
+            EventRefused: There is this mark that the first one's event is a private one.
         """
         with self._of_event(rows[0][0]), self.exclusive() as entries:
             if private is not None and entries.get(private) is not None:
                 raise EventRefused("expected a new event to note, got one released as private")
             self._store(entries, *((key, b"", text) for key, text in rows))
 
-    def note_left(self, note: bytes, text: str) -> None:
-        """Stores a remote answer, now or before whatever is done next here.
+    def note_left(self, *rows: tuple[bytes, str]) -> None:
+        """Stores remote answers, now or before whatever is done next here.
 
         Never waits: garbage collection may call it anywhere, also where this thread has the lock,
         or another lock that the one with this lock waits for.
         """
-        self._left.append((note, text))
+        self._left.extend(rows)
         if self._lock.acquire(blocking=False):
             try:
                 with suppress(sqlite3.Error):  # another process is just releasing
@@ -238,17 +251,16 @@ class ReleaseMemo:
         In memory an event's charge, which waits for the disk, holds up no other event. In a file,
         and where releases depend on each other, all wait.
         """
-        is_free = isinstance(self._memo, Entries) and not releaser.remembers
         with self._of_event(note):
-            if is_free:
+            if self._is_in_memory and not releaser.remembers:
                 yield self.exclusive
             else:
                 with self.exclusive() as entries:
                     yield lambda: nullcontext(entries)
 
-    def _store(self, entries: Entries, *rows: Row) -> None:
+    def _store(self, entries: Entries, *rows: tuple[bytes, bytes, Content]) -> None:
         for key, digest, content in rows:
-            entries.put(key, Entry(digest=digest, created=self._clock(), content=content))
+            entries.put(key, Entry(digest, self._clock(), content))
         while len(entries) > self._capacity:
             entries.forget_oldest()
 
@@ -256,14 +268,14 @@ class ReleaseMemo:
 def _known(
     entries: Entries, event: EventKeys, digest: bytes, releaser: Releaser
 ) -> tuple[Released | None, bool]:
-    """Returns what was released for an event, and whether that was for another text."""
+    """What was released for an event, and whether that was for another text."""
     if entries.get(event.note) is not None:
         raise EventRefused("expected role assistant for a noted event, got a private role")
     entry = entries.get(event.released)
     if entry is None or not hmac.compare_digest(entry.digest, digest):
         return None, entry is not None
     known: Any = entry.content
-    return known if isinstance(known, Released) else from_data(known, releaser), False
+    return known if isinstance(known, Released) else Released.of_data(known, releaser), False
 
 
 def _drawn(releaser: Releaser, draft: Any) -> Released:

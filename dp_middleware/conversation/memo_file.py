@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import sqlite3
@@ -10,13 +11,12 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from dp_middleware.conversation.memo import WAIT, Entries, Entry
-from dp_middleware.conversation.releaser import to_json
+from dp_middleware.conversation.memo import WAIT, Entries, Entry, Released
 from dp_middleware.errors import ParameterError
 
 _TABLES = """
-CREATE TABLE IF NOT EXISTS checks (value BLOB NOT NULL);
-CREATE TABLE IF NOT EXISTS memo (
+CREATE TABLE checks (value BLOB NOT NULL);
+CREATE TABLE memo (
     number INTEGER PRIMARY KEY AUTOINCREMENT,
     event BLOB NOT NULL UNIQUE,
     digest BLOB NOT NULL,
@@ -24,26 +24,23 @@ CREATE TABLE IF NOT EXISTS memo (
     released TEXT NOT NULL,
     mark BLOB NOT NULL
 );
-CREATE INDEX IF NOT EXISTS memo_created ON memo (created);
-CREATE TABLE IF NOT EXISTS sealed (
+CREATE INDEX memo_created ON memo (created);
+CREATE TABLE sealed (
     number INTEGER PRIMARY KEY AUTOINCREMENT,
     conversation BLOB NOT NULL,
     created REAL NOT NULL,
     data BLOB NOT NULL
 );
-CREATE INDEX IF NOT EXISTS sealed_conversation ON sealed (conversation, created);
-CREATE TABLE IF NOT EXISTS conversations (
+CREATE INDEX sealed_conversation ON sealed (conversation, created);
+CREATE TABLE conversations (
     conversation BLOB PRIMARY KEY,
     used REAL NOT NULL,
     kept INTEGER NOT NULL,
     mark BLOB NOT NULL
 );
-CREATE INDEX IF NOT EXISTS conversations_used ON conversations (used);
-CREATE TABLE IF NOT EXISTS counts (entries INTEGER NOT NULL);
-"""
-_COUNT = """
-DELETE FROM counts;
-INSERT INTO counts SELECT count(*) FROM memo;
+CREATE INDEX conversations_used ON conversations (used);
+CREATE TABLE counts (entries INTEGER NOT NULL);
+INSERT INTO counts VALUES (0);
 """
 _VERSION = "2"
 _CHANGED = (
@@ -51,11 +48,10 @@ _CHANGED = (
     "or taken out; take a copy of the file"
 )
 
-Digest = Callable[..., bytes]
-"""Keyed digest of parts, each with its length."""
+Digest = Callable[..., bytes]  # keyed digest of parts, each with its length
 
 
-class FileMemo:
+class FileMemo(Entries):
     """Entries in an SQLite file, shared by threads and processes of one machine.
 
     A row that was changed, or moved to another place, is refused, and so is a conversation that
@@ -70,6 +66,8 @@ class FileMemo:
         ParameterError: It is the ledger's file, or was written with another key.
     """
 
+    _connection: sqlite3.Connection  # of those that :meth:`exclusive` gives
+
     def __init__(self, path: str | os.PathLike[str], digest: Digest, ledger: object) -> None:
         self._path, self._digest = Path(path), digest
         charged = getattr(ledger, "file", None)
@@ -78,52 +76,34 @@ class FileMemo:
         os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
         check = digest("check", _VERSION)
         with self.exclusive() as rows:
-            written = rows.check(check)
-        if written != check:
-            raise ParameterError(
-                "expected the key that the memo was written with, got another, or a memo of an "
-                "older version; with a new memo every event is released and charged again"
-            )
+            run = rows._connection.execute
+            if run("SELECT 1 FROM sqlite_master WHERE name = 'checks'").fetchone() is None:
+                for statement in _TABLES.split(";"):
+                    run(statement)
+                run("INSERT INTO checks VALUES (?)", (check,))
+            if run("SELECT value FROM checks").fetchall() != [(check,)]:
+                raise ParameterError(
+                    "expected the key that the memo was written with, got another, or a memo of an "
+                    "older version; with a new memo every event is released and charged again"
+                )
 
     @contextmanager
-    def exclusive(self, wait: float = WAIT) -> Iterator[MemoRows]:
+    def exclusive(self, wait: float = WAIT) -> Iterator[FileMemo]:
         """Gives the entries; changes are durable when this ends, and undone if it fails.
 
         Each use has a connection of its own: none is shared by threads or after a fork.
-
-        Args:
-            wait: Seconds for another process that is just releasing.
         """
         with closing(sqlite3.connect(self._path, timeout=wait, isolation_level=None)) as connection:
             connection.execute("PRAGMA synchronous = FULL")
             connection.execute("BEGIN IMMEDIATE")
+            rows = copy.copy(self)
+            rows._connection = connection
             try:
-                yield MemoRows(connection, self._digest)
+                yield rows
             except BaseException:
                 connection.execute("ROLLBACK")
                 raise
             connection.execute("COMMIT")
-
-
-class MemoRows(Entries):
-    """Entries of a file, in one transaction, and what is sealed there for conversations."""
-
-    def __init__(self, connection: sqlite3.Connection, digest: Digest) -> None:
-        self._connection, self._digest = connection, digest
-
-    def check(self, value: bytes) -> bytes:
-        """Returns what the file was written with, if that is this value; a new one is made."""
-        tables = "SELECT count(*) FROM sqlite_master WHERE name = 'checks'"
-        if not self._connection.execute(tables).fetchone()[0]:
-            for statement in _TABLES.split(";"):
-                self._connection.execute(statement)
-            self._connection.execute("INSERT INTO checks VALUES (?)", (value,))
-        row = self._connection.execute("SELECT value FROM checks").fetchone()
-        if row is None or bytes(row[0]) != value:
-            return b""
-        for statement in _COUNT.split(";"):
-            self._connection.execute(statement)
-        return value
 
     def get(self, event: bytes) -> Entry | None:
         """Returns the entry of an event."""
@@ -134,15 +114,19 @@ class MemoRows(Entries):
         digest, created, released, mark = row
         if self._mark(event, digest, created, released) != mark:
             raise ParameterError(_CHANGED)
-        content = json.loads(released) if released else None
-        return Entry(digest=digest, created=created, content=content)
+        return Entry(digest, created, json.loads(released) if released else None)
 
     def put(self, event: bytes, entry: Entry) -> None:
         """Sets an event's entry; it is then the newest."""
         self._drop("event = ?", event)
+        digest, created, content = entry
+        if isinstance(content, Released):
+            spelled = content.to_json()
+        else:
+            spelled = "" if content is None else json.dumps(content)
+        values = event, digest, created, spelled, self._mark(event, digest, created, spelled)
         command = "INSERT INTO memo(event, digest, created, released, mark) VALUES (?,?,?,?,?)"
-        values = entry.digest, entry.created, to_json(entry.content)
-        self._connection.execute(command, (event, *values, self._mark(event, *values)))
+        self._connection.execute(command, values)
         self._connection.execute("UPDATE counts SET entries = entries + 1")
 
     def _mark(self, event: bytes, digest: bytes, created: float, released: str) -> bytes:
@@ -170,20 +154,19 @@ class MemoRows(Entries):
     def sealed(self, conversation: bytes, behind: int) -> list[tuple[int, bytes]]:
         """Returns numbers and data of what was sealed for a conversation, behind a number."""
         count = "SELECT count(*) FROM sealed WHERE conversation = ?"
-        if self._connection.execute(count, (conversation,)).fetchone()[0] != self._kept(
-            conversation
-        ):
+        (rows,) = self._connection.execute(count, (conversation,)).fetchone()
+        if rows != self._kept(conversation):
             raise ParameterError(_CHANGED)
         query = "SELECT number, data FROM sealed WHERE conversation = ? AND number > ?"
-        rows = self._connection.execute(query + " ORDER BY number", (conversation, behind))
-        return [(int(number), bytes(data)) for number, data in rows]
+        found = self._connection.execute(query + " ORDER BY number", (conversation, behind))
+        return found.fetchall()
 
     def _kept(self, conversation: bytes) -> int:
         query = "SELECT kept, mark FROM conversations WHERE conversation = ?"
         row = self._connection.execute(query, (conversation,)).fetchone()
         if row is None:
             return 0
-        if bytes(row[1]) != self._digest("kept", conversation, str(row[0])):
+        if row[1] != self._digest("kept", conversation, str(row[0])):
             raise ParameterError(_CHANGED)
         return int(row[0])
 

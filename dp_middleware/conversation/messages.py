@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, Final, Literal, NamedTuple, get_args
@@ -19,31 +19,22 @@ class Once(Enum):
     ONCE = "once"
 
 
+# the event of a text that will never come again: a new release, kept in no memo
 ONCE: Final = Once.ONCE
-"""The event of a text that will never come again: a new release, kept in no memo."""
-
 Item = tuple[str | Literal[Once.ONCE] | None, str, str]
 
 
 class Event(NamedTuple):
-    """A message as a session is told of it.
+    """A message as a session is told of it."""
 
-    Attributes:
-        id: Public, ``ONCE``, or ``None`` where it is known by its place.
-        role: Whose it is.
-        text: Private, unless it is a known answer's.
-        aside: Whether it stands outside of the order of messages.
-    """
-
-    id: str | Once | None
+    id: str | Once | None  # public; ``None`` where it is known by its place
     role: str
-    text: str
-    aside: bool = False
+    text: str  # private, unless it is a known answer's
+    aside: bool = False  # whether it stands outside of the order of messages
 
 
+# also a message as chat clients keep it: ``{"role": ..., "content": ...}``, maybe with an id
 AnyItem = Item | Event | Mapping[str, Any]
-"""Also a message as chat clients keep it: ``{"role": ..., "content": ...}``, maybe with an id."""
-
 Role = Literal["system", "user", "assistant", "tool"]
 
 ROLES = get_args(Role)
@@ -77,12 +68,10 @@ def _of_dict(message: Mapping[str, Any]) -> tuple[Any, Any, Any]:
     if message.get("tool_calls") or message.get("function_call"):
         raise ParameterError("expected messages of text, got one that calls tools")
     if isinstance(content, list):
-        texts: list[Any] = [
-            part.get("text") if isinstance(part, Mapping) else part for part in content
-        ]
+        texts = [part.get("text") if isinstance(part, Mapping) else part for part in content]
         if not all(isinstance(text, str) for text in texts):
             raise ParameterError("expected messages of text, got one with parts of another kind")
-        content = "\n\n".join(texts)
+        content = "\n\n".join(map(str, texts))
     return message.get("id"), role_of(role), content
 
 
@@ -93,11 +82,7 @@ def role_of(name: object) -> Role | None:
 
 
 def by_role(scope: Detector | Mapping[str, Detector] | None) -> dict[str, Detector]:
-    """The detector of each private role; one that is missing is released whole.
-
-    Raises:
-        ParameterError: Neither a function nor functions by private role.
-    """
+    """The detector of each private role; one that is missing is released whole."""
     if scope is None:
         return {}
     detectors = dict(scope) if isinstance(scope, Mapping) else dict.fromkeys(_PRIVATE, scope)
@@ -110,17 +95,11 @@ def by_role(scope: Detector | Mapping[str, Detector] | None) -> dict[str, Detect
 
 
 class ToolCall(NamedTuple):
-    """A call of a tool that a remote model asked for.
-
-    Attributes:
-        id: Of the call.
-        name: Of the tool.
-        arguments: JSON as text.
-    """
+    """A call of a tool that a remote model asked for."""
 
     id: str
-    name: str
-    arguments: str
+    name: str  # of the tool
+    arguments: str  # JSON
 
     @classmethod
     def of_openai(cls, call: Mapping[str, Any]) -> ToolCall:
@@ -184,33 +163,41 @@ class Message(StaysHere):
         return json.dumps({_MARK: said}, ensure_ascii=False, sort_keys=True)
 
     def released(self, text: str) -> Message:
-        """Makes the copy with what goes out for its event.
-
-        Raises:
-            ValueError: Something has changed the words of an answer so that they are none.
-        """
+        """Makes the copy with what goes out for its event; raises as :func:`of_words`."""
         if self.role == "assistant":
             return replace(of_words(text), id=self.id)
         parts = text.split(PART) + [""] * (len(self.texts) - 1)  # a whole text has no parts
         return replace(self, texts=tuple(parts[: len(self.texts)]))
 
 
+class Reading(NamedTuple):
+    """A framework's message as one of a transcript; ``build`` makes its copy of what goes out."""
+
+    message: Message
+    build: Callable[[Message], Any]
+
+
+def copies_of(readings: Sequence[Reading], sent: Sequence[Message]) -> list[Any]:
+    """Makes what goes out for a framework's messages."""
+    return [reading.build(message) for reading, message in zip(readings, sent, strict=True)]
+
+
 def of_words(words: str) -> Message:
     """The assistant's message with these :meth:`Message.words`.
 
     Raises:
-        ValueError: They are the words of none.
+        ParameterError: They are the words of none.
     """
     if _MARK not in words:
         return Message(role="assistant", texts=(words,))
     try:
         text, calls, extra = json.loads(words)[_MARK]
-        made = tuple(ToolCall(*call) for call in calls)
+        calls = tuple(ToolCall(*call) for call in calls)
     except (ValueError, TypeError, KeyError, RecursionError):
-        made = None
-    if made is None:
-        raise ValueError("not the words of a message")
-    return Message(role="assistant", texts=(text,), calls=made, extra=extra)
+        calls = None
+    if calls is None:
+        raise ParameterError("expected an assistant's message that can be released, got another")
+    return Message(role="assistant", texts=(text,), calls=calls, extra=extra)
 
 
 def is_structured(words: str) -> bool:

@@ -7,20 +7,17 @@ import json
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
-from dp_middleware.conversation.memo import ReleaseMemo
+from dp_middleware.conversation.memo import EventKeys, ReleaseMemo
 from dp_middleware.conversation.messages import ONCE, Event
-from dp_middleware.conversation.releaser import EventKeys
 from dp_middleware.errors import EventRefused, ParameterError, UnknownAnswer
 
 _KEY_BYTES = 32
 
+# what happens to an assistant's text that was not noted; a function tells which ones pass
 Unknown = Literal["refuse", "pass"] | Callable[[str], bool]
-"""What happens to an assistant's text that was not noted; a function tells which ones pass."""
-
-Origin = Literal["remote-answer", "declared-public"]
-"""Why a text is public."""
+Origin = Literal["remote-answer", "declared-public"]  # why a text is public
 
 
 class Digests:
@@ -45,26 +42,10 @@ class Digests:
             message += data
         return hmac.digest(self._key, message, "sha256")
 
-    def event(self, name: bytes, settings: str) -> EventKeys:
+    def event(self, name: bytes, settings: str = "") -> EventKeys:
         """Returns the keys of a named event; other settings make it a new one."""
         released = self.of("event", settings, name)
-        return EventKeys(released=released, private=self.private(name), note=self.note(name))
-
-    def private(self, name: bytes) -> bytes:
-        """Returns the key of the mark that a named event was released as a private one."""
-        return self.of("private", name)
-
-    def note(self, name: bytes) -> bytes:
-        """Returns the key of a remote answer with this name."""
-        return self.of("note", name)
-
-    def answer(self, conversation: bytes, text: str) -> bytes:
-        """Returns the key of a remote answer without an id: by content, which is public."""
-        return self.of("answer", conversation, text)
-
-    def of_id(self, conversation: bytes, event_id: str) -> bytes:
-        """Returns the name of an event with an id."""
-        return self.of("id", conversation, event_id)
+        return EventKeys(released, self.of("private", name), self.of("note", name))
 
     def names(self, conversation: bytes, transcript: Sequence[Event]) -> list[bytes]:
         """Names each event: by its id, or else by a chain over the transcript up to it."""
@@ -77,48 +58,29 @@ class Digests:
             elif chained and not aside:
                 chain = self.of("chain", chain, role, text)
             is_id = isinstance(event_id, str)
-            names.append(self.of_id(conversation, str(event_id)) if is_id else chain)
+            names.append(self.of("id", conversation, str(event_id)) if is_id else chain)
         return names
 
 
-@dataclass(frozen=True, kw_only=True)
-class Admitted:
-    """A message that may be released.
+class Admitted(NamedTuple):
+    """A message that may be released."""
 
-    Attributes:
-        name: Of its event, keyed.
-        event: The message.
-        public: What goes out for it as it is, and why; ``None`` where it is private.
-    """
-
-    name: bytes
+    name: bytes  # of its event, keyed
     event: Event
-    public: tuple[str, Origin] | None
+    public: tuple[str, Origin] | None  # what goes out for it as it is, and why
 
 
 @dataclass(frozen=True, kw_only=True)
 class Notebook:
-    """Notes the answers of one conversation, and knows them again.
-
-    Attributes:
-        memo: Keeps them.
-        digests: Name them.
-        within: The conversation's keyed name.
-        whose: Who may go on in it.
-        named: Whether the caller gave it its name; else its answers lead back to it.
-        name: Its public name.
-        used: Pseudonyms of the exchange that it goes on from.
-    """
+    """Notes the answers of one conversation, and knows them again."""
 
     memo: ReleaseMemo
     digests: Digests
-    within: bytes = b""
-    whose: str = ""
-    named: bool = True
-    name: str = ""
-    used: frozenset[str] = frozenset()
-
-    # transcripts ---------------------------------------------------------------------------------
+    within: bytes = b""  # the conversation's keyed name
+    whose: str = ""  # who may go on in it
+    named: bool = True  # whether the caller gave it its name; else its answers lead back to it
+    name: str = ""  # its public name
+    used: frozenset[str] = frozenset()  # pseudonyms of the exchange that it goes on from
 
     def begun(self, events: Sequence[Event], conversation: Callable[[str], bytes]) -> str:
         """Returns the name of the conversation that began as a transcript, or has its answers."""
@@ -128,23 +90,17 @@ class Notebook:
         if not answers:
             return name
         first = self.digests.names(conversation(name), events)[0]
-        if self.memo.knows(self.digests.private(first)):
+        if self.memo.answers([self.digests.event(first).private]) != [None]:
             return name
         led = self.memo.answers([self._pointer(words) for words in reversed(answers)])
         return next((other for other in led if other is not None), name)
 
     def admit(
-        self,
-        events: Sequence[Event],
-        unknown: Unknown,
-        by_hand: Callable[[], bytes] | None = None,
+        self, events: Sequence[Event], unknown: Unknown, by_hand: Callable[[], bytes] | None = None
     ) -> list[Admitted]:
         """Admits a transcript, if all of its messages may be released.
 
-        Args:
-            events: Of its messages.
-            unknown: As of :meth:`Session.release_many`.
-            by_hand: Makes the keyed name of another conversation whose noted answers hold here.
+        ``by_hand`` makes the keyed name of another conversation whose noted answers hold here.
 
         Raises:
             EventRefused: One of them cannot be released.
@@ -161,7 +117,7 @@ class Notebook:
             _, noted = self._answers(by_hand(), events)
             answers = [a if a is not None else b for a, b in zip(answers, noted, strict=True)]
         return [
-            Admitted(name=name, event=event, public=_public(event, answer, unknown))
+            Admitted(name, event, _public(event, answer, unknown))
             for name, event, answer in zip(names, events, answers, strict=True)
         ]
 
@@ -171,32 +127,30 @@ class Notebook:
         """Names events, and finds the answers that they stand for: by name, or by their words."""
         names = self.digests.names(within, events)
         by_words = [
-            self.digests.answer(within, event.text)
+            self.digests.of("answer", within, event.text)
             if event.role == "assistant" and event.id is None
             else None
             for event in events
         ]
-        known = self.memo.answers([*map(self.digests.note, names), *by_words])
+        known = self.memo.answers([*(self.digests.of("note", name) for name in names), *by_words])
         pairs = zip(known[: len(events)], known[len(events) :], strict=True)
         return names, [named if named is not None else said for named, said in pairs]
-
-    # answers -------------------------------------------------------------------------------------
 
     def note_words(self, spelled: Iterable[str], words: str, left: bool = False) -> None:
         """Notes a remote answer by what a client may send in its place."""
         rows = list[tuple[bytes, str]]()
         for spelling in dict.fromkeys(spelled):
-            rows.append((self.digests.answer(self.within, spelling), words))
+            rows.append((self.digests.of("answer", self.within, spelling), words))
             if not self.named:
                 rows.append((self._pointer(spelling), self.name))
-        if not left:
+        if left:
+            self.memo.note_left(*rows)
+        else:
             self.memo.note(*rows)
-        for row in rows if left else ():
-            self.memo.note_left(*row)
 
     def note_id(self, event_id: str, words: str, left: bool = False) -> None:
         """Notes a remote answer by its id."""
-        self._note(self.digests.of_id(self.within, event_id), words, left)
+        self._note(self.digests.of("id", self.within, event_id), words, left)
 
     def note_place(self, events: Sequence[Event], words: str, left: bool = False) -> None:
         """Notes a remote answer by the place of the message that stands for it, the last one.
@@ -211,17 +165,15 @@ class Notebook:
         self._note(self.digests.names(self.within, events)[-1], words, left)
 
     def _note(self, name: bytes, words: str, left: bool) -> None:
-        note = self.digests.note(name)
+        keys = self.digests.event(name)
         if left:
-            self.memo.note_left(note, words)
+            self.memo.note_left((keys.note, words))
         else:
-            self.memo.note((note, words), private=self.digests.private(name))
+            self.memo.note((keys.note, words), private=keys.private)
 
     def _pointer(self, words: str) -> bytes:
         """The key under which an answer's words lead to their conversation."""
         return self.digests.of("conversation of", self.whose, words)
-
-    # references ----------------------------------------------------------------------------------
 
     def keep(self, reference: str, used: Sequence[str]) -> None:
         """Lets another exchange go on from one, by a reference."""

@@ -7,8 +7,8 @@ from typing import Any
 
 from dp_middleware.conversation.messages import Message, ToolCall
 
+# what of a reasoning item is sent again
 THOUGHT = ("id", "summary", "content", "encrypted_content")
-"""What of a reasoning item is sent again."""
 
 
 def answer_of(item: Mapping[str, Any]) -> Message | None:

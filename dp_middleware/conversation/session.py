@@ -6,29 +6,25 @@ import asyncio
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal, NoReturn, Self
 
 from dp_middleware import _validate
+from dp_middleware.conversation.events import Events
 from dp_middleware.conversation.memo import Entries, ReleaseMemo
 from dp_middleware.conversation.memo_file import FileMemo
-from dp_middleware.conversation.messages import (
-    ONCE as ONCE,
-    AnyItem,
-    by_role,
-    checked,
-)
+from dp_middleware.conversation.messages import ONCE as ONCE, AnyItem, by_role, checked
 from dp_middleware.conversation.notebook import Digests, Unknown
-from dp_middleware.conversation.twins import Twins
-from dp_middleware.errors import EventRefused, ParameterError
+from dp_middleware.errors import EventRefused, NotPrepared, ParameterError
 from dp_middleware.privacy.releases import Release
 from dp_middleware.sanitizers.sanitizer import Sanitizer
 from dp_middleware.sanitizers.spans import Detector
 
-MONTH = 30 * 24 * 3600.0
-"""Seconds."""
+MONTH = 30 * 24 * 3600.0  # seconds
+_SAME = 1e-9  # nats
+_TWINS = 32  # sessions at other epsilons that are kept: calibrating them is slow
 
 
-class Session(Twins):
+class Session(Events):
     """Releases the messages of conversations: one release and one charge per event.
 
     An event is a message of a transcript, known by its id. Seen again with the same text and role,
@@ -59,8 +55,8 @@ class Session(Twins):
             then it must not come from users; :meth:`for_subject` needs no such leave.
         scope: What is private in a private message: a function that finds its spans, or one per
             role; a role without one is released whole, and so is everything by default.
-            **What it declares public goes out as it is**. A message in the memo is answered
-            from there, whatever the scope.
+            **What it declares public goes out as it is**. A message in the memo is answered from
+            there.
 
     Raises:
         ParameterError: A parameter out of range, a memo in the ledger's file, or one that was
@@ -88,7 +84,7 @@ class Session(Twins):
         if memo is not None and key is None:
             raise ParameterError("expected key= with a memo file, 32 bytes kept in another place")
         self.sanitizer, self.subjects = sanitizer, subjects
-        self._scopes = by_role(scope)
+        self.scopes: Mapping[str, Detector] = by_role(scope)
         self._digests = digests = Digests(key)
         self._memo = ReleaseMemo(
             Entries() if memo is None else FileMemo(memo, digests.of, sanitizer.ledger),
@@ -105,24 +101,15 @@ class Session(Twins):
     def __getstate__(self) -> NoReturn:
         raise TypeError("expected a session to stay in its process: it holds a key; make another")
 
-    @property
-    def scopes(self) -> Mapping[str, Detector]:
-        """What is private in a message, by role; a role without one is released whole."""
-        return self._scopes
-
     def restore(self, text: str, *, conversation: str = "") -> str:
-        """Returns what the user is shown of a remote answer: here just that.
-
-        A session with pseudonyms puts the originals in their place; see :class:`Pseudonyms`.
-        """
+        """Returns what the user is shown of a remote answer: here just that; see Pseudonyms."""
         return text
 
     def release(self, event_id: str, role: str, text: str, *, conversation: str = "") -> Release:
         """Returns what goes out for a message.
 
         Args:
-            event_id: Identifies the message in its conversation; the same whenever it is sent
-                again.
+            event_id: The same whenever the message is sent again in its conversation.
             role: ``"user"``, ``"system"``, ``"tool"``: private; ``"assistant"``: from the remote
                 model.
             text: Private, as is every text but a noted one.
@@ -158,8 +145,7 @@ class Session(Twins):
 
         Raises:
             EventRefused: As :meth:`release`, before anything is charged.
-            DPMiddlewareError: As :meth:`release`. What was released before an error stays in the
-                memo.
+            DPMiddlewareError: As :meth:`release`; what was released before stays in the memo.
         """
         within = self._conversation(conversation)
         admitted = self._notebook(within).admit(list(map(checked, items)), unknown)
@@ -168,21 +154,14 @@ class Session(Twins):
     def release_once(self, role: str, text: str, *, conversation: str = "") -> Release:
         """Returns what goes out for a text that will never come again; kept in no memo.
 
-        Args:
-            role: A private one, ``"user"``, ``"system"`` or ``"tool"``; says which scope.
-            text: Private. Whenever it comes again, it is a new release and a new charge.
-            conversation: Its name, which matters to a session with pseudonyms.
-
-        Raises:
-            EventRefused: An assistant's text.
-            BudgetExhausted: From the ledger; nothing was drawn.
-            DPMiddlewareError: As :meth:`Sanitizer.release`.
+        Whenever it comes again, it is a new release and a new charge. Args and errors are those of
+        :meth:`release`; an assistant's text is refused.
         """
         checked((ONCE, role, text))
         if role == "assistant":
             raise EventRefused("expected a private role for a text without an event, got assistant")
         releaser = self._releaser(self._conversation(conversation))
-        return self._memo.release_once(text, releaser, self._scopes.get(role)).release
+        return self._memo.release_once(text, releaser, self.scopes.get(role)).release
 
     async def arelease(self, event_id: str, role: str, text: str, **options: Any) -> Release:
         """Does as :meth:`release`, without blocking the event loop."""
@@ -207,20 +186,18 @@ class Session(Twins):
         """Tells the session what the remote model answered; it may then go out again.
 
         Args:
-            event_id: The id that the answer will have in the transcript, by which alone it is
-                known. ``None``: it has none and is known by its public text, or by what
-                :meth:`restore` makes of that. Then any assistant's message without an id that has
-                just these words goes out, also one that was extracted locally: where both may say
-                "yes", give ids or ``transcript``.
+            event_id: That of the answer in the transcript, by which alone it is known. ``None``: it
+                is known by its public text, or by what :meth:`restore` makes of that. Then any
+                assistant's message without an id that has just these words goes out, also one that
+                was extracted locally: where both may say "yes", give ids or ``transcript``.
             text: The remote model's own words: ``Answer.remote_text``, never ``Answer.text``.
             conversation: As for :meth:`release`.
-            transcript: Private, as of :meth:`release_many`: the messages up to and with the one
-                that stands for this answer, such as an extracted one, and that has no id. It is
-                then known by its place behind these messages.
+            transcript: Private, as of :meth:`release_many`: the messages up to and with the
+                assistant's one that stands for this answer, such as an extracted one, and that has
+                no id. It is then known by its place.
 
         Raises:
             EventRefused: The event was released as a private one.
-            ParameterError: A transcript that does not end with an assistant's message without id.
         """
         checked((event_id, "assistant", text))
         notebook = self._notebook(self._conversation(conversation))
@@ -232,16 +209,10 @@ class Session(Twins):
             notebook.note_words((text, self.restore(text, conversation=conversation)), text)
 
     def digest(self, *parts: str) -> str:
-        """Returns a mark by which texts are known again, for what is kept outside of the memo.
+        """Returns 64 hexadecimal digits by which texts are known again, outside of the memo.
 
-        It is keyed: without the session's key it tells nothing, and another process has the same
-        only with the same ``key=``, another subject never.
-
-        Args:
-            parts: Private or public; their lengths count.
-
-        Returns:
-            64 hexadecimal digits.
+        They are keyed: without the session's key they tell nothing, and another process has the
+        same only with the same ``key=``, another subject never.
         """
         return self._digests.of("mark", self.sanitizer.subject or "", *parts).hex()
 
@@ -253,20 +224,74 @@ class Session(Twins):
         """Does as :meth:`restore`, for all strings of nested dicts, lists and tuples."""
         return value
 
+    def at(self, epsilon: float) -> Self:
+        """Returns the same session at another epsilon; see :meth:`Sanitizer.at`.
+
+        Memo, key, scope, limits, ledger and noted answers are shared. A private event, known by its
+        id *and* the mechanism, is another one here: a new release and a new charge, and both
+        releases together are worth the sum of their epsilons. An epsilon that is asked for again
+        finds its releases. Safe for threads.
+
+        Args:
+            epsilon: Nats per token occurrence, public; one just below may be certified. At its own
+                this session is returned.
+
+        Raises:
+            CannotCalibrate: The mechanism cannot reach this epsilon.
+        """
+        _validate.positive(epsilon=epsilon)
+        first = self._first
+        for session in (self, first):
+            if abs(session.sanitizer.certificate.epsilon - epsilon) <= _SAME:
+                return session
+        twin = first._at.pop(epsilon, None)
+        if twin is None:  # two that are made at once share all
+            sanitizer, own = first.sanitizer.at(epsilon), first.sanitizer.certificate
+            same = sanitizer.certificate.mechanism == own.mechanism
+            twin = first if same else first._with(sanitizer)
+        first._at[epsilon] = twin
+        for old in list(first._at)[:-_TWINS]:
+            first._at.pop(old, None)
+        return twin
+
+    def prepared_at(self, epsilon: float) -> Self:
+        """Does as :meth:`at`, for an epsilon that a call asks for: refused if it takes a search.
+
+        Prepared is what :meth:`at` gave before, what the cache folder has, from another process or
+        ``dp-middleware prepare``, what comes with the package, and whatever takes no time.
+
+        Raises:
+            NotPrepared: None of these.
+            CannotCalibrate: As :meth:`at`.
+        """
+        own = self._first.sanitizer.certificate.epsilon
+        known = {own, self.sanitizer.certificate.epsilon, *self._first._at}
+        if epsilon in known or abs(own - epsilon) <= _SAME or self.sanitizer.is_prepared(epsilon):
+            return self.at(epsilon)
+        raise NotPrepared(
+            f"expected an epsilon that is prepared, got {epsilon:g}; this session has "
+            f"{', '.join(f'{nats:g}' for nats in sorted(known))}: prepare others when the server "
+            f"starts, by session.at({epsilon:g}) or `dp-middleware prepare --epsilon {epsilon:g}`"
+        )
+
+    def for_subject(self, subject: str) -> Self:
+        """Returns the same session in the name of another subject, whose budget is charged.
+
+        Its public name is told by who is logged in, never by what a user sends. Memo, key, scope
+        and limits are shared, events and noted answers are not: conversations of different subjects
+        never have a release in common, whatever their names. Safe for threads.
+        """
+        sanitizer = self.sanitizer.for_subject(subject)
+        return self if subject == self.sanitizer.subject else self._with(sanitizer)._begin()
+
 
 def session_of(releaser: object) -> Session:
-    """The session of an adapter: the one that it is made with, or a new one of a sanitizer.
-
-    Pseudonyms make their own.
-
-    Raises:
-        ParameterError: Neither of the two.
-    """
+    """The session of an adapter: the one that it is made with, or a new one of what releases."""
     if isinstance(releaser, Session):
         return releaser
     if isinstance(releaser, Sanitizer):
         return Session(releaser)
-    make: Any = getattr(releaser, "session", None)
+    make: Any = getattr(releaser, "session", None)  # of pseudonyms
     if callable(make) and isinstance(own := make(), Session):
         return own
     raise ParameterError(f"expected a dp.Session or a dp.Sanitizer, got {type(releaser).__name__}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from dp_middleware.errors import ParameterError
@@ -16,10 +16,6 @@ class Template:
         fixed: Its fixed parts: before, between and behind the values. One part is a prompt without
             values, which is for system messages: anybody else could have written it.
         role: Of the messages that it may make up; ``None``: of any.
-
-    Raises:
-        ParameterError: Values with nothing around or between them, or none in a message that is
-            not the system's.
     """
 
     fixed: tuple[str, ...]
@@ -46,25 +42,24 @@ class Template:
         end = len(text) - len(last)
         if end < len(first) or not text.startswith(first) or not text.endswith(last):
             return None
-        middle = text[len(first) : end]
-        starts = _leftmost(middle, inner)
-        if starts is None or starts != _rightmost(middle, inner):
-            return None
-        begins = [0, *(k + len(part) for k, part in zip(starts, inner, strict=True))]
-        return tuple(middle[a:b] for a, b in zip(begins, [*starts, len(middle)], strict=True))
+        rest = before = text[len(first) : end]
+        left, right = list[str](), list[str]()
+        for part, back in zip(inner, reversed(inner), strict=True):
+            value, found, rest = rest.partition(part)
+            before, _, behind = before.rpartition(back)
+            if not found:
+                return None
+            left, right = [*left, value], [behind, *right]
+        left, right = [*left, rest], [before, *right]
+        return tuple(left) if left == right else None
 
 
 @dataclass(frozen=True)
 class Parts:
-    """A text as private values in public fixed text.
-
-    Attributes:
-        values: Private.
-        fixed: Public, one more than values.
-    """
+    """A text as private values in public fixed text."""
 
     values: tuple[str, ...] = field(repr=False)
-    fixed: tuple[str, ...] = ("", "")
+    fixed: tuple[str, ...] = ("", "")  # one more than values
 
     def joined(self, released: Iterator[str]) -> str:
         """Returns the text again, with what goes out for the values, in their order."""
@@ -77,23 +72,3 @@ def parts_of(templates: Iterable[Template], role: str, text: str) -> Parts:
     cut = ((template, template.values(role, text)) for template in templates)
     made = {Parts(values, template.fixed) for template, values in cut if values is not None}
     return made.pop() if len(made) == 1 else Parts((text,))
-
-
-def _leftmost(text: str, parts: Sequence[str]) -> list[int] | None:
-    starts, behind = [], 0
-    for part in parts:
-        start = text.find(part, behind)
-        if start < 0:
-            return None
-        starts.append(start)
-        behind = start + len(part)
-    return starts
-
-
-def _rightmost(text: str, parts: Sequence[str]) -> list[int]:
-    """Where the parts stand if each stands as far behind as it can; all of them are there."""
-    starts, before = [], len(text)
-    for part in reversed(parts):
-        before = text.rfind(part, 0, before)
-        starts.append(before)
-    return starts[::-1]

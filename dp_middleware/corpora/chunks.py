@@ -12,33 +12,29 @@ import json
 import os
 import secrets
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Protocol
 
 import pyarrow as pa
 from filelock import FileLock
 
 from dp_middleware import _files
-from dp_middleware.corpora.failures import on_disk
+from dp_middleware.corpora.columns import Columns
 from dp_middleware.corpora.once import Seed
-from dp_middleware.errors import ParameterError
+from dp_middleware.errors import ParameterError, withheld
 
 FORMAT = 1  # of keys and parts; part of every key
 _SEED = 32  # bytes
 
 
-class RowReleaser(Protocol):
-    """What releases the rows of a chunk, such as :class:`~dp_middleware.corpora.Columns`."""
-
-    def release(self, rows: pa.Table, seed: Seed) -> pa.Table:
-        """Charge for the rows, then draw for them; what is returned is public.
-
-        Args:
-            rows: Private.
-            seed: Is asked for before the first charge.
-        """
+def on_disk() -> AbstractContextManager[None]:
+    """Withholds an error of writing or reading released text."""
+    return withheld(
+        "expected room and files that can be written and read for the chunks, got: {}; what was "
+        "released is kept; mend this and run the same again",
+        *(OSError, pa.ArrowInvalid),
+    )
 
 
 def chunk_key(job: str, *place: str | int) -> str:
@@ -95,12 +91,9 @@ class ChunkFolder:
     def claim(self, key: str) -> Iterator[None]:
         """Alone with a chunk; a killed owner's claim ends with it."""
         with on_disk():
-            lock = FileLock(self.path / f"{key}.lock", mode=0o600)
-            lock.acquire()
-        try:
+            claimed = FileLock(self.path / f"{key}.lock", mode=0o600).acquire()
+        with claimed:
             yield
-        finally:
-            lock.release()
 
     def seed(self, key: str) -> bytes:
         """32 random bytes of a chunk that is claimed, durable; the same until it is kept. Private.
@@ -134,7 +127,7 @@ class ChunkFolder:
         return self.path / f"{key}.arrow"
 
 
-def release_chunk(store: ChunkFolder, key: str, rows: pa.Table, releaser: RowReleaser) -> pa.Table:
+def release_chunk(store: ChunkFolder, key: str, rows: pa.Table, releaser: Columns) -> pa.Table:
     """Releases a chunk, or reads what was released for it: then nothing is paid or drawn.
 
     Of callers that race for one key, one releases and the others wait and read.

@@ -8,7 +8,6 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -18,10 +17,10 @@ import pyarrow as pa
 
 from dp_middleware.corpora.once import Seed, once
 from dp_middleware.corpora.pseudonymized import Found, draw, find
-from dp_middleware.corpora.rows import shown_columns
-from dp_middleware.errors import ParameterError
+from dp_middleware.corpora.rows import refuse_columns, refuse_type
+from dp_middleware.errors import ParameterError, withheld
 from dp_middleware.privacy import Certificate, Guarantee
-from dp_middleware.privacy.releases import Bill, Release
+from dp_middleware.privacy.releases import Release
 from dp_middleware.pseudonyms.labels import KNOWN, is_known, kind_of
 from dp_middleware.pseudonyms.pseudonyms import Pseudonyms
 from dp_middleware.pseudonyms.session import PseudonymSession
@@ -122,7 +121,7 @@ class Columns:
             ParameterError: A cell that is no text, or a row without a subject.
         """
         texts = [_strings(rows, name) for name in self.names]
-        payers = self._payers(rows)
+        payers = self.payers(rows)
         releaser = once(self.releaser, seed, [self.fingerprint, texts, payers])
         if isinstance(releaser, Pseudonyms):
             kinds = [self.kinds.get(name) for name in self.names]
@@ -145,8 +144,8 @@ class Columns:
         releaser = cast(Pseudonyms, self.releaser)
         return [find(releaser, self.kinds.get(n), _strings(rows, n)) for n in self.names]
 
-    def _payers(self, rows: pa.Table) -> list[str | None]:
-        """Whose budget each row is charged to."""
+    def payers(self, rows: pa.Table) -> list[str | None]:
+        """Returns whose budget each row is charged to."""
         if self.subject is None:
             return [self.releaser.subject] * len(rows)
         subjects = _strings(rows, self.subject)
@@ -161,36 +160,31 @@ class Columns:
         payers: Sequence[str | None],
     ) -> list[list[Release | None]]:
         """All cells at once."""
-        cells = [
-            (place, row, text)
-            for place, column in enumerate(texts)
-            for row, text in enumerate(column)
-            if text is not None
-        ]
-        drafts = [sanitizer.read(text, self.scope) for _, _, text in cells]
-        whose = [payers[row] for _, row, _ in cells]
-        released = sanitizer.release_drafts(
-            drafts, pay=lambda bills: _pay(sanitizer, zip(whose, bills, strict=True))
+        cells = [(text, who) for column in texts for text, who in zip(column, payers, strict=True)]
+        given = [(sanitizer.read(text, self.scope), who) for text, who in cells if text is not None]
+        released = iter(
+            sanitizer.release_drafts(
+                [draft for draft, _ in given],
+                pay=lambda bills: _pay(
+                    sanitizer, [(who, *bill) for (_, who), bill in zip(given, bills, strict=True)]
+                ),
+            )
         )
-        releases: list[list[Release | None]] = [[None] * len(column) for column in texts]
-        for (place, row, _), (release, _) in zip(cells, released, strict=True):
-            releases[place][row] = release
-        return releases
+        return [
+            [None if text is None else next(released)[0] for text in column] for column in texts
+        ]
 
 
 Named = str | Sequence[str] | Mapping[str, str | None]
 """One column, several, or each with the kind of its cells; ``None``: free text."""
 
 
-def column_names(columns: Named) -> tuple[str, ...]:
-    """One name, or several."""
-    return (columns,) if isinstance(columns, str) else tuple(columns)
-
-
-def column_kinds(columns: Named) -> dict[str, str]:
-    """The kinds of those that have one."""
+def fields_of(columns: Named) -> dict[str, Any]:
+    """Returns the names and kinds of :class:`Columns`."""
+    names = (columns,) if isinstance(columns, str) else tuple(columns)
     named = columns.items() if isinstance(columns, Mapping) else ()
-    return {name: kind_of(kind) for name, kind in named if kind is not None}
+    kinds = {name: kind_of(kind) for name, kind in named if kind is not None}
+    return {"names": names, "kinds": kinds}
 
 
 def _strings(rows: pa.Table, name: str) -> list[str | None]:
@@ -199,32 +193,17 @@ def _strings(rows: pa.Table, name: str) -> list[str | None]:
     Raises:
         ParameterError: No such column, or two, or another type; quotes nothing.
     """
-    if rows.column_names.count(name) != 1:
-        raise ParameterError(
-            f"expected one column {name!r}, got {rows.column_names.count(name)} "
-            f"among {shown_columns(rows.column_names, name)}"
-        )
+    refuse_columns([name], rows.column_names)
     refuse_type(name, rows[name].type)
-    cells: list[str | None] | None = None
-    with suppress(UnicodeDecodeError):
-        cells = rows[name].to_pylist()
-    if cells is None:
-        raise ParameterError(f"expected UTF-8 in the column {name!r}, got other bytes in a cell")
+    with withheld(f"expected UTF-8 in the column {name!r}, got {{}}", UnicodeDecodeError):
+        cells: list[str | None] = rows[name].to_pylist()
     return cells
 
 
-def refuse_type(name: str, kind: pa.DataType) -> None:
-    """Refuse a column of other things than strings."""
-    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    if kind not in (pa.string(), pa.large_string(), pa.string_view()):
-        got = "nested values" if pa.types.is_nested(kind) else kind  # with names, which may be text
-        raise ParameterError(f"expected strings in the column {name!r}, got {got}")
-
-
-def _pay(sanitizer: Sanitizer, bills: Iterable[tuple[str | None, Bill]]) -> None:
+def _pay(sanitizer: Sanitizer, bills: Iterable[tuple[str | None, Certificate, int]]) -> None:
     """One charge for each subject and certificate."""
     texts, tokens = Counter[tuple[str | None, Certificate]](), Counter[Any]()
-    for payer, (certificate, n) in bills:
+    for payer, certificate, n in bills:
         texts[payer, certificate] += bool(n)
         tokens[payer, certificate] += n
     twin = copy.copy(sanitizer)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import os
-from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
@@ -16,22 +16,14 @@ from typing import Any, cast
 import pyarrow as pa
 
 from dp_middleware import _files, _validate
-from dp_middleware.corpora.chunks import ChunkFolder, chunk_key, sync_folder
-from dp_middleware.corpora.columns import (
-    EPSILON,
-    TOKENS,
-    Columns,
-    Named,
-    column_kinds,
-    column_names,
-)
-from dp_middleware.corpora.failures import on_disk
-from dp_middleware.corpora.jobs import Report, open_job, refuse_done, state
-from dp_middleware.corpora.lines import JsonLines, TextLines
-from dp_middleware.corpora.pseudonymized import Tally, mark_of
+from dp_middleware.corpora.chunks import ChunkFolder, chunk_key, on_disk, sync_folder
+from dp_middleware.corpora.columns import EPSILON, TOKENS, Columns, Named, fields_of
+from dp_middleware.corpora.jobs import Report, folder_of, open_job, state
+from dp_middleware.corpora.lines import Csv, JsonLines, TextLines, Tsv
+from dp_middleware.corpora.pseudonymized import compared
 from dp_middleware.corpora.rows import Chunk, Format
-from dp_middleware.corpora.tables import Csv, Parquet, Tsv
-from dp_middleware.corpora.workers import Task, release_all
+from dp_middleware.corpora.tables import Parquet
+from dp_middleware.corpora.workers import release_all
 from dp_middleware.errors import ParameterError
 from dp_middleware.pseudonyms.pseudonyms import Pseudonyms
 from dp_middleware.pseudonyms.session import PseudonymSession
@@ -51,8 +43,6 @@ FORMATS: dict[str, type[Format]] = {
 Path_ = str | os.PathLike[str]
 Pair = tuple[Chunk, pa.Table]
 """A chunk and what is released for its rows."""
-
-_CHANGED = "The source file changed while it was read; run again on a copy."
 
 
 def sanitize_file(
@@ -105,50 +95,46 @@ def sanitize_file(
         BudgetExhausted: From the ledger; what was released is kept.
     """
     path, out = Path(source), Path(target)
-    kind, drawing = format_of(path, out), cast(Any, sanitizer)
+    kind = format_of(path, out)
     session = sanitizer if isinstance(sanitizer, PseudonymSession) else None
     if path.resolve() == out.resolve():
         raise ParameterError("expected a source and a target that are different")
     _validate.at_least(1, workers=workers, chunk_rows=chunk_rows)
     releaser = Columns(
-        releaser=drawing if session is None else session.sanitizer,
-        names=column_names(columns),
+        releaser=cast(Any, sanitizer if session is None else session.sanitizer),
         subject=subject,
         scope=scope,
-        kinds=column_kinds(columns),
         session=session,
+        **fields_of(columns),
     )
+    if id in releaser.names:
+        raise ParameterError("expected ids in a column that is not itself released")
     public = tuple(dict.fromkeys(name for name in (subject, id) if name is not None))
-    if {*public} & {*releaser.names}:
-        raise ParameterError("expected subjects and ids in columns that are not released")
-    file = kind(path, releaser.names, public, chunk_rows)
-    before, folder = state(path), out.with_name(f".{out.name}.parts")
-    if not dry_run:
-        refuse_done(out, folder)
-    told = {
-        "source": chunk_key("source", *before),
-        "parameters": chunk_key(releaser.fingerprint, str(id), chunk_rows, path.suffix.lower()),
-    }
-    plan, keys = _checked(file, releaser, told["parameters"], id)
-    if dry_run:
+    file, before = kind(path, releaser.names, public, chunk_rows), state(path)
+    job = chunk_key(releaser.fingerprint, str(id), chunk_rows, path.suffix.lower())
+    told = {"source": chunk_key("source", *before), "parameters": job}
+    folder = None if dry_run else folder_of(out)
+    chunks = partial(_keyed, file, job, id)
+    plan, keys = _planned(chunks(), releaser)
+    if folder is None:
         return plan
     if session is not None:
-        told["mapping"] = mark_of(session)
+        told["mapping"] = _mark_of(session)
+    tell: Callable[[int], None] = lambda done: progress(done, plan.rows)  # noqa: E731
     with open_job(folder, told) as store:
-        resumed, tally = sum(key in store for key in keys), Tally()
-        tell: Callable[[int], None] = lambda done: progress(done, plan.rows)  # noqa: E731
-        pairs = _released(file, store, keys, releaser, workers)
+        resumed, counts = sum(key in store for key in keys), (Counter[str](), Counter[str]())
+        pairs = release_all(chunks(), store, releaser, workers)
         if session is not None:
-            if resumed < len(keys):
-                _draw_kinds(file, releaser, store, keys)
-                with closing(pairs):
-                    for done in accumulate(len(table) for _, table in pairs):
-                        tell(done)
-            pairs = tally.compared(file, session, _released(file, store, keys, releaser, 1))
+            _draw_kinds(chunks(), releaser, store)
+            with closing(pairs):
+                for done in accumulate(len(table) for _, table in pairs):
+                    tell(done)
+            pairs = compared(file, session, release_all(chunks(), store, releaser, 1), *counts)
             tell = lambda _: None  # noqa: E731
         with closing(pairs):
             sums = _write(file, out, pairs, releaser, before, tell)
-    return replace(plan, resumed=resumed, **tally.counts, **sums)
+    replaced, unchanged = dict(counts[0].most_common()), dict(counts[1])
+    return replace(plan, resumed=resumed, replaced=replaced, unchanged=unchanged, **sums)
 
 
 def format_of(source: Path, target: Path) -> type[Format]:
@@ -159,41 +145,39 @@ def format_of(source: Path, target: Path) -> type[Format]:
     return kind
 
 
-def _draw_kinds(file: Format, columns: Columns, store: ChunkFolder, keys: list[str]) -> None:
-    """Draws the pseudonyms of the columns with kinds, so that the texts of all rows know them."""
-    names = tuple(name for name in columns.names if name in columns.kinds)
-    if names and names != columns.names:
-        first = replace(columns, names=names)
-        chunks = (chunk for chunk in file.chunks() if len(chunk.cells))
-        for key, chunk in zip(keys, chunks, strict=False):
-            if key not in store:
-                first.release(chunk.cells, partial(store.seed, key))
+def _mark_of(session: PseudonymSession) -> str:
+    """Of the session's mapping: public, and another one for another mapping."""
+    with session.opened() as mapping:
+        return chunk_key("mapping", str(mapping.once("mark of files", 1 << 128)))
 
 
-def _checked(file: Format, releaser: Columns, job: str, id: str | None) -> tuple[Report, list[str]]:
-    """What would be released and charged, and the keys of the chunks.
+def _keyed(file: Format, job: str, id: str | None) -> Iterator[tuple[str, Chunk]]:
+    """All chunks with their keys.
 
     Raises:
-        ParameterError: A broken row, a row without subject or id.
+        ParameterError: A broken row, or rows without ids of their own.
     """
-    file.check()
-    texts, keys, rows = Counter[str](), list[str](), 0
+    before = 0
     for chunk in file.chunks():
-        if not len(chunk.cells):
-            continue
-        for name in file.public:
-            if not all(cell and cell.strip() for cell in chunk.cells[name].to_pylist()):
-                raise ParameterError(
-                    f"expected a value of {name!r} in each row, got none in one of {rows + 1} to "
-                    f"{rows + len(chunk.cells)}"
-                )
-        place = [rows] if id is None else chunk.cells[id].to_pylist()
-        if len({*place}) < len(place):
-            raise ParameterError(f"expected {id!r} to name each row, got one twice")
-        keys.append(chunk_key(job, *place, len(chunk.cells)))
+        place: list[Any] = [before] if id is None else chunk.cells[id].to_pylist()
+        after = before + len(chunk.cells)
+        if id is not None and len({cell for cell in place if cell and cell.strip()}) < len(place):
+            raise ParameterError(
+                f"expected {id!r} to name each row, got one without a name, or a name twice, in "
+                f"rows {before + 1} to {after}"
+            )
+        yield chunk_key(job, *place, len(chunk.cells)), chunk
+        before = after
+
+
+def _planned(chunks: Iterable[tuple[str, Chunk]], releaser: Columns) -> tuple[Report, list[str]]:
+    """What would be released and charged, and the keys of the chunks."""
+    texts, keys, rows = Counter[str | None](), list[str](), 0
+    for key, chunk in chunks:
+        keys.append(key)
         rows += len(chunk.cells)
         cells = [chunk.cells[name].is_valid().to_pylist() for name in releaser.names]
-        for subject, *row in zip(_payers(releaser, chunk), *cells, strict=True):
+        for subject, *row in zip(releaser.payers(chunk.cells), *cells, strict=True):
             texts[subject] += sum(row)
     most, epsilon = max(texts.values(), default=0), releaser.releaser.certificate.epsilon
     plan = Report(
@@ -201,40 +185,20 @@ def _checked(file: Format, releaser: Columns, job: str, id: str | None) -> tuple
         texts=texts.total(),
         chunks=len(keys),
         subjects=0 if releaser.releaser.ledger is None else len(texts),
-        epsilon=texts.total() * epsilon if texts.total() else 0.0,
+        epsilon=texts.total() * epsilon if most else 0.0,
         epsilon_per_subject=most * epsilon if most else 0.0,
     )
     return plan, keys
 
 
-def _payers(releaser: Columns, chunk: Chunk) -> Sequence[str]:
-    """The subject of each row; one without a name pays for all where there is no column."""
-    name, cells = releaser.subject, chunk.cells
-    return [""] * len(cells) if name is None else cells[name].to_pylist()
-
-
-def _released(
-    file: Format, store: ChunkFolder, keys: list[str], releaser: Columns, workers: int
-) -> Generator[Pair]:
-    """All chunks of the file in their order, with what is released for their rows."""
-    waiting, names, nothing = deque[Chunk](), iter(keys), releaser.schema.empty_table()
-
-    def tasks() -> Iterator[Task]:
-        for chunk in file.chunks():
-            waiting.append(chunk)
-            if len(chunk.cells):
-                key = next(names, None)
-                if key is None:
-                    raise ParameterError(_CHANGED)
-                yield key, chunk.cells
-
-    with closing(release_all(tasks(), store, releaser, workers)) as tables:
-        for table in tables:
-            while not len(waiting[0].cells):
-                yield waiting.popleft(), nothing
-            yield waiting.popleft(), table
-    while waiting:
-        yield waiting.popleft(), nothing
+def _draw_kinds(chunks: Iterable[tuple[str, Chunk]], columns: Columns, store: ChunkFolder) -> None:
+    """Draws the pseudonyms of the columns with kinds, so that the texts of all rows know them."""
+    names = tuple(name for name in columns.names if name in columns.kinds)
+    if names and names != columns.names:
+        first = replace(columns, names=names)
+        for key, chunk in chunks:
+            if key not in store:
+                first.release(chunk.cells, partial(store.seed, key))
 
 
 def _write(
@@ -246,26 +210,22 @@ def _write(
     progress: Callable[[int], None],
 ) -> dict[str, Any]:
     """Writes the target, and says what the releases sum up to."""
-    tokens, done, paid = 0, 0, defaultdict[str, float](float)
+    tokens, done, paid = 0, 0, defaultdict[str | None, float](float)
 
     def released() -> Iterator[Pair]:
         nonlocal tokens, done
         for chunk, table in pairs:
-            if len(table) != len(chunk.cells):
-                raise ParameterError("expected the chunks of this run, got others")
             tokens += sum(table[TOKENS].to_pylist())
-            done += len(table)
-            progress(done)
-            for subject, epsilon in zip(
-                _payers(releaser, chunk), table[EPSILON].to_pylist(), strict=True
-            ):
+            epsilons = table[EPSILON].to_pylist()
+            for subject, epsilon in zip(releaser.payers(chunk.cells), epsilons, strict=True):
                 paid[subject] += epsilon
+            progress(done := done + len(table))
             yield chunk, table
 
     with on_disk(), _files.unfinished(target) as new:
         file.write(new, released())
         if state(file.path) != before:
-            raise ParameterError(_CHANGED)
+            raise ParameterError("The source file changed while it was read; run again on a copy.")
     with on_disk():
         sync_folder(target.parent)
     return {

@@ -15,8 +15,8 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from dp_middleware import _files
-from dp_middleware.corpora.chunks import ChunkFolder
-from dp_middleware.corpora.failures import on_disk, readable
+from dp_middleware.corpora.chunks import ChunkFolder, on_disk
+from dp_middleware.corpora.rows import readable
 from dp_middleware.errors import ParameterError
 from dp_middleware.privacy.certificate import json_number
 
@@ -57,15 +57,6 @@ class Report:
         return {k: json_number(v) if isinstance(v, float) else v for k, v in plain.items()}
 
 
-def refuse_done(target: Path, folder: Path) -> None:
-    """Refuses a finished run: run again by mistake, it would release all rows a second time."""
-    if not folder.exists() and target.exists():
-        raise ParameterError(
-            "expected a target that is not there yet: another run releases and charges every row "
-            "again; remove it, or name another"
-        )
-
-
 def state(path: Path) -> tuple[int, int]:
     """Size and time of change, by which a file is known again."""
     with readable():
@@ -73,29 +64,31 @@ def state(path: Path) -> tuple[int, int]:
     return status.st_size, status.st_mtime_ns
 
 
-def _refuse_foreign(folder: Path) -> None:
-    """Raises where a folder is not one of a run: it is read, and removed at the end."""
+def folder_of(target: Path) -> Path:
+    """Names the folder of a run, beside its target.
+
+    Raises:
+        ParameterError: The run is finished, and by mistake all rows would be released a second
+            time; or what is there is no folder of a run: it would be read, and removed at the end.
+    """
+    folder = target.with_name(f".{target.name}.parts")
+    if target.exists() and not (folder / _NOTE).exists():
+        raise ParameterError(
+            "expected a target that is not there yet: another run releases and charges every row "
+            "again; remove it, or name another"
+        )
     with on_disk():
         if not folder.is_symlink() and not folder.exists():
-            return
+            return folder
         status = folder.lstat()
         names = {path.name for path in folder.glob("*") if path.suffix != _files.UNFINISHED}
-    is_ours = S_ISDIR(status.st_mode) and (_NOTE in names or not names - {_LOCK})
-    if hasattr(os, "geteuid"):
-        is_ours &= status.st_uid == os.geteuid() and not status.st_mode & 0o022
-    if not is_ours:
+    is_alone = status.st_uid == os.geteuid() and not status.st_mode & 0o022
+    if not (S_ISDIR(status.st_mode) and is_alone and (_NOTE in names or not names - {_LOCK})):
         raise ParameterError(
             f"expected {folder.name} beside the target as a folder of a run of yours, got "
             "something else, which a run would remove; move it, or name another target"
         )
-
-
-def _noted(note: Path) -> dict[str, Any]:
-    try:
-        noted = json.loads(note.read_text())
-    except ValueError:
-        noted = None
-    return noted if isinstance(noted, dict) else {}
+    return folder
 
 
 @contextmanager
@@ -103,24 +96,21 @@ def open_job(folder: Path, told: dict[str, str]) -> Iterator[ChunkFolder]:
     """The chunks of this job, which no other run works at; done without an error, they go.
 
     Raises:
-        ParameterError: Another run does, or the folder is of another job, or of no job.
+        ParameterError: Another run does, or the folder is of another job.
     """
-    gone = folder.with_name(f"{folder.name}.done")
-    for place in (folder, gone):
-        _refuse_foreign(place)
-    store = ChunkFolder(folder)
+    store, note = ChunkFolder(folder), folder / _NOTE
     lock = FileLock(folder / _LOCK, timeout=0, mode=0o600)
+    alone = None
     with on_disk(), suppress(Timeout):  # which is an OSError
-        lock.acquire()
-    if not lock.is_locked:
+        alone = lock.acquire()
+    if alone is None:
         raise ParameterError("expected one run for a target, another one is at work")
-    try:
-        with on_disk():
-            note = folder / _NOTE
-            before = told if not note.exists() else _noted(note)
+    with alone:
+        with on_disk(), readable():
             if not note.exists():
                 with _files.unfinished(note) as new:
                     new.write(json.dumps(told).encode())
+            before = json.loads(note.read_text())
         other = [name for name in {**before, **told} if before.get(name) != told.get(name)]
         if other:
             raise ParameterError(
@@ -129,9 +119,6 @@ def open_job(folder: Path, told: dict[str, str]) -> Iterator[ChunkFolder]:
                 "which charges every row again"
             )
         yield store
-    finally:
-        lock.release()
-    shutil.rmtree(gone, ignore_errors=True)
-    with on_disk():
-        folder.rename(gone)
-    shutil.rmtree(gone, ignore_errors=True)
+        with on_disk():
+            note.unlink()
+    shutil.rmtree(folder, ignore_errors=True)

@@ -1,164 +1,230 @@
-"""A text a line, or a JSON object a line; all bytes but those of the released values stay."""
+"""CSV, TSV, JSON lines and plain text; all bytes but those of the released values stay."""
 
 from __future__ import annotations
 
-import codecs
+import csv
 import json
+import re
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
-from json.decoder import scanstring  # type: ignore[attr-defined]
-from typing import IO, Any, TypeVar
+from itertools import count
+from json.decoder import WHITESPACE, scanstring  # type: ignore[attr-defined]
+from typing import IO, Any
 
 import pyarrow as pa
 
-from dp_middleware.corpora.failures import readable
-from dp_middleware.corpora.rows import CHUNK_BYTES, Chunk, Format, broken_row
-from dp_middleware.errors import ParameterError
+from dp_middleware.corpora.rows import CHUNK_BYTES, Chunk, Format, readable, refuse_columns
+from dp_middleware.errors import ParameterError, withheld
 
-T = TypeVar("T")
-
+_MARK = "\ufeff"
 _BLANKS = " \t\r\n"
-_decoder = json.JSONDecoder(parse_int=lambda digits: (digits,), parse_float=lambda _: ())
+_LONGEST = 1 << 25  # bytes of a cell of CSV
+_SIGN = re.compile(r"[ \t\r\n]*(.)", re.DOTALL)
+_decoder = json.JSONDecoder(parse_int=str, parse_float=lambda _: ())
 
-Line = tuple[dict[str, str | None], Any]
-"""The cells of a line by column, and what is needed to write it."""
+Cells = dict[str, tuple[str | None, int, int]]
+"""The cells of a row by column: the text, and where it starts and ends in the file's spelling."""
+Row = tuple[str, Cells]
+"""A row as it stands in the file, and its cells that are read."""
 
 
 class Lines(Format):
-    """A row a line."""
+    """Rows that stand in the file one after the other, each as a text of its own."""
+
+    newline = "\n"
+
+    def _opened(self) -> IO[str]:
+        """The file; bytes that are no UTF-8 come out as they came in."""
+        return self.path.open(encoding="utf-8", errors="surrogateescape", newline=self.newline)
+
+    def _head(self, file: IO[str]) -> str:
+        """What stands before the first row."""
+        if file.read(1) == _MARK:
+            return _MARK
+        file.seek(0)
+        return ""
+
+    @abstractmethod
+    def _rows(self, file: IO[str]) -> Iterator[Row | None]:
+        """Yields ``None`` for a line that is no row at all; a broken one is a ``ValueError``."""
+
+    @abstractmethod
+    def _spelled(self, released: str) -> str:
+        """A released text as it stands in the file."""
 
     def chunks(self) -> Iterator[Chunk]:
         """Implements :class:`Format`."""
-        lines: list[Line] = []
-        size = 0
-        with readable(), self.path.open("rb") as file:
-            for number, raw in enumerate(file, start=1):
-                reason, line = "", None
-                try:
-                    line = self._line(raw, first=number == 1)
-                except ValueError as error:
-                    reason = "no UTF-8" if isinstance(error, UnicodeError) else "no row"
-                if reason:  # raised here: the error above quotes the row
-                    raise broken_row(number, f"{reason} of this format")
-                if line is not None:
-                    lines.append(line)
-                    size += len(raw)
-                if len(lines) >= self.size or size >= CHUNK_BYTES:
-                    yield self._chunk(lines)
-                    lines, size = [], 0
-        if lines:
-            yield self._chunk(lines)
+        rows: list[Row] = []
+        with readable(), self._opened() as file:
+            self._head(file)
+            found, size = self._rows(file), 0
+            for number in count(1):
+                expected = (
+                    "expected rows that can be released, in UTF-8 and as the ending of the file "
+                    f"says, each quoted cell closed; got {{}} in row {number}: mend it"
+                )
+                with withheld(expected, ValueError, RecursionError, csv.Error):
+                    row = next(found, ...)
+                    if isinstance(row, tuple):
+                        "".join(text or "" for text, _, _ in row[1].values()).encode()
+                if isinstance(row, tuple):
+                    rows.append(row)
+                    size += len(row[0])
+                if rows and (row is ... or len(rows) >= self.size or size >= CHUNK_BYTES):
+                    columns = {name: [cells[name][0] for _, cells in rows] for name in self.read}
+                    schema = pa.schema([(name, pa.large_string()) for name in self.read])
+                    yield Chunk(cells=pa.table(columns, schema=schema), rows=rows)
+                    rows, size = [], 0
+                if row is ...:
+                    return
 
-    def _chunk(self, lines: list[Line]) -> Chunk:
-        names = (*self.private, *self.public)
-        columns = {n: pa.array([cells[n] for cells, _ in lines], "large_string") for n in names}
-        return Chunk(cells=pa.table(columns), rows=[rest for _, rest in lines])
-
-    def _line(self, raw: bytes, *, first: bool) -> Line | None:
-        """One line; ``None`` if it is no row at all; a ``ValueError`` if it is broken."""
-        raise NotImplementedError
+    def write(self, file: IO[bytes], released: Iterable[tuple[Chunk, pa.Table]]) -> None:
+        """Implements :class:`Format`."""
+        with self._opened() as source:
+            parts = [self._head(source)]
+        for chunk, table in released:
+            texts = {name: table[name].to_pylist() for name in self.private}
+            for row, (raw, cells) in enumerate(chunk.rows):
+                before = 0
+                for name in sorted(self.private, key=lambda name: cells[name][1]):
+                    text, (_, start, end) = texts[name][row], cells[name]
+                    if text is not None:
+                        parts += [raw[before:start], self._spelled(text)]
+                        before = end
+                parts.append(raw[before:])
+            file.write("".join(parts).encode(errors="surrogateescape"))
+            parts = []
+        file.write("".join(parts).encode())
 
 
 class TextLines(Lines):
     """Plain text: the one column is called ``text``."""
 
-    def chunks(self) -> Iterator[Chunk]:
-        """Implements :class:`Format`."""
-        if self.private != ("text",) or self.public:
+    def _head(self, file: IO[str]) -> str:
+        if self.read != ("text",):
             raise ParameterError(
                 "expected the one column 'text' for lines of plain text, without subjects or ids"
             )
-        return super().chunks()
+        return super()._head(file)
 
-    def _line(self, raw: bytes, *, first: bool) -> Line:
-        mark = codecs.BOM_UTF8 if first and raw.startswith(codecs.BOM_UTF8) else b""
-        body = raw.removeprefix(mark).removesuffix(b"\n").removesuffix(b"\r")
-        return {"text": body.decode()}, (mark, raw[len(mark) + len(body) :])
+    def _rows(self, file: IO[str]) -> Iterator[Row]:
+        for line in file:
+            body = line.removesuffix("\n").removesuffix("\r")
+            yield line, {"text": (body, 0, len(body))}
 
     def as_read(self, released: str) -> str:
         """Implements :class:`Format`; a line feed in a release becomes a blank."""
         return " ".join(released.splitlines())
 
-    def write(self, file: IO[bytes], released: Iterable[tuple[Chunk, pa.Table]]) -> None:
-        """Implements :class:`Format`."""
-        for chunk, table in released:
-            texts = table["text"].to_pylist()
-            for (mark, end), text in zip(chunk.rows, texts, strict=True):
-                file.write(mark + self.as_read(text).encode() + end)
+    _spelled = as_read
 
 
 class JsonLines(Lines):
     """An object a line; ``null`` stays, a column must be there in each row."""
 
-    def _line(self, raw: bytes, *, first: bool) -> Line | None:
-        mark = codecs.BOM_UTF8 if first and raw.startswith(codecs.BOM_UTF8) else b""
-        text = raw[len(mark) :].decode()
-        if not text.strip(_BLANKS):
-            return None
-        values = _values(text)
-        cells: dict[str, str | None] = {}
-        for name in (*self.private, *self.public):
-            value = values[name][0] if name in values else ...
-            if name in self.public and isinstance(value, tuple):
-                (value,) = value  # an integer, as it is written; another number fails
-            if value is not None and not isinstance(value, str):
+    def _rows(self, file: IO[str]) -> Iterator[Row | None]:
+        for line in file:
+            yield (line, self._cells(line)) if line.strip(_BLANKS) else None
+
+    def _cells(self, line: str) -> Cells:
+        values = _values(line)
+        for name in self.read:
+            value, start, _ = values.get(name, ((), 0, 0))
+            is_text = value is None or isinstance(value, str)  # or an integer, as it is written
+            if not is_text or (name in self.private and line[start] not in 'n"'):
                 raise ValueError
-            cells[name] = value
-            (value or "").encode()  # a lone surrogate is no text
-        places = [(*values[name][1], name) for name in self.private if cells[name] is not None]
-        return cells, (mark, text, sorted(places))
+        return {name: values[name] for name in self.read}
 
-    def write(self, file: IO[bytes], released: Iterable[tuple[Chunk, pa.Table]]) -> None:
-        """Implements :class:`Format`."""
-        for chunk, table in released:
-            for (mark, text, places), row in zip(chunk.rows, table.to_pylist(), strict=True):
-                parts, before = [mark.decode()], 0
-                for start, stop, name in places:
-                    parts += [text[before:start], json.dumps(row[name], ensure_ascii=False)]
-                    before = stop
-                file.write("".join([*parts, text[before:]]).encode())
+    def _spelled(self, released: str) -> str:
+        return json.dumps(released, ensure_ascii=False)
 
 
-def _values(text: str) -> dict[str, tuple[Any, tuple[int, int]]]:
-    """The values of a JSON object with where they stand.
+def _values(line: str) -> dict[str, tuple[Any, int, int]]:
+    """The values of a JSON object with where they stand; integers as they are written.
 
     Raises:
         ValueError: No JSON object, or a key twice.
     """
-    values: dict[str, tuple[Any, tuple[int, int]]] = {}
-    place = _skip(text, 0, "{")
-    with suppress(RecursionError, StopIteration, IndexError):
-        if text[_blank(text, place)] == "}":
-            return _ended(text, _blank(text, place), values)
-        while True:
-            key, place = scanstring(text, _skip(text, place, '"'))
-            place = _blank(text, _skip(text, place, ":"))
-            value, stop = _decoder.raw_decode(text, place)
-            if key in values:
-                raise ValueError
-            values[key] = value, (place, stop)
-            place = _blank(text, stop)
-            if text[place] == "}":
-                return _ended(text, place, values)
-            place = _skip(text, place, ",")
-    raise ValueError
+    values: dict[str, tuple[Any, int, int]] = {}
 
+    def after(place: int, signs: str) -> tuple[str, int]:
+        found = _SIGN.match(line, place)
+        if found is None or found[1] not in signs:
+            raise ValueError
+        return found[1], found.end()
 
-def _blank(text: str, place: int) -> int:
-    while text[place : place + 1] in _BLANKS and place < len(text):
-        place += 1
-    return place
-
-
-def _skip(text: str, place: int, sign: str) -> int:
-    """Behind a sign that must come next."""
-    place = _blank(text, place)
-    if text[place : place + 1] != sign:
-        raise ValueError
-    return place + 1
-
-
-def _ended(text: str, place: int, values: T) -> T:
-    if text[place + 1 :].strip(_BLANKS):
+    _, place = after(0, "{")
+    sign, end = after(place, '"}')
+    while sign != "}":
+        key, place = scanstring(line, after(place, '"')[1])
+        start = WHITESPACE.match(line, after(place, ":")[1]).end()
+        value, place = _decoder.raw_decode(line, start)
+        if key in values:
+            raise ValueError
+        values[key] = value, start, place
+        sign, place = after(place, ",}")
+        end = place
+    if line[end:].strip(_BLANKS):
         raise ValueError
     return values
+
+
+class Csv(Lines):
+    """Cells that must be quoted are, and no others but empty strings."""
+
+    newline, separator = "", ","
+
+    def _head(self, file: IO[str]) -> str:
+        mark = super()._head(file)
+        csv.field_size_limit(max(csv.field_size_limit(), _LONGEST))
+        header = self._record(file)
+        if header is None:
+            raise ParameterError("expected a header in the first line, got an empty file")
+        self._names = [header[0][start:end] for start, end in header[1]]
+        names = [_plain(name) or "" for name in self._names]
+        refuse_columns(self.read, names)
+        self._places = [(name, names.index(name)) for name in self.read]
+        return mark + header[0]
+
+    def _record(self, file: IO[str]) -> tuple[str, list[tuple[int, int]]] | None:
+        """A row as it stands in the file, and where its cells do."""
+        lines: list[str] = []
+
+        def noted() -> Iterator[str]:
+            for line in file:
+                lines.append(line)
+                yield line
+
+        cells = next(csv.reader(noted(), delimiter=self.separator, strict=True), None)
+        if cells is None:
+            return None
+        raw = "".join(lines)
+        cell = rf'("[^"]*(?:""[^"]*)*"|[^{self.separator}\r\n]*)(?:{self.separator}|[\r\n]+|\Z)'
+        spans = [found.span(1) for found in re.finditer(cell, raw)]
+        return raw, spans[: len(cells) or 1]
+
+    def _rows(self, file: IO[str]) -> Iterator[Row | None]:
+        while (record := self._record(file)) is not None:
+            raw, spans = record
+            if not raw.strip("\r\n") and len(self._names) > 1:
+                yield None
+            elif len(spans) != len(self._names):
+                raise ValueError
+            else:
+                places = ((name, spans[place]) for name, place in self._places)
+                yield raw, {n: (_plain(raw[start:end]), start, end) for n, (start, end) in places}
+
+    def _spelled(self, released: str) -> str:
+        must = not released or any(sign in released for sign in ('"', "\r", "\n", self.separator))
+        return '"{}"'.format(released.replace('"', '""')) if must else released
+
+
+class Tsv(Csv):
+    """Separated by tabs."""
+
+    separator = "\t"
+
+
+def _plain(cell: str) -> str | None:
+    """A cell of CSV without its quotes; nothing at all is no text."""
+    return (cell[1:-1].replace('""', '"') if cell.startswith('"') else cell) if cell else None

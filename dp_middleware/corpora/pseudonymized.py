@@ -6,11 +6,9 @@ import copy
 from collections import Counter
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import nullcontext
-from typing import Any
 
 import pyarrow as pa
 
-from dp_middleware.corpora.chunks import chunk_key
 from dp_middleware.corpora.rows import Chunk, Format
 from dp_middleware.privacy.releases import Release
 from dp_middleware.pseudonyms.detection import Entity
@@ -18,9 +16,9 @@ from dp_middleware.pseudonyms.json_pieces import restore
 from dp_middleware.pseudonyms.kinds import Label
 from dp_middleware.pseudonyms.mapping import Mapping, Pair
 from dp_middleware.pseudonyms.pseudonyms import Pseudonyms
-from dp_middleware.pseudonyms.releasing import seen
 from dp_middleware.pseudonyms.rewriting import Mention, PseudonymDraft, places_of
 from dp_middleware.pseudonyms.session import PseudonymSession
+from dp_middleware.pseudonyms.structured import view_of
 from dp_middleware.sanitizers.spans import PART
 
 Cells = Sequence[str | None]
@@ -62,12 +60,6 @@ def draw(
     return releases
 
 
-def mark_of(session: PseudonymSession) -> str:
-    """Of the session's mapping: public, and another one for another mapping."""
-    with session.opened() as mapping:
-        return chunk_key("mapping", str(mapping.once("mark of files", 1 << 128)))
-
-
 def _read(
     pseudonyms: Pseudonyms, kind: str | None, text: str | None, found: Found = None
 ) -> PseudonymDraft | None:
@@ -75,56 +67,48 @@ def _read(
         return None
     if found is None and kind is None:
         return pseudonyms.read(text)
-    view = seen(text, plain=kind is not None)
+    view = view_of(text, plain=kind is not None)
     if found is None:
         entities = [Entity(0, len(text), str(kind))] if text.strip() else []
         found = tuple(places_of(view, entities, pseudonyms.kinds)), ()
     return PseudonymDraft(view=view, places=found[0], kept=found[1])
 
 
-class Tally:
-    """What became of the cells of a file, in public numbers.
+def compared(
+    file: Format,
+    session: PseudonymSession,
+    pairs: Iterable[tuple[Chunk, pa.Table]],
+    replaced: Counter[str],
+    unchanged: Counter[str],
+) -> Generator[tuple[Chunk, pa.Table]]:
+    """Yields the same chunks; what would come back otherwise is kept with the mapping.
 
-    Attributes:
-        replaced: Places that have a pseudonym, by kind.
-        unchanged: Cells in which nothing is replaced, by column.
+    So it is for a value in capitals that were written otherwise before, and for a public word
+    that was drawn as a pseudonym later. By then all is drawn.
+
+    Args:
+        file: Has the chunks.
+        session: Has the mapping.
+        pairs: Chunks with what is released for them.
+        replaced: Counts the places that have a pseudonym, by kind.
+        unchanged: Counts the cells in which nothing is replaced, by column.
     """
-
-    def __init__(self) -> None:
-        self.replaced, self.unchanged = Counter[str](), Counter[str]()
-
-    @property
-    def counts(self) -> dict[str, Any]:
-        """Both, for a report."""
-        return {"replaced": dict(self.replaced.most_common()), "unchanged": dict(self.unchanged)}
-
-    def compared(
-        self,
-        file: Format,
-        session: PseudonymSession,
-        pairs: Iterable[tuple[Chunk, pa.Table]],
-    ) -> Generator[tuple[Chunk, pa.Table]]:
-        """Yields the same pairs; what would come back otherwise is kept with the mapping.
-
-        So it is for a value in capitals that were written otherwise before, and for a public word
-        that was drawn as a pseudonym later. By then all is drawn.
-        """
-        before = 0
-        for chunk, table in pairs:
-            with session.opened() as mapping:
-                for name in file.private:
-                    cells = zip(chunk.cells[name].to_pylist(), table[name].to_pylist(), strict=True)
-                    for row, (was, released) in enumerate(cells, before):
-                        if was is None:
-                            continue
-                        now = file.as_read(released)
-                        found = list(mapping.pseudonyms.find(now))
-                        self.replaced.update(_kind(match.value) for match in found)
-                        self.unchanged[name] += not found and now.strip() != ""
-                        if restore(now, mapping.pseudonyms) != was:
-                            mapping.keep_otherwise(f"{row} {name}", now, was)
-            before += len(table)
-            yield chunk, table
+    before = 0
+    for chunk, table in pairs:
+        with session.opened() as mapping:
+            for name in file.private:
+                cells = zip(chunk.cells[name].to_pylist(), table[name].to_pylist(), strict=True)
+                for row, (was, released) in enumerate(cells, before):
+                    if was is None:
+                        continue
+                    now = file.as_read(released)
+                    found = list(mapping.pseudonyms.find(now))
+                    replaced.update(_kind(match.value) for match in found)
+                    unchanged[name] += not found and now.strip() != ""
+                    if restore(now, mapping.pseudonyms) != was:
+                        mapping.keep_otherwise(f"{row} {name}", now, was)
+        before += len(table)
+        yield chunk, table
 
 
 def _kind(pair: Pair) -> str:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dp_middleware import _validate
-from dp_middleware.corpora.columns import Columns, Named, column_kinds, column_names
+from dp_middleware.corpora.columns import Columns, Named, fields_of
 from dp_middleware.corpora.numbered import NumberedRows
 from dp_middleware.errors import needs
 from dp_middleware.pseudonyms.pseudonyms import Pseudonyms
@@ -68,16 +68,10 @@ def sanitize(
     with needs("ray", "ray[data]"):
         import ray.data
     _validate.at_least(1, actors=actors)
-    columns = Columns(
-        releaser=sanitizer,
-        names=column_names(column),
-        subject=subject,
-        scope=scope,
-        kinds=column_kinds(column),
-    )
-    options = {"row": row, "job": job, "store": os.fspath(store), "key": key}
-    settings = {"columns": columns, **options, "rows_per_chunk": rows_per_chunk}
-    NumberedRows(columns, row=row, job=job, store=store, key=key, rows_per_chunk=rows_per_chunk)
+    columns = Columns(releaser=sanitizer, subject=subject, scope=scope, **fields_of(column))
+    settings: dict[str, Any] = {"columns": columns, "row": row, "job": job, "key": key}
+    settings |= {"store": os.fspath(store), "rows_per_chunk": rows_per_chunk}
+    NumberedRows(**settings)  # refuses what is wrong before Ray has it
     return dataset.map_batches(
         NumberedRows,
         fn_constructor_kwargs=settings,

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from operator import ne
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
 from dp_middleware import _files
-from dp_middleware.corpora.columns import Named, column_names
-from dp_middleware.corpora.failures import on_disk
+from dp_middleware.corpora.chunks import on_disk
+from dp_middleware.corpora.columns import Named, fields_of
 from dp_middleware.corpora.files import Path_, format_of
 from dp_middleware.corpora.rows import Chunk
 from dp_middleware.errors import ParameterError
@@ -48,31 +47,29 @@ def restore_file(
             nothing; quotes nothing of the file.
     """
     path, out = Path(source), Path(target)
-    file = format_of(path, out)(path, column_names(columns))
+    file = format_of(path, out)(path, fields_of(columns)["names"])
     if out.exists():
         raise ParameterError("expected a target that is not there yet")
-    changed = 0
-    file.check()
+    changed = done = 0
 
-    def pairs() -> Iterator[tuple[Chunk, Any]]:
-        nonlocal changed
-        done = 0
+    def pairs() -> Iterator[tuple[Chunk, pa.Table]]:
+        nonlocal changed, done
         for chunk in file.chunks():
-            cells = {name: chunk.cells[name].to_pylist() for name in file.private}
+            back = {}
             with session.opened() as mapping:
                 if mapping.is_new:
                     raise ParameterError("expected the mapping of this file and payer, got none")
-                back = {
-                    name: [
+                for name in file.private:
+                    cells = chunk.cells[name].to_pylist()
+                    texts = [
                         text and mapping.otherwise(f"{row} {name}", text)
-                        for row, text in enumerate(column, done)
+                        for row, text in enumerate(cells, done)
                     ]
-                    for name, column in cells.items()
-                }
-            changed += sum(sum(map(ne, cells[name], back[name])) for name in cells)
+                    changed += sum(map(ne, cells, texts))
+                    back[name] = pa.array(texts, pa.large_string())
             done += len(chunk.cells)
             progress(done)
-            yield chunk, pa.table({n: pa.array(back[n], pa.large_string()) for n in back})
+            yield chunk, pa.table(back)
 
     with on_disk(), _files.unfinished(out, mode=0o600) as new:
         file.write(new, pairs())

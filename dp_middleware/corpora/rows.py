@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
+import csv
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
 import pyarrow as pa
 
-from dp_middleware.errors import ParameterError
-
-_USUAL = frozenset([
-    "id", "name", "first_name", "last_name", "mail", "email", "phone", "address", "city",
-    "who", "user", "user_id", "subject", "author", "role", "text", "texts", "title",
-    "body", "content", "note", "notes", "comment", "message", "messages", "document", "summary",
-    "prompt", "question", "answer", "response", "review", "report", "description", "label", "score",
-    "rating", "category", "language", "source", "target", "split", "date", "time", "timestamp",
-])  # fmt: skip
-"""Names of columns that tell nothing."""
+from dp_middleware.errors import ParameterError, withheld
 
 CHUNK_BYTES = 1 << 23  # of a chunk with more than one row
 
 
-def broken_row(number: int, reason: str) -> ParameterError:
-    """Says that a row, from 1, the header not counted, cannot be released, in public words."""
-    return ParameterError(
-        f"expected rows that can be released, got {reason} in row {number}; mend it"
+def readable() -> AbstractContextManager[None]:
+    """Withholds an error of reading a private file, which may quote a row."""
+    return withheld(
+        "expected a file that can be read as its ending says, got: {}; its message is withheld, it "
+        "may quote a row",
+        *(OSError, pa.ArrowException, ValueError, csv.Error),
     )
 
 
@@ -55,13 +50,10 @@ class Format(ABC):
     """
 
     def __init__(
-        self,
-        path: Path,
-        private: tuple[str, ...],
-        public: tuple[str, ...] = (),
-        size: int = 1000,
+        self, path: Path, private: tuple[str, ...], public: tuple[str, ...] = (), size: int = 1000
     ) -> None:
         self.path, self.private, self.public, self.size = path, private, public, size
+        self.read = (*private, *public)
 
     @abstractmethod
     def chunks(self) -> Iterator[Chunk]:
@@ -72,13 +64,6 @@ class Format(ABC):
                 nothing of it.
         """
 
-    def check(self) -> None:  # noqa: B027 - most have nothing to add
-        """Refuses what is wrong with the file as a whole, before it is read.
-
-        Raises:
-            ParameterError: Quotes nothing of the file.
-        """
-
     @abstractmethod
     def write(self, file: IO[bytes], released: Iterable[tuple[Chunk, pa.Table]]) -> None:
         """Writes all rows with what was released for their private cells."""
@@ -87,30 +72,26 @@ class Format(ABC):
         """Returns a released text as it is read back from the file."""
         return released
 
-    def refuse_columns(self, names: list[str]) -> None:
-        """Refuses a column that is missing or there twice.
 
-        Args:
-            names: Of the file. Private: a file without a header has a row there.
-        """
-        for name in (*self.private, *self.public):
-            if names.count(name) != 1:
-                raise ParameterError(
-                    f"expected one column {name!r} in the file, got {names.count(name)} among "
-                    f"{shown_columns(names, name)}; the first line of CSV and TSV is the header"
-                )
-
-
-def shown_columns(names: Sequence[str], asked: str) -> str:
-    """How many columns there are, and the names of those that are certainly no text.
+def refuse_columns(asked: Sequence[str], names: Sequence[str]) -> None:
+    """Refuses a column that is missing or there twice.
 
     Args:
-        names: Private: a file without a header has a row there, so that a name is shown only if it
-            is a usual one, or what was asked for in other letters.
         asked: Public.
+        names: Of the file. Private: a file without a header has a row there.
     """
-    usual = [name for name in names if name.lower() in {*_USUAL, asked.lower()}]
-    withheld = len(names) - len(usual)
-    known = ", ".join(repr(name) for name in usual)
-    others = f"{withheld} whose names are withheld: they may be text" if withheld else ""
-    return f"{len(names)} columns: {' and '.join(filter(None, (known, others)))}"
+    for name in asked:
+        if names.count(name) != 1:
+            raise ParameterError(
+                f"expected one column {name!r} in the file, got {names.count(name)} among "
+                f"{len(names)} columns, whose names may be text; the first line of CSV and TSV is "
+                "the header"
+            )
+
+
+def refuse_type(name: str, kind: pa.DataType) -> None:
+    """Refuses a column of other things than strings."""
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    if kind not in (pa.string(), pa.large_string(), pa.string_view()):
+        got = "nested values" if pa.types.is_nested(kind) else kind  # with names, which may be text
+        raise ParameterError(f"expected strings in the column {name!r}, got {got}")

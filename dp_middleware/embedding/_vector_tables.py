@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_middleware import _files
+from dp_middleware._waits import told
 from dp_middleware.embedding import arrays, grid
 from dp_middleware.embedding.arrays import Floats, VectorSource
 from dp_middleware.embedding.grid import unit_rows
@@ -20,7 +21,7 @@ from dp_middleware.vocabulary.vocabulary import Vocabulary
 Table = NDArray[np.float32]
 Kind = Literal["input", "raw", "encoded"]
 
-_STEP = 256  # tokens per step of a progress bar
+_STEP = 256  # tokens encoded together: on that the last bits of their vectors depend
 
 
 def named_space(
@@ -65,16 +66,11 @@ def named_space(
 
 
 def encode_tokens(vocabulary: Vocabulary, encode: Callable[[list[str]], Table]) -> Table:
-    """Encodes each token as a text of its own; a progress bar, where there is a terminal."""
-    from rich.console import Console
-    from rich.progress import track
-
+    """Encodes each token as a text of its own."""
     texts = [(token.strip() or token).removeprefix("##") for token in vocabulary.tokens]
-    console = Console(stderr=True)
-    steps = track(
-        range(0, len(texts), _STEP), "Encoding", console=console, disable=not console.is_terminal
-    )
-    return np.concatenate([encode(texts[start : start + _STEP]) for start in steps])
+    with told(f"encoding {len(texts):,} tokens"):
+        parts = [encode(texts[start : start + _STEP]) for start in range(0, len(texts), _STEP)]
+    return np.concatenate(parts)
 
 
 def _input(model: str, vocabulary: Vocabulary, kind: Kind) -> Table:

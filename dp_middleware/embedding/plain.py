@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from dp_middleware import _files
 from dp_middleware.embedding.service import EmbeddingService
 from dp_middleware.embedding.space import EmbeddingSpace
-from dp_middleware.vocabulary.sources import default_bert
+from dp_middleware.vocabulary.bert import default_bert
 from dp_middleware.vocabulary.vocabulary import Vocabulary
 
 Rows = NDArray[np.float32]

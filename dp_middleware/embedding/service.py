@@ -17,13 +17,7 @@ from dp_middleware._files import DEFAULT_ENCODER
 from dp_middleware.embedding import _vector_tables
 from dp_middleware.embedding._vector_tables import Kind
 from dp_middleware.embedding.arrays import Floats, VectorSource
-from dp_middleware.embedding.backends import (
-    Backend,
-    Given,
-    SentenceModel,
-    SharedModel,
-    check_texts,
-)
+from dp_middleware.embedding.backends import Backend, Given, SentenceModel, SharedModel, check_texts
 from dp_middleware.embedding.grid import unit_rows
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
@@ -123,8 +117,7 @@ class EmbeddingService:
             vocabulary: V tokens.
             vectors: ``"input"``: rows of a named model's input-embedding matrix, averaged over the
                 WordPieces of a token; no encoding pass. ``"raw"``: the same as the model has
-                them, of any length. ``"encoded"``: each token encoded as a text of its own; a
-                progress bar the first time.
+                them, of any length. ``"encoded"``: each token encoded as a text of its own.
 
         Raises:
             ParameterError: Input vectors of a backend that is not a named model.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -192,8 +192,7 @@ def compose(first: Certificate, epsilon: float, settings: str) -> Certificate:
         f"the chat model alone sees {one:g} nats; {epsilon:g} more are for choosing a candidate",
         "candidates, pruning and fallback depend on the text through what was sanitized only",
     )
-    return replace(
-        first,
+    return first.revised(
         guarantee=PureDP(epsilon=one + epsilon),
         epsilon=one + epsilon,
         method="proof",
@@ -202,10 +201,6 @@ def compose(first: Certificate, epsilon: float, settings: str) -> Certificate:
         assumptions=(*first.assumptions, *notes),
         metric=None,
         witness=None,
-        recovery=None,
-        retention=None,
-        recovery_in_english=None,
-        retention_in_english=None,
     )
 
 

@@ -3,34 +3,45 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, partial
 from typing import Any
 
 from starlette.responses import JSONResponse, Response
 
-from dp_middleware.conversation.messages import Message
+from dp_middleware.conversation.exchange import Exchange, Reply
+from dp_middleware.conversation.messages import Message, ToolCall
 from dp_middleware.gateway import declared, fields
-from dp_middleware.gateway.anthropic_answers import MessageStream, said_in, shown_message
-from dp_middleware.gateway.failures import garbage, read
-from dp_middleware.gateway.fields import Check, flag, number, one_of, record, refuse, text, whole
+from dp_middleware.gateway.failures import Failure, garbage
+from dp_middleware.gateway.fields import (
+    MOST,
+    Check,
+    flag,
+    many,
+    number,
+    one_of,
+    parts_of,
+    record,
+    refuse,
+    text,
+    texts_in,
+    whole,
+)
 from dp_middleware.gateway.service import Call
-from dp_middleware.gateway.settings import Policy
-from dp_middleware.gateway.turns import EventStream, Plan, in_thread, named, released
+from dp_middleware.gateway.settings import ANTHROPIC, Policy
+from dp_middleware.gateway.turns import Plan, Shown, answered, named, released
 
-PATH = "/messages"
-COUNT = "/messages/count_tokens"
-_MOST = 2000  # messages, or blocks in one
+COUNT = f"{ANTHROPIC}/count_tokens"
+_WORDS = ("text", "thinking")
+_THOUGHTS = ("thinking", "redacted_thinking")
+_PIECES = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "partial_json"}
+_REST = {"text": "text_delta", "thinking": "thinking_delta", "tool_use": "input_json_delta"}
 
 
 async def messages(call: Call) -> Response:
     """Releases system prompt and messages, asks the upstream, shows its answer."""
     turn = await released(call, plan_of)
-    if turn.body.get("stream"):
-        return EventStream(turn, PATH, MessageStream(turn.exchange))
-    answer = await call.gateway.upstream.ask(PATH, turn.body)
-    shown = await in_thread(partial(shown_message, turn.exchange, answer))
-    return JSONResponse(shown, headers=turn.headers)
+    return await answered(turn, ANTHROPIC, ShownMessage(turn.exchange))
 
 
 async def count_tokens(call: Call) -> Response:
@@ -45,88 +56,170 @@ async def count_tokens(call: Call) -> Response:
 
 def plan_of(call: Call, required: tuple[str, ...] = ("model", "messages", "max_tokens")) -> Plan:
     """Reads what is private in a request, and what is sent in its place."""
-    policy = call.policy
+    policy, known = call.policy, set[str]()
     given = _request(policy, call.gateway.settings.upstream.models, required)(call.body, "")
     turns, system = given.pop("messages"), given.pop("system", None)
-    chosen = given.get("tool_choice", {}).get("name")
-    if chosen is not None and chosen not in {tool["name"] for tool in given.get("tools", ())}:
-        raise refuse("tool_choice.name", "a tool of this request")
+    declared.require_choice(given)
     first: list[Message] = []
     if system is not None:
         public = policy.system == "public"
-        first = [Message(role="system", texts=fields.texts_in(system), aside=True, public=public)]
-    read_turns, known = list[list[tuple[Any, Message]]](), set[str]()
-    for place, turn in enumerate(turns):
-        read_turns.append(list(_read(turn, f"messages[{place}]", known)))
+        first = [Message(role="system", texts=texts_in(system), aside=True, public=public)]
+    parts = [[*_read(turn, f"messages[{place}]", known)] for place, turn in enumerate(turns)]
 
     def build(sent: Sequence[Message]) -> dict[str, Any]:
         left = iter(sent[len(first) :])
-        told = {"system": _blocks(system, sent[0])} if first else {}
+        told = {"system": _texts(system, sent[0])} if first else {}
         out = [
-            {
-                "role": turn["role"],
-                "content": [b for blocks, _ in parts for b in _blocks(blocks, next(left))],
-            }
-            for turn, parts in zip(turns, read_turns, strict=True)
+            {"role": turn["role"], "content": [b for own, _ in read for b in _blocks(own, left)]}
+            for turn, read in zip(turns, parts, strict=True)
         ]
         return {**given, **told, "messages": out}
 
-    transcript = [*first, *(message for parts in read_turns for _, message in parts)]
+    transcript = [*first, *(message for read in parts for _, message in read)]
     return Plan(transcript=transcript, conversation=named(call), build=build)
 
 
-def _read(turn: Any, where: str, known: set[str]) -> Iterator[tuple[Any, Message]]:
+def _read(turn: dict[str, Any], where: str, known: set[str]) -> Iterator[tuple[Any, Message]]:
     """Yields the messages of a turn with their blocks; results of tools are some of their own."""
-    role = one_of("user", "assistant")(
-        turn.get("role") if isinstance(turn, dict) else None, f"{where}.role"
-    )
-    checked = (_USER if role == "user" else _ASSISTANT)(turn, where)
-    blocks = checked["content"]
-    if role == "assistant":
-        said = read(said_in, blocks)
+    blocks = turn["content"]
+    if turn["role"] == "assistant":
+        said = said_in(blocks)
         known |= {call.id for call in said.calls}
         yield blocks, said
         return
-    words = list[dict[str, Any]]()
-    for place, block in enumerate(blocks):
+    words = [block for block in blocks if "tool_use_id" not in block]
+    for place, block in enumerate(blocks[: len(blocks) - len(words)]):
         if "tool_use_id" not in block:
-            words.append(block)
-            continue
+            raise refuse(f"{where}.content", "results of tools before texts")
         if block["tool_use_id"] not in known:
             where = f"{where}.content[{place}].tool_use_id"
             raise refuse(where, "that of a call in an earlier message")
-        if words:
-            raise refuse(f"{where}.content", "results of tools before texts")
-        texts = fields.texts_in(block.get("content", ()))
-        yield block, Message(role="tool", texts=texts)
+        yield block, Message(role="tool", texts=texts_in(block.get("content", ())))
     if words:
-        yield words, Message(role="user", texts=fields.texts_in(words))
+        yield words, Message(role="user", texts=texts_in(words))
 
 
-def _blocks(given: Any, sent: Message) -> list[dict[str, Any]]:
-    if sent.role == "assistant":
-        texts = [{"type": "text", "text": sent.text}] if sent.text else []
-        calls = [
-            {"type": "tool_use", "id": c.id, "name": c.name, "input": json.loads(c.arguments)}
-            for c in sent.calls
-        ]
-        return [*sent.extra.get("thoughts", ()), *texts, *calls]
+def _blocks(given: Any, left: Iterator[Message]) -> list[dict[str, Any]]:
+    sent = next(left)
     if sent.role == "tool":
-        parts = given.get("content", ())
-        inner = [{**p, "type": "text", "text": t} for p, t in zip(parts, sent.texts, strict=True)]
-        return [{**given, "content": inner}]
+        return [{**given, "content": _texts(given.get("content", ()), sent)}]
+    if sent.role == "user":
+        return _texts(given, sent)
+    texts = [{"type": "text", "text": sent.text}] if sent.text else []
+    calls = [
+        {"type": "tool_use", "id": c.id, "name": c.name, "input": json.loads(c.arguments)}
+        for c in sent.calls
+    ]
+    return [*sent.extra.get("thoughts", ()), *texts, *calls]
+
+
+def _texts(given: Any, sent: Message) -> list[dict[str, Any]]:
     return [{**p, "type": "text", "text": t} for p, t in zip(given, sent.texts, strict=True)]
+
+
+def said_in(blocks: Sequence[Mapping[str, Any]]) -> Message:
+    """The message in the blocks of an answer; its thoughts are kept as they are."""
+    texts, calls, thoughts = list[str](), list[ToolCall](), list[Any]()
+    for block in blocks:
+        kind = block.get("type", "text")
+        if kind == "text":
+            texts.append(block["text"])
+        elif kind == "tool_use":
+            arguments = json.dumps(block["input"], ensure_ascii=False)
+            calls.append(ToolCall(block["id"], block["name"], arguments))
+        elif kind in _THOUGHTS:
+            names = ("type", "thinking", "signature", "data")
+            thoughts.append({name: block[name] for name in names if name in block})
+    return Message(
+        role="assistant",
+        texts=("".join(texts),),
+        calls=tuple(calls),
+        extra={"thoughts": thoughts} if thoughts else {},
+    )
+
+
+class ShownMessage(Shown):
+    """Messages, with their thoughts."""
+
+    is_named = True
+
+    def __init__(self, exchange: Exchange) -> None:
+        super().__init__(exchange)
+        self._reply = Reply(exchange)
+        self._blocks: dict[int, dict[str, Any]] = {}  # what the upstream has said
+        self._inputs: dict[int, str] = {}
+        self._ended = False
+
+    def whole(self, answer: dict[str, Any]) -> dict[str, Any]:
+        """Notes a message, and returns what is sent for it."""
+        self.exchange.answer(said_in(answer["content"]))
+        return {**answer, "content": [*map(self._block, answer["content"])]}
+
+    def _block(self, block: dict[str, Any]) -> dict[str, Any]:
+        if block["type"] == "tool_use":
+            arguments = json.dumps(block["input"], ensure_ascii=False)
+            return {**block, "input": json.loads(self.exchange.arguments(block["name"], arguments))}
+        shown = {name: self.exchange.restore(block[name]) for name in _WORDS if name in block}
+        return {**block, **shown}
+
+    def feed(self, event: dict[str, Any]) -> list[dict[str, Any]]:
+        """Returns what is sent for an event; what was held back stands before the end."""
+        kind, place = event["type"], event.get("index", 0)
+        if kind == "content_block_start":
+            self._blocks[place] = block = dict(event["content_block"])
+            if block["type"] == "tool_use":
+                self._inputs[place], block["input"] = "", None  # until its end
+                self._reply.call(place, str(block["id"]), str(block["name"]))
+            first = {name: self._reply.text(block[name], place) for name in _WORDS if name in block}
+            return [{**event, "content_block": {**event["content_block"], **first}}]
+        if kind == "content_block_delta":
+            return [{**event, "delta": self._piece(place, event["delta"])}]
+        if kind == "content_block_stop":
+            rest, block = self._reply.close(place), self._blocks[place]
+            if place in self._inputs:
+                block["input"] = json.loads(self._inputs[place] or "{}")
+            if not rest:
+                return [event]
+            delta = _REST[block["type"]]
+            held = {"type": "content_block_delta", "index": place}
+            return [{**held, "delta": {"type": delta, _PIECES[delta]: rest}}, event]
+        self._ended = self._ended or kind == "message_stop"
+        return [event]
+
+    def _piece(self, place: int, delta: dict[str, Any]) -> dict[str, Any]:
+        block, name = self._blocks[place], _PIECES.get(delta["type"])
+        if delta["type"] == "signature_delta":
+            block["signature"] = delta["signature"]
+        if name is None:
+            return delta
+        if place in self._inputs:
+            self._inputs[place] += delta[name]
+            return {**delta, name: self._reply.arguments(delta[name], place)}
+        block[name] = block.get(name, "") + delta[name]
+        return {**delta, name: self._reply.text(delta[name], place)}
+
+    def broken(self, failure: Failure) -> dict[str, Any]:
+        """Returns the event that Anthropic's clients expect."""
+        return failure.anthropic()
+
+    def note(self, *, left: bool = False) -> bool:
+        """Tells the session what was said; what broke off in the middle of a call is no answer."""
+        blocks = [block for _, block in sorted(self._blocks.items())]
+        if all(isinstance(block.get("input", {}), dict) for block in blocks):
+            self.exchange.answer(said_in(blocks), left=left)
+        return self._ended
 
 
 @cache
 def _request(policy: Policy, models: tuple[str, ...], required: tuple[str, ...]) -> Check:
     budget = whole(1, 10_000_000)
     thinking = {"type": one_of("enabled", "disabled", "adaptive"), "budget_tokens": budget}
-    tools = fields.many(_TOOL, least=0, most=_MOST)
+    tools = many(record({**_TOOL, **_OF_TOOL}, tuple(_TOOL)), least=0, most=MOST)
+    choice = {"type": one_of("auto", "any", "tool", "none"), "name": text}
     return record(
         {
             "model": one_of(*models),
-            "messages": fields.many(fields.anything, most=_MOST),
+            "messages": many(fields.by("role", _TURNS), most=MOST),
             "system": _TEXTS,
             "max_tokens": budget,
             "stream": flag,
@@ -135,18 +228,9 @@ def _request(policy: Policy, models: tuple[str, ...], required: tuple[str, ...])
             "top_k": whole(0, 1_000_000),
             "service_tier": one_of("auto", "standard_only"),
             "thinking": record(thinking, ("type",)),
-            "stop_sequences": declared.declared(
-                policy.stop == "public", fields.many(text, least=0), "stop"
-            ),
+            "stop_sequences": declared.declared(policy.stop == "public", many(text, 0), "stop"),
             "tools": declared.declared(policy.tools == "public", tools, "tools"),
-            "tool_choice": record(
-                {
-                    "type": one_of("auto", "any", "tool", "none"),
-                    "name": text,
-                    "disable_parallel_tool_use": flag,
-                },
-                ("type",),
-            ),
+            "tool_choice": record({**choice, "disable_parallel_tool_use": flag}, ("type",)),
         },
         required,
     )
@@ -154,37 +238,22 @@ def _request(policy: Policy, models: tuple[str, ...], required: tuple[str, ...])
 
 _CACHE = record({"type": one_of("ephemeral"), "ttl": one_of("5m", "1h")}, ("type",))
 _TEXT = record({"type": text, "text": text, "cache_control": _CACHE}, ("text",))
-_TEXTS = fields.parts_of({"text": _TEXT})
-_RESULT = record(
-    {
-        "type": text,
-        "tool_use_id": text,
-        "content": _TEXTS,
-        "is_error": flag,
-        "cache_control": _CACHE,
-    },
-    ("tool_use_id",),
-)
-_USER = record(
-    {"role": text, "content": fields.parts_of({"text": _TEXT, "tool_result": _RESULT})},
-    ("role", "content"),
-)
-_CALL = {"type": text, "id": text, "name": text, "input": declared.json_object}
+_TEXTS = parts_of({"text": _TEXT})
+_OF_RESULT = {"type": text, "content": _TEXTS, "is_error": flag, "cache_control": _CACHE}
+_RESULT = record({"tool_use_id": text, **_OF_RESULT}, ("tool_use_id",))
+_CALL = {"type": text, "id": text, "name": text, "input": fields.json_object}
 _SAID = {
     "text": record({"type": text, "text": text, "citations": fields.anything}, ("text",)),
     "tool_use": record({**_CALL, "caller": fields.anything}, ("id", "name", "input")),
     "thinking": record({"type": text, "thinking": text, "signature": text}, ("thinking",)),
     "redacted_thinking": record({"type": text, "data": text}, ("data",)),
 }
-_ASSISTANT = record({"role": text, "content": fields.parts_of(_SAID)}, ("role", "content"))
-_TOOL = record(
-    {
-        "type": one_of("custom"),
-        "name": text,
-        "description": text,
-        "input_schema": declared.json_object,
-        "cache_control": _CACHE,
-        "strict": flag,
-    },
-    ("name", "input_schema"),
-)
+_TURNS = {
+    role: record({"role": text, "content": parts_of(kinds)}, ("role", "content"))
+    for role, kinds in {
+        "user": {"text": _TEXT, "tool_result": _RESULT},
+        "assistant": _SAID,
+    }.items()
+}
+_TOOL = {"name": text, "input_schema": fields.json_object}
+_OF_TOOL = {"type": one_of("custom"), "description": text, "cache_control": _CACHE, "strict": flag}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -10,183 +12,162 @@ from starlette.responses import JSONResponse, Response
 
 from dp_middleware.conversation.exchange import Exchange, Reply
 from dp_middleware.conversation.messages import Message, Role, ToolCall
-from dp_middleware.errors import DPMiddlewareError
+from dp_middleware.frameworks.inferdpt import for_extractor
 from dp_middleware.gateway import declared, fields
-from dp_middleware.gateway.answers import extracted, shown_chat
-from dp_middleware.gateway.failures import LACKING, Failure, garbage
-from dp_middleware.gateway.fields import Check, flag, one_of, record, refuse, text, whole
+from dp_middleware.gateway.failures import garbage
+from dp_middleware.gateway.fields import Check, anything, flag, many, one_of, record, text, whole
 from dp_middleware.gateway.service import Call
 from dp_middleware.gateway.settings import Policy
 from dp_middleware.gateway.turns import (
     DONE,
-    EventStream,
     Plan,
+    Shown,
+    Turn,
+    answered,
     in_thread,
     named,
+    read,
     released,
 )
+from dp_middleware.gateway.upstream import sse
+from dp_middleware.models.chat import ChatModel
 
 PATH = "/chat/completions"
-_MOST = 2000  # messages, or calls in one
-_ROLES: dict[str, Role] = {
-    "system": "system",
-    "developer": "system",
-    "user": "user",
-    "tool": "tool",
-}
+_INSTRUCTION = "Answer the message that is the Original Text."
+_THREADS = ThreadPoolExecutor(8, "dp-extractor")  # a slow local model keeps no release waiting
 
 
 async def chat(call: Call) -> Response:
     """Releases the messages, asks the upstream, shows its answer."""
     turn = await released(call, plan_of)
-    if call.extraction is not None:
-        return await extracted(turn, PATH, call.extraction)
-    if turn.body.get("stream"):
-        return EventStream(turn, PATH, ChatStream(turn.exchange), ends=DONE)
-    answer = await call.gateway.upstream.ask(PATH, turn.body)
-    shown = await in_thread(lambda: shown_chat(turn.exchange, answer))
-    return JSONResponse(shown, headers=turn.headers)
+    if call.extractor is not None:
+        return await _extracted(turn, call.extractor)
+    return await answered(turn, PATH, ShownChat(turn.exchange))
 
 
 def plan_of(call: Call) -> Plan:
     """Reads what is private in a request, and what is sent in its place."""
     body = _request(call.policy, call.gateway.settings.upstream.models)(call.body, "")
     messages = body.pop("messages")
-    transcript = transcript_of(messages, public_system=call.policy.system == "public")
     if "tool_choice" in body:
         declared.require_choice(body)
     return Plan(
-        transcript=transcript,
+        transcript=transcript_of(messages, public_system=call.policy.system == "public"),
         conversation=named(call),
         build=lambda sent: {**body, "messages": list(map(_copy, messages, sent))},
     )
 
 
-def transcript_of(messages: Any, *, public_system: bool) -> list[Message]:
-    """Reads the messages of a request.
+def transcript_of(messages: list[dict[str, Any]], *, public_system: bool) -> list[Message]:
+    """Reads the messages of a request, which were checked.
 
     Args:
         messages: Private.
         public_system: Whether system prompts go out as they are.
     """
     transcript, known = list[Message](), set[str]()
-    for place, message in enumerate(_MESSAGES(messages, "messages")):
-        where = f"messages[{place}]"
-        role = message.get("role") if isinstance(message, dict) else None
-        if role == "assistant":
-            transcript.append(_said(message, where))
-            known |= {call.id for call in transcript[-1].calls}
-            continue
-        if not isinstance(role, str) or role not in _ROLES:
-            raise refuse(f"{where}.role", f"one of {', '.join(_ROLES)}")
-        checked = (_TOOL if role == "tool" else _MESSAGE)(message, where)
-        if role == "tool" and checked["tool_call_id"] not in known:
-            raise refuse(f"{where}.tool_call_id", "that of a call in an earlier message")
-        public = public_system and _ROLES[role] == "system"
-        texts = fields.texts_in(checked["content"])
-        transcript.append(Message(role=_ROLES[role], texts=texts, public=public))
+    for place, message in enumerate(messages):
+        role: Role = "system" if message["role"] == "developer" else message["role"]
+        texts = fields.texts_in(message.get("content", ()))
+        calls = tuple(map(ToolCall.of_openai, message.get("tool_calls", ())))
+        known |= {call.id for call in calls}
+        if role == "tool" and message["tool_call_id"] not in known:
+            where = f"messages[{place}].tool_call_id"
+            raise fields.refuse(where, "that of a call in an earlier message")
+        refusal = message.get("refusal")
+        extra = {"refusal": refusal} if refusal else {}
+        public = public_system and role == "system"
+        transcript.append(Message(role=role, texts=texts, calls=calls, extra=extra, public=public))
     return transcript
 
 
 def _copy(message: Mapping[str, Any], sent: Message) -> dict[str, Any]:
+    """What goes out for a message; of an assistant's nothing but what it said."""
     if sent.role == "assistant":
-        return _answer(sent)
-    content: Any = sent.text
-    if isinstance(message["content"], list):
-        content = [{"type": "text", "text": part} for part in sent.texts]
+        calls = {"tool_calls": [call.to_openai() for call in sent.calls]} if sent.calls else {}
+        content = sent.text or (None if calls else "")
+        return {"role": "assistant", "content": content, **sent.extra, **calls}
+    parts = [{"type": "text", "text": part} for part in sent.texts]
+    is_plain = "type" not in message["content"][0]
     named = {k: message[k] for k in ("tool_call_id",) if sent.role == "tool"}
-    return {"role": message["role"], "content": content, **named}
+    return {"role": message["role"], "content": sent.text if is_plain else parts, **named}
 
 
-def _answer(sent: Message) -> dict[str, Any]:
-    if not sent.calls:
-        return {"role": "assistant", "content": sent.text, **sent.extra}
-    calls = [call.to_openai() for call in sent.calls]
-    return {"role": "assistant", "content": sent.text or None, **sent.extra, "tool_calls": calls}
+class ShownChat(Shown):
+    """Chats; several choices are several answers."""
 
-
-def _said(message: Any, where: str) -> Message:
-    """An assistant's message; what else a client keeps of it is dropped."""
-    checked = _ASSISTANT(message, where)
-    refusal = checked.get("refusal")
-    return Message(
-        role="assistant",
-        texts=fields.texts_in(checked.get("content", ())),
-        calls=tuple(map(ToolCall.of_openai, checked.get("tool_calls", ()))),
-        extra={"refusal": refusal} if refusal else {},
-    )
-
-
-class ChatStream:
-    """The events of a streamed chat."""
-
-    named = False
+    ends = DONE
 
     def __init__(self, exchange: Exchange) -> None:
-        self._exchange = exchange
-        self._replies: dict[int, Reply] = {}  # by the places of their choices
-        self._open: set[int] = set()
+        super().__init__(exchange)
+        self.replies: dict[int, Reply] = {}  # by the places of their choices
+        self._ended: set[int] = set()
+
+    def whole(self, answer: dict[str, Any]) -> dict[str, Any]:
+        """Notes an answer, and returns what is sent for it."""
+        shown = self.shown(answer)
+        self.note()
+        return shown
+
+    def shown(self, answer: dict[str, Any]) -> dict[str, Any]:
+        """Returns what is sent for a whole answer."""
+        choices = [
+            {**choice, "message": self._shown(place, choice["message"], whole=True)}
+            for place, choice in enumerate(answer["choices"])
+        ]
+        if not choices:
+            raise garbage()
+        return {**answer, "choices": choices}
 
     def feed(self, event: dict[str, Any]) -> list[dict[str, Any]]:
-        """Returns what is sent for one of the upstream's events; see :class:`EventWriter`."""
+        """Returns what is sent for an event; what was held back stands before the end."""
         before, choices = list[dict[str, Any]](), []
-        try:
-            for choice in event.get("choices") or ():
-                choices.append(self._shown(choice, int(choice.get("index", 0)), before))
-        except DPMiddlewareError:
-            raise
-        except LACKING:
-            raise garbage() from None
+        for choice in event.get("choices") or ():
+            place = int(choice.get("index", 0))
+            if choice.get("finish_reason"):
+                self._ended.add(place)
+            choices.append(self._fed(choice, place, before))
         head = {name: value for name, value in event.items() if name != "usage"}
         return [*({**head, "choices": [own]} for own in before), {**event, "choices": choices}]
 
-    def _shown(
+    def _fed(
         self, choice: dict[str, Any], place: int, before: list[dict[str, Any]]
     ) -> dict[str, Any]:
-        """One choice of an event; what was held back stands before its end."""
-        reply, delta = self._reply(choice, place), dict(choice.get("delta") or {})
-        for name in ("content", "refusal"):
-            if isinstance(piece := delta.get(name), str):
-                delta[name] = reply.text(piece, name)
-        if calls := delta.get("tool_calls"):
-            delta["tool_calls"] = [_shown_call(reply, call) for call in calls]
-        if place not in self._open and (rest := _rest(reply)):
+        delta = self._shown(place, choice.get("delta") or {})
+        if place in self._ended and (rest := _rest(self.replies[place])):
             held = {"index": place, "delta": delta, "finish_reason": None}
             before += [held, {**held, "delta": rest}]
             delta = {}
         return {**choice, "delta": delta}
 
-    def _reply(self, choice: dict[str, Any], place: int) -> Reply:
-        """The answer at a place, from its first event on."""
-        if place not in self._replies:
-            self._replies[place] = Reply(self._exchange)
-            self._open.add(place)
-        if choice.get("finish_reason"):
-            self._open.discard(place)
-        return self._replies[place]
+    def _shown(self, place: int, said: dict[str, Any], *, whole: bool = False) -> dict[str, Any]:
+        """What is shown of a message, or of a piece of one."""
+        if place not in self.replies:
+            self.replies[place] = Reply(self.exchange)
+        reply, shown = self.replies[place], dict(said)
+        for name in ("content", "refusal"):
+            if said.get(name) is not None:
+                shown[name] = reply.text(said[name], name) + (reply.close(name) if whole else "")
+        if calls := said.get("tool_calls"):
+            shown["tool_calls"] = [_shown_call(reply, *call, whole) for call in enumerate(calls)]
+        return shown
 
-    def complete(self) -> bool:
-        """Tells whether all answers that began have ended."""
-        return bool(self._replies) and not self._open
-
-    def broken(self, failure: Failure) -> dict[str, Any]:
-        """Returns the event that OpenAI's clients expect."""
-        return failure.body()
-
-    def note(self, *, left: bool = False) -> None:
-        """Tells the session what was said."""
-        for reply in self._replies.values():
+    def note(self, *, left: bool = False) -> bool:
+        """Tells the session what was said, and whether all answers that began have ended."""
+        for reply in self.replies.values():
             reply.end(left=left)
+        return bool(self._ended) and self._ended == self.replies.keys()
 
 
-def _shown_call(reply: Reply, call: dict[str, Any]) -> dict[str, Any]:
-    function, place = call.get("function") or {}, int(call.get("index", 0))
+def _shown_call(reply: Reply, place: int, call: dict[str, Any], whole: bool) -> dict[str, Any]:
+    function, place = call.get("function") or {}, int(call.get("index", place))
     if not reply.has_call(place):
         reply.call(place, str(call["id"]), str(function["name"]))
-    piece = function.get("arguments")
-    if not isinstance(piece, str):
+    if function.get("arguments") is None:
         return call
-    return {**call, "function": {**function, "arguments": reply.arguments(piece, place)}}
+    arguments = reply.arguments(function["arguments"], place)
+    arguments += reply.close(place) if whole else ""
+    return {**call, "function": {**function, "arguments": arguments}}
 
 
 def _rest(reply: Reply) -> dict[str, Any]:
@@ -200,13 +181,54 @@ def _rest(reply: Reply) -> dict[str, Any]:
     return {**delta, "tool_calls": calls} if calls else delta
 
 
+async def _extracted(turn: Turn, extractor: ChatModel) -> Response:
+    """Shows what a local model makes of the answer, which is waited for whole."""
+    body = {k: value for k, value in turn.body.items() if k not in ("stream", "stream_options")}
+    answer = await turn.call.gateway.upstream.ask(PATH, body)
+    shown = await in_thread(lambda: read(_fitted, turn, extractor, answer), _THREADS)
+    if not turn.body.get("stream"):
+        return JSONResponse(shown, headers=turn.headers)
+    events = b"".join(map(sse, _chunks(shown))) + DONE
+    return Response(events, media_type="text/event-stream", headers=turn.headers)
+
+
+def _fitted(turn: Turn, extractor: ChatModel, answer: dict[str, Any]) -> dict[str, Any]:
+    """Fits it to the user's last message and what tools found for that; calls stay as they are."""
+    transcript, chat = turn.plan.transcript, ShownChat(turn.exchange)
+    last = max((k for k, m in enumerate(transcript) if m.role == "user"), default=0)
+    asked = [m for m in transcript[last:] if m.role in ("user", "tool")]
+    private = "\n\n".join(text for message in asked for text in message.texts)
+    shown = chat.shown(answer)
+    for choice, reply in zip(shown["choices"], chat.replies.values(), strict=True):
+        visible = reply.said("shown")
+        if visible.text.strip() and not visible.calls:
+            local = extractor(for_extractor(private, visible.text, _INSTRUCTION))
+            visible = replace(visible, texts=(local,))
+            choice["message"]["content"] = local
+        turn.exchange.note_extracted((reply.said(), visible))
+    return shown
+
+
+def _chunks(answer: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """A whole answer as the events of a stream: one for each choice, and one for its end."""
+    head = {k: value for k, value in answer.items() if k not in ("choices", "usage")}
+    head["object"] = "chat.completion.chunk"
+    for choice in answer["choices"]:
+        delta = dict(choice["message"])
+        if calls := delta.get("tool_calls"):
+            delta["tool_calls"] = [{"index": k, **call} for k, call in enumerate(calls)]
+        end = {"index": choice.get("index", 0), "delta": {}, "finish_reason": None}
+        yield {**head, "choices": [{**end, "delta": delta}]}
+        yield {**head, "choices": [{**end, "finish_reason": choice.get("finish_reason")}]}
+
+
 @cache
 def _request(policy: Policy, models: tuple[str, ...]) -> Check:
     tokens = whole(1, 10_000_000)
     return record(
         {
             "model": one_of(*models),
-            "messages": fields.anything,
+            "messages": many(fields.by("role", _MESSAGES), most=fields.MOST),
             **fields.SAMPLING,
             "stream_options": fields.STREAM_OPTIONS,
             "max_tokens": tokens,
@@ -227,32 +249,24 @@ def _request(policy: Policy, models: tuple[str, ...]) -> Check:
     )
 
 
-_CONTENT = fields.parts_of(
-    {"text": record({"type": one_of("text"), "text": text}, ("type", "text"))}
-)
-_MESSAGES = fields.many(fields.anything, most=_MOST)
+_CONTENT = fields.parts_of({"text": record({"type": text, "text": text}, ("text",))})
 _MESSAGE = record({"role": text, "content": _CONTENT}, ("role", "content"))
-_TOOL = record(
-    {"role": text, "content": _CONTENT, "tool_call_id": text}, ("role", "content", "tool_call_id")
-)
-_CALL = record(
-    {
-        "id": text,
-        "type": one_of("function"),
-        "index": whole(0, _MOST),
-        "function": record({"name": text, "arguments": text}, ("name", "arguments")),
-    },
-    ("id", "function"),
-)
-_ASSISTANT = record(
-    {
-        "role": text,
-        "content": _CONTENT,
-        "refusal": text,
-        "tool_calls": fields.many(_CALL, least=0, most=_MOST),
-        "annotations": fields.anything,
-        "reasoning_content": fields.anything,
-        "provider_specific_fields": fields.anything,  # LiteLLM's
-    },
-    ("role",),
-)
+_TOOL = {"role": text, "content": _CONTENT, "tool_call_id": text}
+_CALL = {
+    "id": text,
+    "type": one_of("function"),
+    "index": whole(0, fields.MOST),
+    "function": record({"name": text, "arguments": text}, ("name", "arguments")),
+}
+_ASSISTANT = {
+    "role": text,
+    "content": _CONTENT,
+    "refusal": text,
+    "tool_calls": many(record(_CALL, ("id", "function")), least=0, most=fields.MOST),
+    **dict.fromkeys(("annotations", "reasoning_content", "provider_specific_fields"), anything),
+}
+_MESSAGES = {
+    **dict.fromkeys(("system", "developer", "user"), _MESSAGE),
+    "tool": record(_TOOL, tuple(_TOOL)),
+    "assistant": record(_ASSISTANT, ("role",)),
+}

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from typing import Any
 
 from starlette.responses import JSONResponse
 
 from dp_middleware import errors
-
-T = TypeVar("T")
-
-LACKING = (TypeError, KeyError, AttributeError, ValueError, OverflowError)
-"""What reading an answer of another protocol raises."""
 
 
 class Failure(errors.DPMiddlewareError):
@@ -43,14 +38,14 @@ class Failure(errors.DPMiddlewareError):
 
     def body(self) -> dict[str, Any]:
         """Spells it as OpenAI does."""
-        return {
-            "error": {
-                "message": self.message,
-                "type": self.kind,
-                "param": self.param,
-                "code": self.code,
-            }
-        }
+        told = {"message": self.message, "type": self.kind, "param": self.param, "code": self.code}
+        return {"error": told}
+
+    def anthropic(self) -> dict[str, Any]:
+        """Spells it as Anthropic does."""
+        other = "invalid_request_error" if self.status < 500 else "api_error"
+        kind = _ANTHROPICS.get(self.status, other)
+        return {"type": "error", "error": {"type": kind, "message": self.message}}
 
     def response(self, body: Mapping[str, Any] | None = None) -> JSONResponse:
         """Returns what is sent, in another protocol's form if that is given."""
@@ -58,6 +53,13 @@ class Failure(errors.DPMiddlewareError):
         return JSONResponse(body or self.body(), self.status, headers)
 
 
+_ANTHROPICS = {
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+}
 NO_RETRY = {"x-should-retry": "false"}
 """Clients of OpenAI wait and try again after a 429, unless told not to."""
 
@@ -95,18 +97,3 @@ def garbage() -> Failure:
     """Returns the failure of an upstream that speaks another protocol."""
     message = "the upstream answered with something else than this protocol"
     return Failure(502, message, "upstream_garbage", kind="server_error")
-
-
-def read(work: Callable[..., T], *args: Any) -> T:
-    """Reads an upstream's answer: what it lacks is a failure of the upstream, not of ours."""
-    try:
-        return work(*args)
-    except errors.DPMiddlewareError:
-        raise
-    except LACKING:
-        raise garbage() from None
-
-
-def not_json(_: str) -> Any:
-    """Refuses what Python reads as JSON beyond the standard."""
-    raise ValueError("not JSON")

@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from starlette.requests import ClientDisconnect, Request
 
-from dp_middleware.gateway.failures import Failure, not_json
+from dp_middleware.gateway.failures import Failure
 from dp_middleware.gateway.settings import Limits
+from dp_middleware.gateway.upstream import parsed
 
 Check = Callable[[Any, str], Any]
 """The value, if it is what it should be in this place; else :class:`Failure`."""
 
-_MOST_PARTS = 2000
-_DEEPEST = 50  # arrays and objects in each other
+MOST = 2000
+"""Messages, parts of one or calls in one."""
 
-FREE_TEXT = frozenset({
+_DEEPEST = 50  # arrays and objects in each other
+_JSON = "a JSON object in UTF-8, of finite numbers, without lone surrogates, not nested deeply"
+_FREE_TEXT = frozenset({  # refused fields of OpenAI's protocol; only these are called by name
     "user", "metadata", "safety_identifier", "prompt_cache_key", "logit_bias", "name", "names",
     "suffix", "prediction", "functions", "function_call", "audio", "modalities",
     "web_search_options", "conversation", "prompt", "background", "include", "truncation",
     "moderation",
 })  # fmt: skip
-"""Fields of OpenAI's protocol that are refused; only these are called by name."""
 
 
 async def body_of(request: Request, limits: Limits) -> dict[str, Any]:
@@ -52,32 +53,14 @@ async def body_of(request: Request, limits: Limits) -> dict[str, Any]:
     except (TimeoutError, ClientDisconnect):
         data.clear()
         raise Failure(408, "the request's body took too long", "timeout") from None
-    return _object(bytes(data))
+    value = parsed(bytes(data), _DEEPEST)
+    if value is None:
+        raise Failure(400, f"expected {_JSON}", "invalid_json")
+    return value
 
 
 def _too_large(most: int) -> Failure:
     return Failure(413, f"expected a body of at most {most} bytes", "too_large")
-
-
-def _object(data: bytes) -> dict[str, Any]:
-    """Parses a body; leaves no trace of what it holds if it cannot be parsed."""
-    try:
-        value = json.loads(data.decode("utf-8"), parse_constant=not_json)
-        if isinstance(value, dict) and not _is_deep(value):
-            return value
-    except (ValueError, RecursionError):
-        value = None
-    raise Failure(400, "expected a JSON object in UTF-8, not nested deeply", "invalid_json")
-
-
-def _is_deep(value: Any) -> bool:
-    level = [value]
-    for _ in range(_DEEPEST + 1):
-        inner = [(v.values() if isinstance(v, dict) else v) for v in level]
-        level = [v for values in inner for v in values if isinstance(v, dict | list)]
-        if not level:
-            return False
-    return True
 
 
 def refuse(where: str, expected: str) -> Failure:
@@ -85,61 +68,30 @@ def refuse(where: str, expected: str) -> Failure:
     return Failure(400, f"{where}: expected {expected}", "invalid_field", param=where)
 
 
-def text(value: Any, where: str) -> str:
-    """A text that UTF-8 can spell."""
-    if not isinstance(value, str):
-        raise refuse(where, "a text")
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        pass
-    else:
+def _value(is_so: Callable[[Any], bool], expected: str) -> Check:
+    def check(value: Any, where: str) -> Any:
+        if not is_so(value):
+            raise refuse(where, expected)
         return value
-    raise refuse(where, "a text without lone surrogates")
 
-
-def flag(value: Any, where: str) -> bool:
-    """True or false."""
-    if not isinstance(value, bool):
-        raise refuse(where, "true or false")
-    return value
+    return check
 
 
 def number(low: float, high: float) -> Check:
     """A number in a range."""
-
-    def check(value: Any, where: str) -> float:
-        if (
-            isinstance(value, bool)
-            or not isinstance(value, int | float)
-            or not low <= value <= high
-        ):
-            raise refuse(where, f"a number in {low:g} .. {high:g}")
-        return value
-
-    return check
+    expected = f"a number in {low:g} .. {high:g}"
+    return _value(lambda x: type(x) in (int, float) and low <= x <= high, expected)
 
 
 def whole(low: int, high: int) -> Check:
     """A whole number in a range."""
-
-    def check(value: Any, where: str) -> int:
-        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-            raise refuse(where, f"a whole number in {low} .. {high}")
-        return value
-
-    return check
+    return _value(lambda x: type(x) is int and low <= x <= high, f"a whole number {low} .. {high}")
 
 
 def one_of(*allowed: Any) -> Check:
     """One of a few public words."""
-
-    def check(value: Any, where: str) -> Any:
-        if not any(type(value) is type(each) and value == each for each in allowed):
-            raise refuse(where, f"one of {', '.join(map(str, allowed))}")
-        return value
-
-    return check
+    expected = f"one of {', '.join(map(str, allowed))}"
+    return _value(lambda x: any(type(x) is type(a) and x == a for a in allowed), expected)
 
 
 def many(check: Check, least: int = 1, most: int = 10_000) -> Check:
@@ -160,10 +112,10 @@ def record(allowed: Mapping[str, Check], required: tuple[str, ...] = ()) -> Chec
         if not isinstance(value, dict):
             raise refuse(where, "an object")
         dot = f"{where}." if where else ""
-        for key, entry in value.items():
-            if key not in allowed and entry is not None:
-                raise _unknown(key, where)
         values = {key: entry for key, entry in value.items() if entry is not None}
+        for key in values:
+            if key not in allowed:
+                raise _unknown(key, where)
         for key in required:
             if key not in values:
                 raise refuse(f"{dot}{key}", "a value")
@@ -177,20 +129,20 @@ def either(kind: type, check: Check, other: Check) -> Check:
     return lambda value, where: (check if isinstance(value, kind) else other)(value, where)
 
 
-def parts_of(kinds: Mapping[str, Check]) -> Check:
-    """A text, or a list of parts of these kinds; always given as parts."""
+def by(key: str, kinds: Mapping[str, Check], default: str | None = None) -> Check:
+    """An object whose check depends on the word at a key."""
 
-    def check_part(value: Any, where: str) -> Any:
-        kind = value.get("type") if isinstance(value, dict) else None
-        return kinds[one_of(*kinds)(kind, f"{where}.type")](value, where)
-
-    def check(value: Any, where: str) -> list[dict[str, Any]]:
-        if isinstance(value, str):
-            return [{"text": text(value, where)}]
-        parts: list[dict[str, Any]] = many(check_part, most=_MOST_PARTS)(value, where)
-        return parts
+    def check(value: Any, where: str) -> Any:
+        word = value.get(key, default) if isinstance(value, dict) else None
+        return kinds[one_of(*kinds)(word, f"{where}.{key}")](value, where)
 
     return check
+
+
+def parts_of(kinds: Mapping[str, Check]) -> Check:
+    """A text, or a list of parts of these kinds; always given as parts."""
+    parts = many(by("type", kinds), most=MOST)
+    return either(str, lambda value, where: [{"text": text(value, where)}], parts)
 
 
 def texts_in(parts: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
@@ -198,6 +150,14 @@ def texts_in(parts: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
     return tuple(part["text"] for part in parts)
 
 
+def anything(value: Any, _: str) -> Any:
+    """Whatever it is; for what was declared public."""
+    return value
+
+
+flag = _value(lambda x: isinstance(x, bool), "true or false")
+text = _value(lambda x: isinstance(x, str), "a text")
+json_object = _value(lambda x: isinstance(x, dict), "an object")
 STREAM_OPTIONS = record({"include_usage": flag, "include_obfuscation": flag})
 SAMPLING: dict[str, Check] = {
     "stream": flag,
@@ -211,13 +171,8 @@ SAMPLING: dict[str, Check] = {
 """Fields that chats and completions have in common."""
 
 
-def anything(value: Any, _: str) -> Any:
-    """Whatever it is; for what was declared public."""
-    return value
-
-
 def _unknown(key: str, where: str) -> Failure:
-    if key in FREE_TEXT:
+    if key in _FREE_TEXT:
         name = f"{where}.{key}" if where else key
         message = f"{name} is refused: it may hold private text, and would go out as it is"
         return Failure(400, message, "unsupported_field", param=name)

@@ -14,14 +14,21 @@ from dp_middleware.errors import DPMiddlewareError, ParameterError
 from dp_middleware.gateway.failures import failure_of
 from dp_middleware.gateway.fields import anything, one_of, record
 from dp_middleware.gateway.service import Call
-from dp_middleware.gateway.turns import count_releases, in_thread
+from dp_middleware.gateway.turns import in_thread
 
-_OWNER = "user_api_key_hash"
-_SESSION = "x-litellm-session-id"
+_FIELDS = (
+    *("request_data", "texts", "structured_messages", "tool_calls", "tools", "images", "model"),
+    *("request_headers", "additional_provider_specific_params"),
+    *("litellm_call_id", "litellm_trace_id", "litellm_version"),
+)
+_REQUEST = record(  # other texts would pass by
+    {"input_type": one_of("request", "response"), **dict.fromkeys(_FIELDS, anything)},
+    ("input_type", "request_data"),
+)
 
 
 async def guardrail(call: Call) -> Response:
-    """Release the texts of a proxy's request, or restore those of an answer to it.
+    """Releases the texts of a proxy's request, or restores those of an answer to it.
 
     Callers are told apart by the key that LiteLLM knows its client by and by the header
     ``x-litellm-session-id`` of that client; an answer belongs to the request of its
@@ -30,21 +37,19 @@ async def guardrail(call: Call) -> Response:
     Arguments of tools are not restored: the protocol has no way back for them.
     """
     try:
-        answer = await in_thread(lambda: _answered(call))
+        shown = await in_thread(lambda: _answered(call, _REQUEST(call.body, "")))
     except DPMiddlewareError as error:
-        answer = {"action": "BLOCKED", "blocked_reason": failure_of(error).message}
-    return JSONResponse(answer)
+        return JSONResponse({"action": "BLOCKED", "blocked_reason": failure_of(error).message})
+    return JSONResponse({"action": "GUARDRAIL_INTERVENED", **shown})
 
 
-def _answered(call: Call) -> dict[str, Any]:
-    given = _REQUEST(call.body, "")
+def _answered(call: Call, given: dict[str, Any]) -> dict[str, Any]:
     session, whose = _caller(call, given)
     reference = f"{call.client.id}\x1f{given.get('litellm_call_id') or uuid4()}"
     if given["input_type"] == "response":
-        exchange = session.exchange((), after=reference, whose=whose)
-        shown = restore_response(exchange, given)
+        shown = restore_response(session.exchange((), after=reference, whose=whose), given)
         shown.pop("tool_calls", None)
-        return {"action": "GUARDRAIL_INTERVENED", **shown}
+        return shown
     policy, started = call.policy, time.perf_counter()
     rules = Rules(
         system=policy.system,
@@ -52,11 +57,12 @@ def _answered(call: Call) -> dict[str, Any]:
         answers="pass" if policy.answers == "public" else "refuse",
     )
     released, exchange = release_request(session, given, rules, reference=reference, whose=whose)
-    if [*map(_said, released.get("tool_calls", ()))] != [*map(_said, given.get("tool_calls", ()))]:
+    made, sent = (each.get("tool_calls") or () for each in (given, released))
+    if [*map(_said, sent)] != [*map(_said, made)]:
         raise ParameterError("expected calls of tools as the remote model made them")
     seconds = time.perf_counter() - started
-    count_releases(call, exchange.receipt, exchange.receipt.nats, seconds)
-    return {"action": "GUARDRAIL_INTERVENED", "texts": released["texts"]}
+    call.count(exchange.receipt, exchange.receipt.nats, seconds)
+    return {"texts": released["texts"]}
 
 
 def _said(call: dict[str, Any]) -> tuple[Any, ...]:
@@ -71,22 +77,5 @@ def _caller(call: Call, given: dict[str, Any]) -> tuple[Session, str]:
             raise ParameterError(f"expected {subject} of the proxy's client, got none")
         session = session.for_subject(f"{call.client.subject}/{about[subject]}")
     headers = {name.lower(): value for name, value in given.get("request_headers", {}).items()}
-    named = session.digest(str(about.get(_OWNER)), str(headers.get(_SESSION)))
-    return session, f"{call.client.id}\x1flitellm\x1f{named}"
-
-
-_REQUEST = record(  # other texts would pass by
-    {
-        "input_type": one_of("request", "response"),
-        "request_data": anything,
-        "texts": anything,
-        "structured_messages": anything,
-        "tool_calls": anything,
-        "tools": anything,
-        "images": anything,
-        **dict.fromkeys(("request_headers", "additional_provider_specific_params"), anything),
-        **dict.fromkeys(("litellm_call_id", "litellm_trace_id", "litellm_version"), anything),
-        "model": anything,
-    },
-    ("input_type", "request_data"),
-)
+    owner, own = about.get("user_api_key_hash"), headers.get("x-litellm-session-id")
+    return session, f"{call.client.id}\x1flitellm\x1f{session.digest(str(owner), str(own))}"

@@ -12,25 +12,13 @@ with needs("gateway"):
     from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
     from prometheus_client.multiprocess import MultiProcessCollector
 
-SPAN = "dp.gateway.request"
 _SECONDS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600)
 
 
 class Measures:
     """Counters of one gateway; of all workers where ``$PROMETHEUS_MULTIPROC_DIR`` is set.
 
-    Attributes:
-        requests: By route and status.
-        seconds: Until the end of an answer, by route.
-        release_seconds: For release and charge.
-        releases: Draws; replays are none.
-        nats: Charged, where finite.
-        upstream: Answers, by status or a word of ours.
-        refusals: By our code.
-        found: Entities that a detector found, by kind.
-        detection: Seconds of detectors, of a request.
-        inside: Requests now.
-        tracer: Makes spans of requests; they go where OpenTelemetry is told to send them, if it is.
+    ``tracer`` makes spans of requests; they go where OpenTelemetry is told to send them, if it is.
     """
 
     def __init__(self) -> None:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-import time
 from collections.abc import Callable
 from hashlib import sha256
 from typing import Any
 
 import dp_middleware as dp
-from dp_middleware.errors import DPMiddlewareError
-from dp_middleware.gateway.extraction import Extraction
 from dp_middleware.gateway.settings import Client, Policy, Settings
+from dp_middleware.models.chat import local_model
+from dp_middleware.models.endpoints import open_model
 from dp_middleware.privacy.releases import Ledger
 
 Releases = Callable[[Policy, Ledger | None, str], Any]
@@ -22,8 +20,6 @@ PSEUDONYM_KEY = "DP_GATEWAY_PSEUDONYM_KEY"
 """Names the variable with the key of the law ``"keyed"``, in its very signs."""
 
 _NOBODY = "gateway"  # nothing is released in this name
-_READY = 2.0  # seconds for the ledger, of a gateway that is ready
-_FRESH = 1.0  # seconds for which that counts
 
 
 def releases_of(policy: Policy, ledger: Ledger | None, subject: str) -> Any:
@@ -80,10 +76,11 @@ class Sessions:
     policy and subject are as they were. Clients with a budget of their own get it here.
 
     Attributes:
-        extractions: Local models, by policies.
+        extractors: Local models, by policies; their calls leave no trace, log or cache entry.
         sessions: By policies and ids of clients.
 
     Raises:
+        UntrustedHost: An extractor is neither on loopback nor on a trusted host.
         DPMiddlewareError: As of ``releases``, or a memo that was written with another secret.
     """
 
@@ -102,7 +99,11 @@ class Sessions:
             n: old._releasers[n] if n in same else releases(p, ledger, _NOBODY)
             for n, p in policies.items()
         }
-        self.extractions = {n: Extraction(p) for n, p in policies.items() if p.extractor}
+        self.extractors = {
+            n: local_model(open_model(p.extractor, private=True), p.trusted_hosts)
+            for n, p in policies.items()
+            if p.extractor
+        }
         for releaser in self._releasers.values():
             if releaser.certificate and isinstance(releaser, dp.Pseudonyms):
                 releaser.read("Nobody is here.")
@@ -128,29 +129,3 @@ class Sessions:
         is_own = isinstance(releaser, dp.Pseudonyms)
         session = releaser.session(**options) if is_own else dp.Session(releaser, **options)
         return session.for_subject(client.subject)
-
-
-class Pulse:
-    """Tells whether a ledger answers; it is asked in a thread, once at a time and once a second."""
-
-    def __init__(self, ledger: dp.PrivacyLedger | None) -> None:
-        self._ledger = ledger
-        self._asked: asyncio.Task[bool] | None = None
-        self._asked_at = 0.0
-
-    async def beats(self) -> bool:
-        """Tells whether it answers in time."""
-        asked, now = self._asked, time.monotonic()
-        if asked is None or (asked.done() and now - self._asked_at > _FRESH):
-            asked = asyncio.create_task(asyncio.to_thread(self._answers))
-            self._asked, self._asked_at = asked, now
-        done, _ = await asyncio.wait({asked}, timeout=_READY)
-        return bool(done) and asked.result()
-
-    def _answers(self) -> bool:
-        try:
-            if self._ledger is not None:
-                self._ledger.account("gateway")
-        except DPMiddlewareError:
-            return False
-        return True

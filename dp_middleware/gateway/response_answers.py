@@ -3,86 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 from dp_middleware.conversation.exchange import Exchange, Reply
-from dp_middleware.conversation.messages import Message
 from dp_middleware.conversation.response_items import answer_of
-from dp_middleware.gateway.failures import Failure, garbage, read
+from dp_middleware.gateway.failures import Failure, garbage
+from dp_middleware.gateway.turns import Shown
 
+_ARGUMENTS = "response.function_call_arguments"
 _PIECES = {  # event -> which field of its end has the whole
     "response.output_text": "text",
     "response.refusal": "refusal",
-    "response.function_call_arguments": "arguments",
+    _ARGUMENTS: "arguments",
 }
-_ARGUMENTS = "response.function_call_arguments"
 _ENDS = ("response.completed", "response.incomplete", "response.failed")
 _WITHHELD = {"code": "server_error", "message": "the upstream's words are withheld"}
-
-
-@dataclass
-class ResponseShower:
-    """How an upstream's response is shown.
-
-    Attributes:
-        exchange: Of the request.
-        name: Makes the id that the client is given, of the upstream's.
-        previous: The id that the client gave.
-    """
-
-    exchange: Exchange
-    name: Callable[[str], str]
-    previous: str | None
-
-    def response(self, response: dict[str, Any]) -> dict[str, Any]:
-        """Returns a response object as it is shown."""
-        output, upstream_id = response.get("output"), response.get("id")
-        if not isinstance(output, list) or not isinstance(upstream_id, str):
-            raise garbage()
-        shown = {**response, "id": self.name(upstream_id)}
-        shown["output"] = [read(self.item, item) for item in output]
-        if "previous_response_id" in response:
-            shown["previous_response_id"] = self.previous
-        if response.get("error"):
-            shown["error"] = _WITHHELD
-        return shown
-
-    def item(self, item: Any) -> Any:
-        """Returns an item of its output as it is shown."""
-        if not isinstance(item, dict):
-            return item
-        if item.get("type") == "message":
-            return {**item, "content": [self.part(part) for part in item["content"]]}
-        if item.get("type") == "function_call":
-            arguments = self.exchange.arguments(item["name"], item["arguments"])
-            return {**item, "arguments": arguments}
-        return item
-
-    def part(self, part: dict[str, Any]) -> dict[str, Any]:
-        """Returns a part of a message as it is shown."""
-        names = [name for name in ("text", "refusal") if isinstance(part.get(name), str)]
-        return {**part, **{name: self.exchange.restore(part[name]) for name in names}}
-
-    def note(self, response: dict[str, Any]) -> None:
-        """Tells the session what was said; later requests go on from the response by its id."""
-        for remote in read(_said, response):
-            self.exchange.answer(remote)
-            for call in remote.calls:
-                self.exchange.keep(call_event(response["id"], call.id))
-        self.exchange.keep(response["id"])
-
-
-def _said(response: dict[str, Any]) -> list[Message]:
-    said = [
-        answer
-        for item in response["output"]
-        if isinstance(item, dict)
-        and (answer := answer_of({"role": "assistant", **item})) is not None
-    ]
-    for remote in said:
-        remote.words()  # of what is no answer there are none
-    return said
+_PLACE = ("item_id", "output_index", "content_index", "sequence_number")
 
 
 def call_event(response: str, call_id: str) -> str:
@@ -90,25 +26,79 @@ def call_event(response: str, call_id: str) -> str:
     return f"{response}\x1fcall\x1f{call_id}"
 
 
-@dataclass
-class ResponseStream:
-    """The events of a streamed response as the client is shown them.
+class ShownResponse(Shown):
+    """Responses.
 
-    Attributes:
-        shower: Shows what they hold.
+    Args:
+        exchange: Of the request.
+        name: Makes the id that the client is given, of the upstream's.
+        previous: The id that the client gave.
     """
 
-    shower: ResponseShower
-    _growing: dict[tuple[Any, ...], Reply] = field(default_factory=dict)
-    _tools: dict[Any, str] = field(default_factory=dict)  # by the places of their calls
-    _whole: dict[str, Any] | None = None
-    _number: int = 0
+    is_named = True
 
-    named = True
+    def __init__(
+        self, exchange: Exchange, name: Callable[[str], str], previous: str | None
+    ) -> None:
+        super().__init__(exchange)
+        self._name, self._previous = name, previous
+        self._growing: dict[tuple[Any, ...], Reply] = {}
+        self._tools: dict[Any, str] = {}  # by the places of their calls
+        self._said: dict[str, Any] | None = None
+        self._number = 0
+
+    def whole(self, answer: dict[str, Any]) -> dict[str, Any]:
+        """Notes a response, and returns what is sent for it."""
+        shown, self._said = self._response(answer), answer
+        self.note()
+        return shown
+
+    def note(self, *, left: bool = False) -> bool:
+        """Tells the session what was said; of a response that was left, nothing is kept.
+
+        Later requests go on from it by its id.
+        """
+        if self._said is None or left:
+            return False
+        name, output = self._said["id"], self._said["output"]
+        items = [{"role": "assistant", **item} for item in output if isinstance(item, dict)]
+        answers = [answer for item in items if (answer := answer_of(item)) is not None]
+        for answer in answers:
+            answer.words()  # of what is no answer there are none
+        for answer in answers:
+            self.exchange.answer(answer)
+            for call in answer.calls:
+                self.exchange.keep(call_event(name, call.id))
+        self.exchange.keep(name)
+        return True
+
+    def _response(self, response: dict[str, Any]) -> dict[str, Any]:
+        output, name = response["output"], response["id"]
+        if not isinstance(output, list) or not isinstance(name, str):
+            raise garbage()
+        shown = {**response, "id": self._name(name), "output": [*map(self._item, output)]}
+        if "previous_response_id" in response:
+            shown["previous_response_id"] = self._previous
+        if response.get("error"):
+            shown["error"] = _WITHHELD
+        return shown
+
+    def _item(self, item: Any) -> Any:
+        kind = item.get("type") if isinstance(item, dict) else None
+        if kind == "message":
+            return {**item, "content": [*map(self._part, item["content"])]}
+        if kind == "function_call":
+            arguments = self.exchange.arguments(item["name"], item["arguments"])
+            return {**item, "arguments": arguments}
+        return item
+
+    def _part(self, part: dict[str, Any]) -> dict[str, Any]:
+        names = [name for name in ("text", "refusal") if isinstance(part.get(name), str)]
+        return {**part, **{name: self.exchange.restore(part[name]) for name in names}}
 
     def feed(self, event: dict[str, Any]) -> list[dict[str, Any]]:
-        """Returns what is sent for one of the upstream's events; see :class:`Events`."""
-        return [self._numbered(shown) for shown in read(self._fed, event)]
+        """Returns what is sent for an event; what was held back stands before the end."""
+        return [self._numbered(shown) for shown in self._fed(event)]
 
     def _fed(self, event: dict[str, Any]) -> list[dict[str, Any]]:
         kind = str(event["type"])
@@ -119,40 +109,37 @@ class ResponseStream:
             return self._done(event, stem)
         if isinstance(event.get("response"), dict):
             if kind in _ENDS:
-                self._whole = event["response"]
-            return [{**event, "response": self.shower.response(event["response"])}]
+                self._said = event["response"]
+            return [{**event, "response": self._response(event["response"])}]
         if "item" in event:
             self._tools[event.get("output_index")] = event["item"].get("name", "")
-            return [{**event, "item": self.shower.item(event["item"])}]
+            return [{**event, "item": self._item(event["item"])}]
         if isinstance(event.get("part"), dict):
-            return [{**event, "part": self.shower.part(event["part"])}]
+            return [{**event, "part": self._part(event["part"])}]
         if kind == "error":
             raise garbage()
         return [event]
 
-    def _done(self, event: dict[str, Any], stem: str) -> list[dict[str, Any]]:
-        """The end of a text: before it, what was held back."""
-        whole, reply = _PIECES[stem], self._growing.pop(_place(event, stem), None)
-        rest = "" if reply is None else reply.close(0)
-        place = ("item_id", "output_index", "content_index", "sequence_number")
-        held = {name: event[name] for name in place if name in event}
-        held |= {"type": f"{stem}.delta", "delta": rest, "logprobs": []}
-        if stem == _ARGUMENTS:
-            shown = self.shower.exchange.arguments(self._tool(event), event[whole])
-        else:
-            shown = self.shower.exchange.restore(event[whole])
-        ended = {**event, whole: shown}
-        return [held, ended] if rest else [ended]
-
     def _piece(self, event: dict[str, Any], stem: str) -> str:
-        place = _place(event, stem)
+        place, is_call = _place(event, stem), stem == _ARGUMENTS
         if place not in self._growing:
-            self._growing[place] = Reply(self.shower.exchange)
-            if stem == _ARGUMENTS:
+            self._growing[place] = Reply(self.exchange)
+            if is_call:
                 self._growing[place].call(0, "", self._tool(event))
         reply = self._growing[place]
-        is_call = stem == _ARGUMENTS
         return reply.arguments(event["delta"], 0) if is_call else reply.text(event["delta"], 0)
+
+    def _done(self, event: dict[str, Any], stem: str) -> list[dict[str, Any]]:
+        field, reply = _PIECES[stem], self._growing.pop(_place(event, stem), None)
+        if stem == _ARGUMENTS:
+            shown = self.exchange.arguments(self._tool(event), event[field])
+        else:
+            shown = self.exchange.restore(event[field])
+        ended = {**event, field: shown}
+        if reply is None or not (rest := reply.close(0)):
+            return [ended]
+        held = {name: event[name] for name in _PLACE if name in event}
+        return [{**held, "type": f"{stem}.delta", "delta": rest, "logprobs": []}, ended]
 
     def _tool(self, event: dict[str, Any]) -> str:
         return str(event.get("name") or self._tools.get(event.get("output_index"), ""))
@@ -164,22 +151,12 @@ class ResponseStream:
         self._number += 1
         return event
 
-    def complete(self) -> bool:
-        """Tells whether the response has ended."""
-        return self._whole is not None
-
     def broken(self, failure: Failure) -> dict[str, Any]:
         """Returns its event as documented, with the object beside it that clients look for."""
         error = failure.body()["error"]
         told = {name: error[name] for name in ("code", "message", "param")}
-        event = {"type": "error", **told, "sequence_number": self._number, "error": error}
-        return self._numbered(event)
-
-    def note(self, *, left: bool = False) -> None:
-        """Tells the session what was said; of a response that was left, nothing is kept."""
-        if self._whole is not None and not left:
-            self.shower.note(self._whole)
+        return {"type": "error", **told, "sequence_number": self._number, "error": error}
 
 
 def _place(event: dict[str, Any], stem: str) -> tuple[Any, ...]:
-    return stem, event.get("item_id"), event.get("output_index"), event.get("content_index")
+    return stem, *(event.get(name) for name in _PLACE[:3])

@@ -7,50 +7,56 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
-from dp_middleware.conversation.messages import Message
+from dp_middleware.conversation.messages import Message, Role
+from dp_middleware.conversation.response_items import THOUGHT, answer_of, item_of
 from dp_middleware.errors import EventRefused
 from dp_middleware.gateway import declared, fields
 from dp_middleware.gateway.failures import Failure
-from dp_middleware.gateway.fields import Check, flag, number, one_of, record, text, whole
-from dp_middleware.gateway.response_answers import ResponseShower, ResponseStream, call_event
-from dp_middleware.gateway.response_items import items_of, transcript_of
+from dp_middleware.gateway.fields import (
+    Check,
+    anything,
+    by,
+    either,
+    flag,
+    many,
+    number,
+    one_of,
+    parts_of,
+    record,
+    text,
+    whole,
+)
+from dp_middleware.gateway.response_answers import ShownResponse, call_event
 from dp_middleware.gateway.service import Call
 from dp_middleware.gateway.settings import Policy
-from dp_middleware.gateway.turns import EventStream, Plan, in_thread, named, released
-
-PATH = "/responses"
+from dp_middleware.gateway.turns import Plan, answered, named, released
 
 
 async def responses(call: Call) -> Response:
-    """Release instructions and input, ask the upstream, show its response."""
+    """Releases instructions and input, asks the upstream, shows its response."""
     turn = await released(call, plan_of)
-    shower = ResponseShower(
-        exchange=turn.exchange,
+    shown = ShownResponse(
+        turn.exchange,
         name=lambda upstream: call.sign("response", upstream.encode()),
         previous=call.body.get("previous_response_id"),
     )
-    if turn.body.get("stream"):
-        return EventStream(turn, PATH, ResponseStream(shower))
-    answer = await call.gateway.upstream.ask(PATH, turn.body)
-
-    def show() -> dict[str, Any]:
-        shown = shower.response(answer)
-        shower.note(answer)
-        return shown
-
-    return JSONResponse(await in_thread(show), headers=turn.headers)
+    return await answered(turn, "/responses", shown)
 
 
 def plan_of(call: Call) -> Plan:
-    """What is private in a request, and what is sent in its place."""
+    """Reads what is private in a request, and what is sent in its place."""
     policy = call.policy
     given = _request(policy, call.gateway.settings.upstream.models)(call.body, "")
     items, instructions = given.pop("input"), given.pop("instructions", None)
-    transcript = transcript_of(items)
     before = given.pop("previous_response_id", None)
     declared.require_choice(given)
+    if isinstance(items, str):
+        items = [{"role": "user", "content": items}]
+        transcript = [Message(role="user", texts=(items[0]["content"],))]
+    else:
+        transcript, items = [_message(item) for item in items], call.body["input"]
     if before is not None:
         before = given["previous_response_id"] = _known(call, before)
         transcript = [_after(before, k, message, call) for k, message in enumerate(transcript)]
@@ -62,7 +68,7 @@ def plan_of(call: Call) -> Plan:
 
     def build(sent: Sequence[Message]) -> dict[str, Any]:
         told = {"instructions": sent[0].text} if first else {}
-        return {**given, **told, "input": items_of(items, sent[len(first) :])}
+        return {**given, **told, "input": [*map(item_of, items, sent[len(first) :])]}
 
     return Plan(
         transcript=[*first, *transcript],
@@ -72,6 +78,17 @@ def plan_of(call: Call) -> Plan:
     )
 
 
+def _message(item: dict[str, Any]) -> Message:
+    """The message of an item that was checked."""
+    if item.get("type") == "function_call_output":
+        return Message(role="tool", texts=fields.texts_in(item["output"]))
+    answer = answer_of(item)
+    if answer is not None:
+        return answer
+    role: Role = "user" if item["role"] == "user" else "system"
+    return Message(role=role, texts=fields.texts_in(item["content"]))
+
+
 def _after(response: str, place: int, message: Message, call: Call) -> Message:
     """A message behind a response that the upstream keeps: known by that, and by its text."""
     if message.role == "assistant":
@@ -79,11 +96,10 @@ def _after(response: str, place: int, message: Message, call: Call) -> Message:
     return replace(message, id=f"{response}\x1f{place}\x1f{call.session.digest(*message.texts)}")
 
 
-def _check_results(call: Call, items: Any, before: str | None) -> None:
+def _check_results(call: Call, items: list[dict[str, Any]], before: str | None) -> None:
     """The id of a call is public if the call is here, or came from the upstream."""
-    given = [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
-    here = {item.get("call_id") for item in given if item.get("type") == "function_call"}
-    for place, item in enumerate(given):
+    here = {item.get("call_id") for item in items if item.get("type") == "function_call"}
+    for place, item in enumerate(items):
         if item.get("type") != "function_call_output" or item["call_id"] in here:
             continue
         try:
@@ -110,7 +126,7 @@ def _request(policy: Policy, models: tuple[str, ...]) -> Check:
     return record(
         {
             "model": one_of(*models),
-            "input": fields.anything,
+            "input": either(str, text, many(_ITEM, most=fields.MOST)),
             "instructions": text,
             "previous_response_id": text,
             "stream": flag,
@@ -123,7 +139,7 @@ def _request(policy: Policy, models: tuple[str, ...]) -> Check:
             "store": flag,
             "background": one_of(False),
             "truncation": one_of("auto", "disabled"),
-            "include": fields.many(included, least=0),
+            "include": many(included, least=0),
             "top_logprobs": whole(0, 20),
             "service_tier": one_of("auto", "default", "flex", "priority"),
             "reasoning": record(
@@ -143,3 +159,29 @@ def _request(policy: Policy, models: tuple[str, ...]) -> Check:
         },
         ("model", "input"),
     )
+
+
+_INPUT = parts_of({"input_text": record({"type": text, "text": text}, ("text",))})
+_OUTPUT_TEXT = {"type": text, "text": text, "annotations": anything, "logprobs": anything}
+_SAID = parts_of(
+    {
+        "output_text": record(_OUTPUT_TEXT, ("text",)),
+        "refusal": record({"type": text, "refusal": text}, ("refusal",)),
+    }
+)
+_OF_ITEM = {"type": text, "id": text, "status": one_of("in_progress", "completed", "incomplete")}
+_MESSAGE = record({"type": text, "role": text, "content": _INPUT}, ("content",))
+_ASSISTANT = record({**_OF_ITEM, "role": text, "content": _SAID, "phase": anything}, ("content",))
+_CALL = {"call_id": text, "name": text, "arguments": text}
+_RESULT = {"call_id": text, "output": _INPUT}
+_ROLES = dict.fromkeys(("system", "developer", "user"), _MESSAGE)
+_ITEM = by(
+    "type",
+    {
+        "message": by("role", {**_ROLES, "assistant": _ASSISTANT}),
+        "function_call": record({**_OF_ITEM, **_CALL}, tuple(_CALL)),
+        "function_call_output": record({**_OF_ITEM, **_RESULT}, tuple(_RESULT)),
+        "reasoning": record({**_OF_ITEM, **dict.fromkeys(THOUGHT, anything)}),
+    },
+    "message",
+)

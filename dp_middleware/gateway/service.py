@@ -1,4 +1,4 @@
-"""The door that all routes of a gateway have in common: who asks, and what one may take."""
+"""What all requests to a gateway have in common: who asks, and what one may take."""
 
 from __future__ import annotations
 
@@ -7,46 +7,47 @@ import base64
 import gc
 import hmac
 import logging
+import math
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 import dp_middleware as dp
-from dp_middleware.gateway.anthropic_answers import spelled
-from dp_middleware.gateway.extraction import Extraction
 from dp_middleware.gateway.failures import NO_RETRY, Failure, failure_of
 from dp_middleware.gateway.fields import body_of
-from dp_middleware.gateway.measures import SPAN, Measures
-from dp_middleware.gateway.releasing import Pulse, Releases, Sessions, open_ledger
-from dp_middleware.gateway.rules import DEFAULT, policy_of
-from dp_middleware.gateway.settings import ANTHROPIC, Client, Limits, Policy, Settings
+from dp_middleware.gateway.measures import Measures
+from dp_middleware.gateway.releasing import Releases, Sessions, open_ledger
+from dp_middleware.gateway.settings import ANTHROPIC, DEFAULT, Client, Limits, Policy, Settings
 from dp_middleware.gateway.upstream import Upstream
+from dp_middleware.models.chat import ChatModel
+from dp_middleware.privacy.releases import Receipt
 
 _THREADS = 32  # that release, each mostly waiting for the ledger
 _MAC = 16  # bytes
 _LONGEST = 2000  # characters of an id
-_KEY: Final = "dpk-"
 _LONGEST_KEY = 200  # characters of a key that are looked at
-_MINUTE = 60.0
-_log = logging.getLogger("dp_middleware.gateway")
 _CHARGED_AGAIN = ("/v1/completions", "/v1/embeddings")  # where a client tries again
+_log = logging.getLogger("dp_middleware.gateway")
 
 
 def new_key() -> str:
     """Makes a key for a client: 256 random bits, shown once and kept nowhere."""
-    return _KEY + secrets.token_urlsafe(32)
+    return "dpk-" + secrets.token_urlsafe(32)
 
 
 def hash_of(secret: str, key: str) -> str:
     """Returns the HMAC-SHA256 in hex of a key, which is random: a fast hash helps no guessing."""
     return hmac.new(secret.encode(), b"client key " + key.encode(), "sha256").hexdigest()
+
+
+_PREFIXES = {"release": "rel-", "response": "resp_"}
 
 
 class Clients:
@@ -56,13 +57,12 @@ class Clients:
         self._secret, self._clients = secret, tuple(clients)
 
     def asking(self, headers: Mapping[str, str]) -> Client | None:
-        """Returns the client of a request: its key is OpenAI's, or LiteLLM's for its guardrails."""
-        key = headers.get("x-api-key")
-        return self.of(headers.get("authorization") or (key and f"Bearer {key}"))
+        """Returns the client of a request: its key is OpenAI's, or LiteLLM's for its guardrails.
 
-    def of(self, authorization: str | None) -> Client | None:
-        """Returns the client with the key in a header; compares in constant time, with all."""
-        scheme, _, key = (authorization or "").partition(" ")
+        It is compared in constant time, with all.
+        """
+        given = headers.get("authorization") or f"Bearer {headers.get('x-api-key', '')}"
+        scheme, _, key = given.partition(" ")
         if scheme.lower() != "bearer" or not 0 < len(key) <= _LONGEST_KEY:
             return None
         hashed = hash_of(self._secret, key.strip())
@@ -75,8 +75,7 @@ class Gate:
 
     def __init__(self, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
         self.limits, self._clock = limits, clock
-        self._inside = 0
-        self._tokens: dict[str, tuple[float, float]] = {}  # what is left, and when
+        self._inside, self._tokens = 0, dict[str, tuple[float, float]]()  # what is left, and when
 
     def __enter__(self) -> None:
         """Lets in one more request, until it is answered.
@@ -99,16 +98,16 @@ class Gate:
         """
         most, now = float(self.limits.requests_per_minute), self._clock()
         left, then = self._tokens.get(client, (most, now))
-        left = min(most, left + (now - then) * most / _MINUTE)
+        left = min(most, left + (now - then) * most / 60)
         self._tokens[client] = (left - 1 if left >= 1 else left, now)
         if left < 1:
-            wait = {"retry-after": str(int((1 - left) * _MINUTE / most) + 1)}
+            wait = {"retry-after": str(int((1 - left) * 60 / most) + 1)}
             message = "too many requests in a minute"
             raise Failure(429, message, "rate_limit_exceeded", kind="requests", headers=wait)
 
 
 class Gateway:
-    """Made once per worker; opened before the first request, in threads that may take minutes."""
+    """Made once per worker; opened before the first request, which may take minutes."""
 
     def __init__(self, settings: Settings, releases: Releases) -> None:
         self.sessions: Sessions  # once it is open
@@ -117,7 +116,6 @@ class Gateway:
         self.take(settings)
         self.upstream = Upstream(settings, self.measures)
         self.ledger: dp.PrivacyLedger | None = None
-        self._pulse: Pulse | None = None
 
     def take(self, settings: Settings) -> None:
         """Has these settings from the next request on."""
@@ -135,14 +133,11 @@ class Gateway:
         """
         threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="dp-gateway")
         asyncio.get_running_loop().set_default_executor(threads)  # it has as many as processors
-        await asyncio.to_thread(self._open)
+        self.ledger = await asyncio.to_thread(open_ledger, self.settings)
+        terms = self.settings, self.ledger, self.releases
+        self.sessions = await asyncio.to_thread(Sessions, *terms)
         self.upstream.open()
         gc.freeze()
-
-    def _open(self) -> None:
-        self.ledger = open_ledger(self.settings)
-        self.sessions = Sessions(self.settings, self.ledger, self.releases)
-        self._pulse = Pulse(self.ledger)
 
     async def close(self) -> None:
         """Closes connections; what was charged is in the ledger already."""
@@ -167,7 +162,7 @@ class Gateway:
         settings, sessions = self.settings, self.sessions
         body = await body_of(request, settings.limits) if request.method == "POST" else {}
         asked = path, body.get("model"), client.id
-        policy = policy_of(settings.rules, *asked) if settings.rules else DEFAULT
+        policy = settings.policy_of(*asked) if settings.rules else DEFAULT
         return Call(
             gateway=self,
             client=client,
@@ -176,14 +171,8 @@ class Gateway:
             policy_name=policy,
             policy=settings.policies[policy],
             session=sessions.sessions[policy, client.id],
-            extraction=sessions.extractions.get(policy),
+            extractor=sessions.extractors.get(policy),
         )
-
-    async def waits_for(self) -> list[str]:
-        """Names what is not ready: the policies, with their detectors, or the ledger."""
-        if self._pulse is None:
-            return ["policies"]
-        return [] if await self._pulse.beats() else ["ledger"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -198,7 +187,7 @@ class Call:
         policy_name: Of the rule that fits.
         policy: Of the rule that fits.
         session: Releases in the name of the client's subject.
-        extraction: The policy's local model, if it has one.
+        extractor: The policy's local model, if it has one.
         facts: Of its release, for a span: public numbers.
     """
 
@@ -209,8 +198,23 @@ class Call:
     policy_name: str
     policy: Policy
     session: dp.Session
-    extraction: Extraction | None
+    extractor: ChatModel | None
     facts: dict[str, float] = field(default_factory=dict)
+
+    def count(self, receipt: Receipt, nats: float, seconds: float) -> None:
+        """Counts what it drew and what was found in it, for the metrics and its span."""
+        measures, draws = self.gateway.measures, len(receipt.charged)
+        self.facts.update({f"dp.found.{kind}": number for kind, number in receipt.found.items()})
+        self.facts.update({"dp.draws": draws, "dp.release_seconds": seconds})
+        self.facts["dp.detection_seconds"] = receipt.detection
+        measures.release_seconds.observe(seconds)
+        measures.releases.inc(draws)
+        if math.isfinite(nats):
+            measures.nats.inc(nats)
+        if receipt.detection:
+            measures.detection.observe(receipt.detection)
+        for kind, number in receipt.found.items():
+            measures.found.labels(kind).inc(number)
 
     def sign(self, kind: Literal["release", "response"], data: bytes) -> str:
         """Returns an id that holds public data: every worker reads it, nobody else makes one."""
@@ -235,15 +239,11 @@ class Call:
         return hmac.digest(key, data, "sha256")[:_MAC]
 
 
-_PREFIXES = {"release": "rel-", "response": "resp_"}
 Handler = Callable[[Call], Awaitable[Response]]
 
 
 class Door:
-    """Lets a client in, and out: with an answer, or a failure without text.
-
-    The key is looked at before the body is read.
-    """
+    """Lets a client in, and out: with an answer, or a failure without text."""
 
     def __init__(self, gateway: Gateway, path: str, method: str, handler: Handler) -> None:
         self._gateway, self._path, self._method, self._handler = gateway, path, method, handler
@@ -252,7 +252,7 @@ class Door:
         """Answers a request."""
         measures, started = self._gateway.measures, time.perf_counter()
         response: Response | None = None
-        span, facts = measures.tracer.start_span(SPAN), dict[str, float]()
+        span, facts = measures.tracer.start_span("dp.gateway.request"), dict[str, float]()
         with measures.inside.track_inprogress():
             try:
                 with self._gateway.gate:
@@ -281,7 +281,7 @@ class Door:
         if self._path in _CHARGED_AGAIN and failure.code.startswith("upstream"):
             failure.headers.update(NO_RETRY)
         is_anthropic = self._path.removeprefix("/v1").startswith(ANTHROPIC)
-        return failure.response(spelled(failure) if is_anthropic else None)
+        return failure.response(failure.anthropic() if is_anthropic else None)
 
 
 class Quiet:

@@ -5,29 +5,56 @@ from __future__ import annotations
 import os
 import tomllib
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 from dp_middleware.errors import ParameterError, needs
 
 with needs("gateway"):
-    from pydantic import BaseModel, Field, SecretStr, ValidationError, model_validator
-    from pydantic_settings import (
-        BaseSettings,
-        PydanticBaseSettingsSource,
-        SettingsConfigDict,
-    )
+    from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
+    from pydantic_settings import BaseSettings
 
-from dp_middleware.gateway.rules import DEFAULT, ROUTES, Rule, Section
+DEFAULT = "default"  # the policy of what no rule names
 
+GUARDRAIL = "/beta/litellm_basic_guardrail_api"
+PATHS = (
+    *("/v1/chat/completions", "/v1/responses", "/v1/completions", "/v1/embeddings"),
+    *("/v1/messages", GUARDRAIL),
+)
 ANTHROPIC = "/messages"
 """What paths of its protocol begin with, behind the base URL."""
 
-SECRETS = ("secret", "upstream_key")
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.@-]{1,100}$")]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
 
+_ENVIRONMENT = {"env_prefix": "DP_GATEWAY_", "env_nested_delimiter": "__"}
+_Owner = Literal[
+    "user_api_key_hash", "user_api_key_user_id", "user_api_key_team_id", "user_api_key_org_id"
+]
+
 T = TypeVar("T", bound=BaseModel)
+
+
+class Section(BaseModel):
+    """A table of the gateway's file: it has known keys alone, and errors quote no value."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+
+class Rule(Section):
+    """Says which policy holds for some requests; what is not said, any request has.
+
+    Attributes:
+        policy: Its name.
+        path: Of the request; of ``/v1/messages`` also what counts its tokens.
+        model: Which the request asks for: its client chooses.
+        client: Whose request it is, by its id.
+    """
+
+    policy: str
+    path: str | None = None
+    model: str | None = None
+    client: str | None = None
 
 
 class UpstreamSection(Section):
@@ -191,13 +218,7 @@ class Settings(BaseSettings):
         playground: Whether the page at ``/`` is served, to this machine only.
     """
 
-    model_config = SettingsConfigDict(
-        env_prefix="DP_GATEWAY_",
-        env_nested_delimiter="__",
-        extra="forbid",
-        frozen=True,
-        hide_input_in_errors=True,
-    )
+    model_config: ClassVar[Any] = {**Section.model_config, **_ENVIRONMENT}
 
     secret: Annotated[SecretStr, Field(min_length=32)]
     upstream_key: SecretStr = SecretStr("")
@@ -209,21 +230,13 @@ class Settings(BaseSettings):
     memo: Path | None = None
     memo_entries: Annotated[int, Field(ge=2)] = 100_000
     limits: Limits = Limits()
-    guardrail_subject: (
-        Literal[
-            "user_api_key_hash",
-            "user_api_key_user_id",
-            "user_api_key_team_id",
-            "user_api_key_org_id",
-        ]
-        | None
-    ) = None
+    guardrail_subject: _Owner | None = None
     playground: bool = False
 
     @model_validator(mode="after")
     def _names_are_there(self) -> Self:
         ids = [client.id for client in self.clients]
-        named = {"model": self.upstream.models, "client": ids, "path": ROUTES}
+        named = {"model": self.upstream.models, "client": ids, "path": PATHS}
         for field, known in {**named, "policy": self.policies}.items():
             if not {getattr(rule, field) for rule in self.rules} <= {*known, None}:
                 raise ValueError(f"expected in rules each {field} as one that there is")
@@ -231,17 +244,18 @@ class Settings(BaseSettings):
             raise ValueError("expected a policy 'default', and distinct ids of clients")
         return self
 
+    def policy_of(self, path: str, model: object = None, client: str | None = None) -> str:
+        """Returns the name of the policy of a request: that of the first rule that fits."""
+        asked = {"path": path.removesuffix("/count_tokens"), "model": model, "client": client}
+        for rule in self.rules:
+            if all(getattr(rule, name) in (None, given) for name, given in asked.items()):
+                return rule.policy
+        return DEFAULT
+
     @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
+    def settings_customise_sources(cls, _: Any, **sources: Any) -> Any:  # type: ignore[override]
         """Has the environment before the file."""
-        return (env_settings, init_settings)
+        return sources["env_settings"], sources["init_settings"]
 
     @property
     def fixed(self) -> dict[str, Any]:
@@ -259,13 +273,12 @@ class Settings(BaseSettings):
         try:
             data = tomllib.loads(Path(path).read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
-            raise ParameterError(
-                f"expected a TOML file for the gateway, got {type(error).__name__}"
-            ) from None
-        if kept := [name for name in SECRETS if name in data]:
-            raise ParameterError(
-                f"expected {kept[0]} in $DP_GATEWAY_{kept[0].upper()}, got it in the file"
-            )
+            what = type(error).__name__
+            raise ParameterError(f"expected a TOML file for the gateway, got {what}") from None
+        for name in ("secret", "upstream_key"):
+            if name in data:
+                where = f"$DP_GATEWAY_{name.upper()}"
+                raise ParameterError(f"expected {name} in {where}, got it in the file")
         return cls.of(**data)
 
     @classmethod

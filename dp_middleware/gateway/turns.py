@@ -1,4 +1,4 @@
-"""A request from its private texts to a public body, and its answer in pieces on the way back."""
+"""A request from its private texts to a public body, and its answer on the way back."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ import json
 import math
 import re
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Any, ClassVar, TypeVar
 
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from dp_middleware.conversation.exchange import Exchange
 from dp_middleware.conversation.messages import Message, is_structured
 from dp_middleware.conversation.notebook import Unknown
 from dp_middleware.errors import DPMiddlewareError, without_text
-from dp_middleware.gateway.failures import Failure, failure_of
+from dp_middleware.gateway.failures import Failure, failure_of, garbage
 from dp_middleware.gateway.service import Call
 from dp_middleware.gateway.upstream import sse
-from dp_middleware.privacy.releases import Receipt
 
 T = TypeVar("T")
 
@@ -32,6 +32,7 @@ DONE = b"data: [DONE]\n\n"
 _NAME = re.compile(r"[\x21-\x7e]{1,200}")
 _TIGHT = (",", ":")
 _PUBLIC = ("remote-answer", "declared-public")  # mechanisms of what is public
+_LACKING = (TypeError, LookupError, AttributeError, ValueError, OverflowError)
 _LAST = 10.0  # seconds for the end of an answer
 _EVENT_STREAM = {
     "content-type": "text/event-stream; charset=utf-8",
@@ -87,14 +88,14 @@ def named(call: Call) -> str | None:
     return f"{call.client.id}\x1fnamed\x1f{name}"
 
 
-async def released(call: Call, read: Callable[[Call], Plan]) -> Turn:
+async def released(call: Call, plan_of: Callable[[Call], Plan]) -> Turn:
     """Charges and draws for all that is private in a request, in a thread.
 
     Raises:
         Failure: Something in it cannot be released; nothing was charged.
         DPMiddlewareError: The release failed; nothing was sent. Holds no text.
     """
-    return await in_thread(lambda: _released(call, read(call)))
+    return await in_thread(lambda: _released(call, plan_of(call)))
 
 
 def _released(call: Call, plan: Plan) -> Turn:
@@ -102,76 +103,58 @@ def _released(call: Call, plan: Plan) -> Turn:
     unknown: Unknown = "refuse"
     if policy.answers == "public":
         unknown = _words_only if call.session.restores else "pass"
+    tools = policy.tool_originals
     exchange = call.session.exchange(
         plan.transcript,
         conversation=plan.conversation,
         unknown=unknown,
-        tools="all" if "all" in policy.tool_originals else policy.tool_originals,
+        tools="all" if "all" in tools else tools,
         after=plan.after,
     )
-    return Turn(
-        call=call,
-        plan=plan,
-        exchange=exchange,
-        body=plan.build(exchange.sent),
-        headers=headers_of(call, exchange, time.perf_counter() - started),
-    )
+    body = plan.build(exchange.sent)
+    headers = _headers(call, exchange, time.perf_counter() - started)
+    return Turn(call=call, plan=plan, exchange=exchange, body=body, headers=headers)
 
 
-def headers_of(call: Call, exchange: Exchange, seconds: float) -> dict[str, str]:
+def _headers(call: Call, exchange: Exchange, seconds: float) -> dict[str, str]:
     """Counts what a request released, and returns the headers that tell it; public numbers.
 
     The id of the release holds the account itself, signed.
     """
-    own = call.session.sanitizer.certificate
+    own, receipt = call.session.sanitizer.certificate, exchange.receipt
     private = [r for r in exchange.releases if r.certificate.mechanism not in _PUBLIC]
-    draws = len(exchange.receipt.charged)
-    nats = math.fsum(certificate.epsilon for certificate in exchange.receipt.charged)
+    nats = math.fsum(certificate.epsilon for certificate in receipt.charged)
     spent = math.fsum(release.spent for release in private)
-    count_releases(call, exchange.receipt, nats, seconds)
+    call.count(receipt, nats, seconds)
+    tokens = sum(release.tokens_total for release in private)
+    verbatim = sum(release.tokens_verbatim for release in private)
+    draws = len(receipt.charged)
     account = {
         "policy": call.policy_name,
         "messages": len(private),
-        "tokens": sum(release.tokens_total for release in private),
-        "verbatim": sum(release.tokens_verbatim for release in private),
+        "tokens": tokens,
+        "verbatim": verbatim,
         "draws": draws,
         "spent": spent if math.isfinite(spent) else "inf",
         "charged": nats if math.isfinite(nats) else "inf",
         "created": int(time.time()),
     }
-    headers = {
-        "x-dp-release-id": call.sign("release", json.dumps(account, separators=_TIGHT).encode()),
-        "x-dp-epsilon": f"{own.epsilon:.6g}",
-        "x-dp-unit": own.unit,
-        "x-dp-messages": str(account["messages"]),
-        "x-dp-tokens": str(account["tokens"]),
-        "x-dp-tokens-verbatim": str(account["verbatim"]),
-        "x-dp-draws": str(draws),
-        "x-dp-spent-nats": f"{spent:.6g}",
-        "x-dp-charged-nats": f"{nats:.6g}",
-    }
+    signed = call.sign("release", json.dumps(account, separators=_TIGHT).encode())
+    numbers = {"epsilon": own.epsilon, "spent-nats": spent, "charged-nats": nats}
     if call.gateway.ledger is not None:
-        remaining = exchange.receipt.remaining  # after the charge; if there was none, ask
+        remaining = receipt.remaining  # after the charge; if there was none, ask
         if remaining is None:
             remaining = call.gateway.ledger.remaining(call.client.subject)
-        headers["x-dp-budget-remaining"] = f"{remaining:.6g}"
-    return headers
-
-
-def count_releases(call: Call, receipt: Receipt, nats: float, seconds: float) -> None:
-    """Counts what a request drew and what was found in it, for the metrics and its span."""
-    measures = call.gateway.measures
-    call.facts.update({f"dp.found.{kind}": number for kind, number in receipt.found.items()})
-    call.facts.update({"dp.draws": len(receipt.charged), "dp.release_seconds": seconds})
-    call.facts["dp.detection_seconds"] = receipt.detection
-    measures.release_seconds.observe(seconds)
-    measures.releases.inc(len(receipt.charged))
-    if math.isfinite(nats):
-        measures.nats.inc(nats)
-    if receipt.detection:
-        measures.detection.observe(receipt.detection)
-    for kind, number in receipt.found.items():
-        measures.found.labels(kind).inc(number)
+        numbers["budget-remaining"] = remaining
+    return {
+        "x-dp-release-id": signed,
+        "x-dp-unit": own.unit,
+        "x-dp-messages": str(len(private)),
+        "x-dp-tokens": str(tokens),
+        "x-dp-tokens-verbatim": str(verbatim),
+        "x-dp-draws": str(draws),
+        **{f"x-dp-{name}": f"{number:.6g}" for name, number in numbers.items()},
+    }
 
 
 def _words_only(answer: str) -> bool:
@@ -199,26 +182,58 @@ async def in_thread(work: Callable[[], T], threads: Executor | None = None) -> T
     return await asyncio.get_running_loop().run_in_executor(threads, textless)
 
 
-class EventWriter(Protocol):
-    """What a wire makes of the events of its upstream.
+def read(work: Callable[..., T], *args: Any, **named: Any) -> T:
+    """Reads an upstream's answer: what it lacks is a failure of the upstream, not of ours."""
+    try:
+        return work(*args, **named)
+    except _LACKING as error:
+        if isinstance(error, DPMiddlewareError):
+            raise
+    raise garbage()
+
+
+class Shown(ABC):
+    """An answer of the upstream as the client is shown it; what the upstream lacks may raise.
 
     Attributes:
-        named: Whether they have names: their types.
+        is_named: Whether the events of the protocol have names: their types.
+        ends: What stands behind the last event.
     """
 
-    named: bool
+    is_named: ClassVar[bool] = False
+    ends: ClassVar[bytes] = b""
 
-    def feed(self, event: dict[str, Any]) -> Sequence[dict[str, Any]]:
-        """Returns the events that the client is sent for one."""
+    def __init__(self, exchange: Exchange) -> None:
+        self.exchange = exchange
 
-    def complete(self) -> bool:
-        """Tells whether the answer is whole."""
+    @abstractmethod
+    def whole(self, answer: dict[str, Any]) -> dict[str, Any]:
+        """Notes a whole answer, and returns what the client is sent for it."""
+
+    @abstractmethod
+    def feed(self, event: dict[str, Any]) -> list[dict[str, Any]]:
+        """Returns the events that the client is sent for one of the upstream's."""
+
+    @abstractmethod
+    def note(self, *, left: bool = False) -> bool:
+        """Tells the session what was said; if the client has left, without waiting.
+
+        Returns:
+            Whether a streamed answer has ended.
+        """
 
     def broken(self, failure: Failure) -> dict[str, Any]:
-        """Returns the event that ends an answer which is not, in the wire's form."""
+        """Returns the event that ends a streamed answer which is not whole."""
+        return failure.body()
 
-    def note(self, *, left: bool = False) -> None:
-        """Tells the session what was said; if the client has left, without waiting."""
+
+async def answered(turn: Turn, path: str, shown: Shown) -> Response:
+    """Asks the upstream, and shows its answer, whole or in pieces."""
+    if turn.body.get("stream"):
+        return EventStream(turn, path, shown)
+    answer = await turn.call.gateway.upstream.ask(path, turn.body)
+    whole = await in_thread(lambda: read(shown.whole, answer))
+    return JSONResponse(whole, headers=turn.headers)
 
 
 class EventStream(Response):
@@ -228,10 +243,10 @@ class EventStream(Response):
         begun: Whether something was sent.
     """
 
-    def __init__(self, turn: Turn, path: str, events: EventWriter, ends: bytes = b"") -> None:
+    def __init__(self, turn: Turn, path: str, shown: Shown) -> None:
         self.status_code, self.background, self.begun = 200, None, False
         self.init_headers({**_EVENT_STREAM, **turn.headers})
-        self._turn, self._path, self._events, self._ends = turn, path, events, ends
+        self._turn, self._path, self._shown = turn, path, shown
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Sends it.
@@ -241,18 +256,18 @@ class EventStream(Response):
         """
         leaving = asyncio.create_task(_until_gone(receive))
         writing = asyncio.create_task(self._write(send))
+        leaving.add_done_callback(lambda _: writing.cancel())
         try:
-            await asyncio.wait({writing, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            await writing
+        except asyncio.CancelledError:
+            if not leaving.done():
+                raise
         finally:
             leaving.cancel()
-            if not writing.done():
-                writing.cancel()
-            await asyncio.gather(writing, leaving, return_exceptions=True)
-        if not writing.cancelled() and (error := writing.exception()) is not None:
-            raise error
+            await asyncio.wait({leaving})
 
     async def _write(self, send: Send) -> None:
-        noted, upstream = False, self._turn.call.gateway.upstream
+        noted, upstream, shown = False, self._turn.call.gateway.upstream, self._shown
         body: dict[str, Any] = {"type": "http.response.body", "more_body": True}
         try:
             async with upstream.stream(self._path, self._turn.body) as events:
@@ -260,21 +275,18 @@ class EventStream(Response):
                 await send(start)
                 self.begun = True
                 async for event in events:
-                    for shown in self._events.feed(event):
-                        await send({**body, "body": sse(shown, self._events.named)})
+                    for each in shown.feed(event):
+                        await send({**body, "body": sse(each, shown.is_named)})
             noted = True
-            await in_thread(self._events.note)
-            failure = None if self._events.complete() else _BROKEN_OFF
-        except DPMiddlewareError as error:
+            failure = None if await in_thread(lambda: read(shown.note)) else _BROKEN_OFF
+        except (DPMiddlewareError, *_LACKING) as error:
             if not self.begun:
                 raise
-            failure = failure_of(error)
+            failure = failure_of(error) if isinstance(error, DPMiddlewareError) else garbage()
         finally:
             if self.begun and not noted:
-                self._events.note(left=True)
-        last = self._ends
-        if failure is not None:
-            last = sse(self._events.broken(failure), self._events.named)
+                read(shown.note, left=True)
+        last = shown.ends if failure is None else sse(shown.broken(failure), shown.is_named)
         async with asyncio.timeout(_LAST):  # a client that reads nothing is not waited for
             await send({**body, "body": last, "more_body": False})
 

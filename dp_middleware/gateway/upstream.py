@@ -11,11 +11,10 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import lru_cache
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
 
 import httpx
 
-from dp_middleware.gateway.failures import Failure, not_json
+from dp_middleware.gateway.failures import Failure
 from dp_middleware.gateway.measures import Measures
 from dp_middleware.gateway.settings import ANTHROPIC, Settings
 
@@ -70,19 +69,17 @@ class Connections(httpx.AsyncBaseTransport):
 
 class _Answer(httpx.AsyncByteStream):
     def __init__(self, stream: httpx.AsyncByteStream, free: Callable[[], None]) -> None:
-        self._stream, self._free = stream, free
-        self._closed = False
+        self._stream, self._ends = stream, [free]
 
     def __aiter__(self) -> AsyncIterator[bytes]:
         return self._stream.__aiter__()
 
     async def aclose(self) -> None:
-        if not self._closed:
-            self._closed = True
-            try:
-                await self._stream.aclose()
-            finally:
-                self._free()
+        try:
+            await self._stream.aclose()
+        finally:
+            while self._ends:  # a connection is free once
+                self._ends.pop()()
 
 
 class Upstream:
@@ -125,7 +122,7 @@ class Upstream:
                 data += piece
                 if len(data) > self._terms.max_bytes:
                     raise self._failed("too_long")
-        answer = _object(bytes(data))
+        answer = parsed(bytes(data))
         if answer is None:
             raise self._failed("garbage")
         self._measures.upstream.labels("200").inc()
@@ -138,7 +135,7 @@ class Upstream:
         """Gives the events of a streamed answer, as JSON objects, until ``[DONE]`` or the end.
 
         Raises:
-            Failure: From here, if it does not begin; from the iterator, if it breaks off.
+            Failure: It does not begin, or breaks off while it is read.
         """
         async with self._answer(path, body) as response:
             if "text/event-stream" not in response.headers.get("content-type", ""):
@@ -146,24 +143,18 @@ class Upstream:
             yield self._events(response)
 
     async def _events(self, response: httpx.Response) -> AsyncIterator[dict[str, Any]]:
-        """As of :meth:`stream`; a connection that fails in the middle is a failure here."""
         outcome = "ended"
-        try:
-            async for line in self._lines(response):
-                if not line.startswith("data:"):
-                    continue
-                data = line[5:].strip()
-                if data == "[DONE]":
-                    outcome = "200"
-                    break
-                event = _object(data.encode())
-                if event is None or event.get("error"):
-                    raise self._failed("garbage")
-                yield event
-        except _BROKEN as error:
-            outcome = _outcome(error)
-        if outcome in _SAID:
-            raise self._failed(outcome)
+        async for line in self._lines(response):
+            if not line.startswith("data:"):
+                continue
+            data = line[5:].strip()
+            if data == "[DONE]":
+                outcome = "200"
+                break
+            event = parsed(data.encode())
+            if event is None or event.get("error"):
+                raise self._failed("garbage")
+            yield event
         self._measures.upstream.labels(outcome).inc()
 
     async def _lines(self, response: httpx.Response) -> AsyncIterator[str]:
@@ -186,7 +177,6 @@ class Upstream:
     async def _answer(self, path: str, body: dict[str, Any]) -> AsyncIterator[httpx.Response]:
         """A response with status 200, within the limit of time for all."""
         assert self._http is not None  # opened before the first request
-        outcome = None
         try:
             async with asyncio.timeout(self._settings.limits.seconds):
                 response = await self._http.handle_async_request(self._request(path, body))
@@ -198,10 +188,10 @@ class Upstream:
                     yield response
                 finally:
                     await response.aclose()
+            return
         except _BROKEN as error:
             outcome = _outcome(error)
-        if outcome is not None:
-            raise self._failed(outcome)
+        raise self._failed(outcome)
 
     def _request(self, path: str, body: dict[str, Any]) -> httpx.Request:
         url = _url(self._terms.url.rstrip("/") + path)
@@ -224,7 +214,8 @@ class Upstream:
     def _failed(self, outcome: str) -> Failure:
         self._measures.upstream.labels(outcome).inc()
         status = 504 if outcome == "timeout" else 502
-        message = _SAID[outcome].format(url=_shown(self._terms.url))
+        url = _url(self._terms.url).copy_with(userinfo=None, query=None, fragment=None)
+        message = _SAID[outcome].format(url=url)
         return Failure(status, message, f"upstream_{outcome}", kind="server_error")
 
 
@@ -244,28 +235,36 @@ def sse(event: dict[str, Any], named: bool = False) -> bytes:
     return f"{head}data: {json.dumps(event)}\n\n".encode()
 
 
-def _shown(url: str) -> str:
-    """An address as clients may see it: where it is, without a password or a query."""
-    parts = urlsplit(url)
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+def parsed(data: bytes, deepest: int = 0) -> dict[str, Any] | None:
+    """Returns a JSON object that can be spelled again, in UTF-8; ``None`` for anything else.
 
-
-def _object(data: bytes) -> dict[str, Any] | None:
-    """A JSON object that can be spelled again, in UTF-8; ``None`` for anything else."""
+    Args:
+        data: Maybe such an object.
+        deepest: How many arrays and objects may stand in each other; 0: any number.
+    """
     try:
-        value = json.loads(data, parse_constant=not_json, parse_float=_finite)
+        value = json.loads(data.decode(), parse_constant=_refuse, parse_float=_finite)
         if b"\\ud" in data.lower():  # maybe half of a pair
             json.dumps(value, ensure_ascii=False).encode()
     except (ValueError, RecursionError):
         return None
-    return value if isinstance(value, dict) else None
+    if not isinstance(value, dict):
+        return None
+    level: list[Any] = [value] if deepest else []
+    for _ in range(deepest):
+        inner = [(v.values() if isinstance(v, dict) else v) for v in level]
+        level = [v for values in inner for v in values if isinstance(v, dict | list)]
+    return None if level else value
 
 
 def _finite(digits: str) -> float:
     value = float(digits)
-    if not math.isfinite(value):
-        raise ValueError("expected a finite number")
-    return value
+    return value if math.isfinite(value) else _refuse(digits)
+
+
+def _refuse(_: str) -> Any:
+    """Refuses what Python reads as JSON beyond the standard."""
+    raise ValueError
 
 
 def _outcome(error: Exception) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dp_middleware import _validate
@@ -81,12 +81,9 @@ class LossDistribution:
     def times(self, count: int) -> LossDistribution:
         """Returns the distribution for ``count`` releases of the same text."""
         _validate.at_least(1, count=count)
-        return LossDistribution(
-            releases=self.releases * count,
-            largest=self.largest * count,
-            resolution=self.resolution,
-            _distribution=self._distribution.self_compose(int(count)),
-        )
+        composed = self._distribution.self_compose(int(count))
+        releases, largest = self.releases * count, self.largest * count
+        return replace(self, releases=releases, largest=largest, _distribution=composed)
 
     def then(self, other: LossDistribution) -> LossDistribution:
         """Composes both releases; IncompatibleGuarantees: their resolutions differ."""
@@ -94,12 +91,9 @@ class LossDistribution:
             raise IncompatibleGuarantees(
                 f"expected one resolution, got {self.resolution} and {other.resolution}"
             )
-        return LossDistribution(
-            releases=self.releases + other.releases,
-            largest=self.largest + other.largest,
-            resolution=self.resolution,
-            _distribution=self._distribution.compose(other._distribution),
-        )
+        composed = self._distribution.compose(other._distribution)
+        releases, largest = self.releases + other.releases, self.largest + other.largest
+        return replace(self, releases=releases, largest=largest, _distribution=composed)
 
     def delta(self, epsilon: float) -> float:
         """Returns a delta such that the releases together are (epsilon, delta)-DP."""

@@ -28,10 +28,10 @@ Product = Literal["distance", "cosine"]
 _ROWS = {"log_rows", "log_probs"}
 
 LATER = {"later": True}
-"""Metadata of a field that came when fingerprints were already in ledgers.
+"""Metadata of a field that came after fingerprints: these leave it out at its default."""
 
-At its default, where the law is that of before, a fingerprint leaves it out.
-"""
+REVEALED = "the released token's class is the class of the input: the class is public"
+"""What certificates of mechanisms say that keep a token in its class."""
 
 
 def named(name: str, text: str) -> str:
@@ -66,13 +66,12 @@ class Mechanism(ABC):
 
     def __post_init__(self) -> None:
         _validate.check_fields(self)
-        if self.scale is None:
-            return
-        value = getattr(self, self.scale)
-        _validate.positive(**{self.scale: value})
-        if value > self.largest:
-            raise ParameterError(f"expected {self.scale} <= {self.largest:g}, got {value!r}")
-        object.__setattr__(self, self.scale, float(value))
+        if self.scale is not None:
+            value = getattr(self, self.scale)
+            _validate.positive(**{self.scale: value})
+            if value > self.largest:
+                raise ParameterError(f"expected {self.scale} <= {self.largest:g}, got {value!r}")
+            object.__setattr__(self, self.scale, float(value))
 
     @classmethod
     def with_defaults(cls, nominal: float, space: EmbeddingSpace) -> Self:
@@ -85,21 +84,20 @@ class Mechanism(ABC):
         return True
 
     @property
-    def nominal(self) -> float:
-        """Returns the epsilon that the paper would name: the parameter that :attr:`scale` names.
-
-        ParameterError: there is none.
-        """
+    def _solved_for(self) -> str:
         if self.scale is None:
             raise ParameterError(f"{self.name} has no parameter that trades privacy for utility")
-        value: float = getattr(self, self.scale)
+        return self.scale
+
+    @property
+    def nominal(self) -> float:
+        """Returns the epsilon that the paper would name; ParameterError: there is none."""
+        value: float = getattr(self, self._solved_for)
         return value
 
     def at(self, nominal: float) -> Self:
         """Sets another nominal parameter; ParameterError: there is none."""
-        if self.scale is None:
-            raise ParameterError(f"{self.name} has no parameter that trades privacy for utility")
-        return replace(self, **{self.scale: nominal})
+        return replace(self, **{self._solved_for: nominal})
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -115,14 +113,12 @@ class Mechanism(ABC):
     def fingerprint(self) -> str:
         """Identifies name, version and parameters; short enough for a ledger row."""
         kind = f"{type(self).__module__}.{type(self).__qualname__}"
-        later = [f for f in fields(self) if "later" in f.metadata]
-        silent = {f.name for f in later if getattr(self, f.name) == f.default}
-        plain = {
-            k: sorted(v) if isinstance(v, frozenset) else v
-            for k, v in self.parameters.items()
-            if k not in silent
-        }
-        return named(self.name, f"{kind}/{self.name}/{self.version}/{sorted(plain.items())!r}")
+        plain = self.parameters
+        for f in fields(self):
+            if "later" in f.metadata and plain[f.name] == f.default:
+                del plain[f.name]
+        items = sorted((k, sorted(v) if isinstance(v, frozenset) else v) for k, v in plain.items())
+        return named(self.name, f"{kind}/{self.name}/{self.version}/{items!r}")
 
     @property
     def claimed_epsilon(self) -> float:
@@ -142,9 +138,8 @@ class Mechanism(ABC):
 class ChannelMechanism(Mechanism):
     """Releases at a position what depends on the token there and on nothing else.
 
-    An author writes one method: :meth:`log_rows`, or :meth:`log_probs` by those who think in NumPy.
-    The other one is made from it, for every class anew, so that what a subclass writes last is
-    what is read, certified and drawn from.
+    An author writes one method: :meth:`log_rows`, or :meth:`log_probs` in NumPy. The other one is
+    made from it, for every class: what a subclass writes last is read, certified and drawn from.
 
     Attributes:
         full_support: Whether every token can be released for every token.
@@ -165,11 +160,9 @@ class ChannelMechanism(Mechanism):
 
         # not by self.log_probs: a subclass may write it and ask its parent for the parent's
         def torch_form(self: ChannelMechanism, ids: Ids, space: EmbeddingSpace) -> torch.Tensor:
-            """Row i is the law of the token released for ids[i]; float64 (n, V), on the device."""
             return space.on_device(np.require(log_probs(self, ids, space), np.float64, ["C", "W"]))
 
         def numpy_form(self: ChannelMechanism, ids: ArrayLike, space: EmbeddingSpace) -> Floats:
-            """Row i is the law of the token released for ids[i]; float64 (n, V)."""
             return on_host(log_rows(self, space.checked(ids), space))
 
         if log_rows is None:
@@ -179,11 +172,10 @@ class ChannelMechanism(Mechanism):
 
     @abstractmethod
     def log_rows(self, ids: Ids, space: EmbeddingSpace) -> torch.Tensor:
-        """Computes the law of the token released for ``ids[i]``, where the space computes.
+        """Computes the law of the token released for ``ids[i]``, on the space's device.
 
-        ``ids`` are int64 (n,), each in 0 .. V - 1; float64 (n, V) on the space's device, each row
-        log-sum-exp zero; -inf where an output is impossible. Row i is a function of ``ids[i]``
-        alone, bit for bit.
+        ``ids`` are int64 (n,), each in 0 .. V - 1; float64 (n, V), each row log-sum-exp zero; -inf
+        where an output is impossible. Row i is a function of ``ids[i]`` alone, bit for bit.
         """
 
     def log_probs(self, ids: ArrayLike, space: EmbeddingSpace) -> Floats:

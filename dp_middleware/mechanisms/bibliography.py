@@ -16,7 +16,6 @@ BIBTEX: dict[str, str] = {
 }
 """BibTeX entries by their keys."""
 
-
 FRAMEWORKS: dict[str, tuple[str, ...]] = {
     "InferDPT": ("inferdpt2023",),
     "PrivRewrite": ("privrewrite", "mcsherry2007"),
@@ -25,14 +24,10 @@ FRAMEWORKS: dict[str, tuple[str, ...]] = {
 
 
 def citations(what: Any) -> str:
-    """Returns BibTeX entries of what something is built on, separated by blank lines.
+    """Returns the BibTeX of a mechanism, ``InferDPT`` or ``PrivRewrite``, or of a class of these.
 
-    Args:
-        what: A mechanism, ``InferDPT`` or ``PrivRewrite``: an object or its class. Cite the
-            mechanism of the sanitizer that a framework uses as well.
-
-    Raises:
-        ParameterError: None of these, or a mechanism with a key that :data:`BIBTEX` lacks.
+    Entries are separated by blank lines. Cite the mechanism of a framework's sanitizer as well.
+    ParameterError: none of these, or a mechanism with a key that :data:`BIBTEX` lacks.
     """
     keys = _keys(what)
     missing = [key for key in keys if key not in BIBTEX]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import dataclass, field
-from typing import ClassVar, Self
+from typing import Literal, Self
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from dp_middleware import _validate
@@ -14,15 +15,110 @@ from dp_middleware._torch import torch
 from dp_middleware.embedding.arrays import Floats
 from dp_middleware.embedding.space import EmbeddingSpace, on_host
 from dp_middleware.mechanisms.base import LATER
-from dp_middleware.mechanisms.kernels.buckets import (
-    Sensitivity,
-    bucket_law,
-    equal_frequency,
-    equal_frequency_loss,
-    equal_width,
-    equal_width_loss,
-)
 from dp_middleware.mechanisms.text_mechanisms import ContextualMechanism, Reads, checked_logits
+
+Sensitivity = Literal["worst-case", "printed"]
+
+
+def equal_width(utilities: torch.Tensor, buckets: int) -> torch.Tensor:
+    """Gives each token's bucket, its row's range cut into equal intervals; int64 (n, V).
+
+    Bucket 0 holds the smallest utilities. A row without range is one bucket.
+    """
+    low = utilities.amin(dim=1, keepdim=True)
+    span = utilities.amax(dim=1, keepdim=True) - low
+    share = (utilities - low).mul_(buckets)
+    share.div_(span.where(span > 0, 1.0))  # without range the share is zero already
+    return share.long().clamp_(max=buckets - 1)
+
+
+def equal_frequency(utilities: torch.Tensor, buckets: int) -> torch.Tensor:
+    """Gives each token's bucket, ranks cut into runs of equal length; int64 (n, V).
+
+    Bucket 0 holds the largest utilities, ties go by index, and the first ``V mod buckets`` buckets
+    hold one token more. With fewer than ``buckets`` tokens each has its own bucket.
+    """
+    used = min(buckets, utilities.shape[1])
+    common, larger = divmod(utilities.shape[1], used)
+    numbers = torch.arange(used, device=utilities.device)
+    of_rank = numbers.repeat_interleave(common + (numbers < larger))
+    order = utilities.argsort(dim=1, stable=True, descending=True)
+    return torch.empty_like(order).scatter_(1, order, of_rank.expand_as(order))
+
+
+def bucket_law(
+    index: torch.Tensor,
+    utilities: torch.Tensor,
+    buckets: int,
+    steepness: float,
+    sensitivity: Sensitivity = "worst-case",
+) -> torch.Tensor:
+    """Takes a bucket by the exponential mechanism on mean utilities, then a uniform member.
+
+    ``index`` int64 (n, V) names buckets, of which empty ones are never drawn; ln P of each token,
+    float64 (n, V).
+    """
+    rows, size = index.shape
+    if buckets > size:  # most are empty: the same groups, without gaps
+        index, order = index.sort(dim=1, stable=True)
+        steps = index.diff(dim=1, prepend=index[:, :1]) > 0
+        index = torch.empty_like(index).scatter_(1, order, steps.cumsum(dim=1))
+        buckets = size
+    empty = utilities.new_zeros(rows, buckets)
+    sizes = empty.scatter_add(1, index, torch.ones_like(utilities))
+    members = sizes.clamp(min=1)
+    means = empty.scatter_add(1, index, utilities) / members
+    if sensitivity == "printed":
+        least = means.masked_fill(sizes == 0, torch.inf).amin(dim=1, keepdim=True)
+        span = means.masked_fill(sizes == 0, -torch.inf).amax(dim=1, keepdim=True) - least
+        means.sub_(least).div_(span.where(span > 0, 1.0))
+    scores = (steepness * means).masked_fill_(sizes == 0, -torch.inf)
+    return (torch.log_softmax(scores, dim=1) - members.log()).gather(1, index)
+
+
+def equal_width_loss(
+    steepness: float, size: int, buckets: int, sensitivity: Sensitivity = "worst-case"
+) -> float:
+    """Bounds ln P(y | u) - ln P(y | u') over utilities u, u' in [0, 1]^V: the supremum, nats.
+
+    The proof is in docs/guarantees.md, ``cape``. One bucket gives 1/V, which is also the row of the
+    unknown symbol. Where means are over their own range, that is at least 1 - 1/N less the
+    smallest mean, and the j-th exceeds by (N - j)/(N - 1) at most, and by 1: an upper bound, at
+    most a/(N - 1) too high.
+    """
+    if size == 1 or buckets == 1:
+        return 0.0
+    most = min(buckets, size)
+    exponents = np.zeros(most)
+    steps = buckets if sensitivity == "worst-case" else buckets - 1
+    exponents[1:] = steepness * np.minimum(1.0, (buckets - np.arange(most - 1)) / steps)
+    rarest = np.log(size - np.arange(most)) + np.logaddexp.accumulate(exponents)
+    return float(rarest.max() - np.logaddexp(0.0, -steepness))
+
+
+def equal_frequency_loss(steepness: float, size: int, buckets: int) -> float:
+    """Bounds ln P(y | u) - ln P(y | u') over utilities u, u' in [0, 1]^V: the supremum, nats.
+
+    Means fall from bucket 1 to bucket m. P is largest for y in bucket k if buckets 1 .. k have
+    exponent a and the others 0, and smallest if buckets 1 .. k - 1 have a and the others 0: e^a /
+    (k e^a + m - k) and 1 / ((k - 1) e^a + m - k + 1), over the size of the bucket. Both fall with
+    k, so only the first bucket of each size counts for the one and the last for the other. The
+    unknown symbol's uniform row is covered: any row has a P of 1/V or more and one of 1/V or less,
+    and any token can stand at that place.
+    """
+    used = min(buckets, size)
+    common, larger = divmod(size, used)
+    firsts, lasts = [(larger + 1, common)], [(used, common)]
+    if larger:
+        firsts, lasts = [*firsts, (1, common + 1)], [*lasts, (larger, common + 1)]
+    flat = math.exp(-steepness)
+
+    def smallest(k: int) -> float:
+        return -steepness - math.log(k - 1 + (used - k + 1) * flat) if k > 1 else -math.log(used)
+
+    largest = max(-math.log(k + (used - k) * flat) - math.log(tokens) for k, tokens in firsts)
+    return largest - min(smallest(k) - math.log(tokens) for k, tokens in lasts)
+
 
 DEFAULT_LOGIT_BOUND = 20.0
 """Only for a first try: take the bound from public text, by ``context.logit_bound``."""
@@ -52,7 +148,7 @@ class _Bucketed(ContextualMechanism):
         default="worst-case", metadata=LATER | _validate.choice("worst-case", "printed")
     )
 
-    references: ClassVar[tuple[str, ...]] = ("cape2025",)
+    references = ("cape2025",)
 
     @classmethod
     def with_defaults(cls, nominal: float, space: EmbeddingSpace) -> Self:
@@ -74,8 +170,7 @@ class _Bucketed(ContextualMechanism):
         is_printed = self.sensitivity == "printed"
         least = -self.logit_bound if is_printed else 0.0
         shares = values.clamp(least, self.logit_bound).div_(self.logit_bound)
-        signs = shares.sign()
-        nothing = shares == 0  # powers of 0 are slow
+        signs, nothing = shares.sign(), shares == 0  # powers of 0 are slow
         shares.abs_().masked_fill_(nothing, 1.0).pow_(self.logit_weight)
         shares.masked_fill_(nothing, 0.0**self.logit_weight)  # 1 for a weight of 0
         if is_printed and self.logit_weight:
@@ -85,8 +180,8 @@ class _Bucketed(ContextualMechanism):
         span = distances.amax(dim=1, keepdim=True)
         distances.div_(span.where(span > 0, 1.0)).mul_(-self.distance_weight)
         utilities = shares.mul_(distances.exp_())  # over their sensitivity B^logit_weight
-        index, steepness = self._grouped(utilities), 0.5 * self.epsilon
-        return on_host(bucket_law(index, utilities, self.buckets, steepness, self.sensitivity))
+        given = self.buckets, 0.5 * self.epsilon, self.sensitivity
+        return on_host(bucket_law(self._grouped(utilities), utilities, *given))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,11 +213,9 @@ class Cape(_Bucketed):
         sensitivity: Delta, and the clipping of logits: ``"worst-case"`` or ``"printed"``.
     """
 
-    name: ClassVar[str] = "cape"
-    claim: ClassVar[str] = "epsilon + ln max|b_i|/|b_j|"
-    truth: ClassVar[str] = (
-        "at most epsilon/2 + ln(V buckets) at every position that sees the raw token"
-    )
+    name = "cape"
+    claim = "epsilon + ln max|b_i|/|b_j|"
+    truth = "at most epsilon/2 + ln(V buckets) at every position that sees the raw token"
 
     def claimed_on(self, space: EmbeddingSpace) -> float:
         """Adds the printed second term, ln max |b_i|/|b_j|, at its worst: V - 1 and 1."""
@@ -162,11 +255,9 @@ class CapeStrict(_Bucketed):
     unused.
     """
 
-    name: ClassVar[str] = "cape-strict"
-    claim: ClassVar[str] = "(epsilon + ln((q + 1)/q))-DP"
-    truth: ClassVar[str] = (
-        "epsilon + ln((q + 1)/q), q = floor(V / buckets), once per token (our repair)"
-    )
+    name = "cape-strict"
+    claim = "(epsilon + ln((q + 1)/q))-DP"
+    truth = "epsilon + ln((q + 1)/q), q = floor(V / buckets), once per token (our repair)"
 
     context: Reads = field(default="released", metadata=_READS)
 

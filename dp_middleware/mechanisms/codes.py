@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, reduce
 from typing import Any, ClassVar
 
 import numpy as np
@@ -35,7 +35,6 @@ _MARGIN = 2.0  # nats beyond the logarithm of the number of sequences of units
 _FEWEST = 8
 _NEAR = 160  # units that are encoded for a text
 _LIMIT = 45.5  # nats for which prices are stated
-
 FALL = 0.02
 """Cosine with the text that a further word of it may cost in a search: other readers gain."""
 
@@ -71,10 +70,9 @@ def promising(sums: NDArray[Any], target: NDArray[Any], prices: Floats, count: i
 class PublicCode(ABC):
     """Draws from a distribution mu over texts, made from public data alone, and searches in it.
 
-    Write a frozen dataclass of public fields. What it says of masses must be exact and the same on
-    every machine, so integers or fractions; nothing in a mass may depend on a private text or on
-    what else is computed at that time. The search is free: its order, ties and floats move what is
-    likely, never the guarantee.
+    Write a frozen dataclass of public fields. Masses must be exact and the same on every machine,
+    so integers or fractions, and depend on no private text and on nothing else that is computed.
+    The search is free: its order, ties and floats move what is likely, never the guarantee.
 
     Attributes:
         name: In certificates.
@@ -82,7 +80,7 @@ class PublicCode(ABC):
     """
 
     name: ClassVar[str]
-    version: ClassVar[int] = 1
+    version = 1
 
     @property
     def needs_encoder(self) -> bool:
@@ -96,8 +94,7 @@ class PublicCode(ABC):
     def least(self, epsilon: float) -> Fraction:
         """Returns the smallest mass of what a search may find; default e^-(epsilon - 4) or so.
 
-        What is less likely is not released for its text. The more margin, the surer is what is
-        found released; the less, the more it can say.
+        The more margin, the surer is what is found released; the less, the more it can say.
         """
         margin = min(epsilon / 2, 4 + min(max(0.0, epsilon - 25) / 50, 0.5))
         return Fraction(1, math.floor(exp_below(Fraction(epsilon - margin))))
@@ -112,10 +109,10 @@ class PublicCode(ABC):
 
     @abstractmethod
     def search(self, text: str, least: Fraction, encoder: Encoder | None) -> Iterator[str]:
-        """Yields texts of mass ``least`` or more that say what a private text says, the best first.
+        """Yields texts that say what a private text says, the best first.
 
-        The first whose mass is enough is the one; :meth:`answer` checks that by :meth:`weight`.
-        ``text`` is private, of any kind, also empty; the ``encoder``, if installed, sees it.
+        The first of mass ``least`` or more is the one, by :meth:`weight`. ``text`` is private, of
+        any kind, also empty; the ``encoder``, if installed, sees it.
         """
 
     def answer(self, text: str, least: Fraction, encoder: Encoder | None) -> str | None:
@@ -146,7 +143,7 @@ class UnitCode(PublicCode):
         shortlist: Completions that the encoder sees for a unit: more are better and slower.
     """
 
-    name: ClassVar[str] = "units"
+    name = "units"
 
     rounds: int | None = field(default=None, metadata=_validate.count(most=64))
     codebook: tuple[str, ...] | None = None
@@ -160,20 +157,16 @@ class UnitCode(PublicCode):
     def fitted(self, epsilon: float) -> UnitCode:
         """Returns the same with its rounds, and no more units than epsilon can tell apart.
 
-        Raises:
-            ParameterError: The codebook has no more units than there are rounds.
+        ParameterError: the codebook has no more units than there are rounds.
         """
-        rounds = self.rounds or default_rounds(epsilon)
-        listed = units.english() if self.codebook is None else self.codebook
-        if len(listed) <= rounds:
-            raise ParameterError(
-                f"expected a codebook of more units than {rounds=}, got {len(listed)}"
-            )
-        fitting = math.exp(min((epsilon - _MARGIN) / rounds, math.log(len(listed))))
-        kept = listed[: max(_FEWEST + rounds, round(fitting))]
+        rounds, count = self.rounds or default_rounds(epsilon), len(self.units)
+        if count <= rounds:
+            raise ParameterError(f"expected a codebook of more units than {rounds=}, got {count}")
+        fitting = math.exp(min((epsilon - _MARGIN) / rounds, math.log(count)))
+        kept = self.units[: max(_FEWEST + rounds, round(fitting))]
         return replace(self, rounds=rounds, codebook=kept)
 
-    @cached_property
+    @property
     def units(self) -> tuple[str, ...]:
         """Lists what a release is made of."""
         return units.english() if self.codebook is None else self.codebook
@@ -216,25 +209,22 @@ class UnitCode(PublicCode):
         """
         listed: Sequence[int] = range(len(self.units))
         plain = _plain(encoder) if self.units == units.english()[: len(listed)] else None
-        reader = plain if plain is not None else encoder
+        reader = plain or encoder
 
         def encode(some: Sequence[Sequence[int]]) -> NDArray[np.float32]:
             return reader.encode([self._join([listed[k] for k in numbers]) for numbers in some])
 
-        (target,) = reader.encode([spellable(text)])
-        target = np.nan_to_num(np.asarray(target, np.float32), posinf=0.0, neginf=0.0)
+        (target,) = finite_rows(reader.encode, [spellable(text)])
         if plain is None:
             vectors = _vectors(encoder, self.units)
         else:
             listed = units.nearest(target, plain.pieces, len(listed), _NEAR)
             vectors = encode([[k] for k in range(len(listed))])
-        place = 0  # the units are its digits to the base M
-        for number in units.best_units(target, self.rounds or 1, vectors, encode, self.shortlist):
-            place = place * len(self.units) + listed[number]
-        return place
+        best = units.best_units(target, self.rounds or 1, vectors, encode, self.shortlist)
+        return reduce(lambda place, number: place * len(self.units) + listed[number], best, 0)
 
     def sequence(self, place: int) -> str:
-        """Returns the sequence at a place."""
+        """Returns the sequence at a place, whose digits to the base M are the units."""
         digits = []
         for _ in range(self.rounds or 1):
             place, number = divmod(place, len(self.units))

@@ -4,20 +4,62 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from dp_middleware import _validate
 from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
-from dp_middleware.mechanisms.kernels import ranking
-from dp_middleware.mechanisms.kernels.priors import array as as_array
+from dp_middleware.mechanisms.kernels import exact, priors
 from dp_middleware.mechanisms.text_mechanisms import ContextualMechanism, Reads, checked_logits
 from dp_middleware.vocabulary import frequencies
 from dp_middleware.vocabulary.vocabulary import Vocabulary
+
+_LEAST = 8  # codewords: with fewer a release says little, and a wrong model would decide all
+_NEARBY = 0.3  # worth of releasing the codeword nearest to a token that is not listed
+_UNITS = 2.0**40  # of the likeliest token; sums of integers are exact for up to 2^22 tokens
+_FIRST = 1024  # largest shares that are looked at before others
+_ALL = 1.0 + 1e-6  # of the shares, and what rounding adds
+_LOWEST = -500.0  # of what is exponentiated; below _UNITS of nothing long before
+
+
+def mix(logits: Floats, mixture: float, unigram: Floats) -> Floats:
+    """Computes (1 - mixture) softmax(logits) + mixture unigram, float64 (V,).
+
+    Single operations of IEEE 754 and sums of integers, so that no machine ranks otherwise.
+    """
+    weights = exact.exp(np.maximum(logits - logits.max(), _LOWEST))
+    weights = np.rint(weights * _UNITS)
+    shares = weights / float(weights.astype(np.int64).sum())
+    return np.asarray((1.0 - mixture) * shares + mixture * unigram)
+
+
+def choose(shares: Floats, epsilon: float) -> Ids:
+    """Finds the places of the M largest shares, ascending, ties by place; all if these are few.
+
+    With C the sum of these shares, M maximises the expected worth of what is released, (e^epsilon -
+    1) (C + 0.3 (1 - C)) / (e^epsilon + M - 1); the smallest such M. ``shares`` are float64 (V,).
+    """
+    floor = float(exact.exp(np.array([max(-epsilon, _LOWEST)]))[0])
+    order, worth = _worths(shares, floor, _FIRST)
+    bound = (_ALL / float(worth.max()) - 1.0) / floor  # with more, even all shares are worth less
+    if len(order) < min(bound, len(shares)):
+        order, worth = _worths(shares, floor, math.ceil(bound))
+    return np.sort(order[: len(order) - len(worth) + 1 + int(worth.argmax())])
+
+
+def _worths(shares: Floats, floor: float, count: int) -> tuple[Ids, Floats]:
+    """Places of the ``count`` largest shares, and their equals; worths of _LEAST and more."""
+    places = np.arange(len(shares))
+    if count < len(shares):
+        places = np.flatnonzero(shares >= np.partition(shares, -count)[-count])
+    order = places[np.argsort(-shares[places], kind="stable")]
+    hit = np.cumsum(shares[order])  # one after another
+    worth = (_NEARBY + (1.0 - _NEARBY) * hit) / (1.0 + floor * np.arange(len(order)))
+    return order, worth[min(_LEAST, len(order)) - 1 :]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,9 +88,10 @@ class ContextualResponse(ContextualMechanism):
             a policy that keeps words, leave these out: they are never what was there.
     """
 
-    name: ClassVar[str] = "contextual-response"
-    truth: ClassVar[str] = "epsilon-DP, exactly and once per token: later codebooks see releases"
-    references: ClassVar[tuple[str, ...]] = ("kairouz2014",)
+    name = "contextual-response"
+    truth = "epsilon-DP, exactly and once per token: later codebooks see releases"
+    references = ("kairouz2014",)
+    context: ClassVar[Reads] = "released"  # of raw text a token would be paid for again and again
 
     mixture: float = field(default=0.15, metadata=_validate.PROBABILITY)
     unigram: tuple[float, ...] | None = None
@@ -57,20 +100,13 @@ class ContextualResponse(ContextualMechanism):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.unigram is not None:
-            weights = _listed(self.unigram, "unigram as finite weights >= 0", "iuf")
-            if not (np.isfinite(weights).all() and (weights >= 0).all() and weights.any()):
+            weights = priors.array(self.unigram, "unigram as finite weights >= 0", "iuf")
+            if not (np.isfinite(weights).all() and weights.any()):
                 raise ParameterError("expected unigram as finite weights >= 0, one positive")
             object.__setattr__(self, "unigram", tuple(weights.astype(float).tolist()))
         if self.allowed is not None:
-            ids = _listed(self.allowed, "allowed as ids of tokens", "iu")
-            if ids.min() < 0:
-                raise ParameterError("expected allowed as ids of tokens, none negative")
+            ids = priors.array(self.allowed, "allowed as ids of tokens", "iu")
             object.__setattr__(self, "allowed", tuple(np.unique(ids).tolist()))
-
-    @property
-    def context(self) -> Reads:
-        """Names what was released: with raw text a token would be paid for again and again."""
-        return "released"
 
     def outputs(self, space: EmbeddingSpace, logits: ArrayLike) -> Ids:
         """Gives the codebook, ascending."""
@@ -85,37 +121,32 @@ class ContextualResponse(ContextualMechanism):
         rows = np.full(values.shape, -np.inf)
         for row, number, said in zip(rows, numbers, values, strict=True):
             codebook = self._codebook(said, unigram, allowed)
-            near, far = ranking.two_weights(self.epsilon, len(codebook))
-            row[codebook] = far
+            near = -math.log1p((len(codebook) - 1) * math.exp(-self.epsilon))
+            row[codebook] = near - self.epsilon
             row[_nearest(int(number), codebook, space)] = near
         return rows
 
     def position_loss(self, size: int) -> float:
         """Returns epsilon: the weights of a codeword for any two tokens differ by no more.
 
-        The unknown symbol's law, uniform over the M codewords, is covered: 1/M is a mean of the
-        weights over their sum, so it lies between the least of them and the largest.
+        The unknown symbol's 1/M is a mean of the weights over their sum: between least and largest.
         """
         return self.epsilon if size > 1 else 0.0
 
     def _codebook(self, logits: Floats, unigram: Floats, allowed: Ids | None) -> Ids:
-        shares = ranking.mixed(logits, self.mixture, unigram)
+        shares = mix(logits, self.mixture, unigram)
         if allowed is None:
-            return ranking.codebook(shares, self.epsilon)
-        return allowed[ranking.codebook(shares[allowed], self.epsilon)]
+            return choose(shares, self.epsilon)
+        return allowed[choose(shares[allowed], self.epsilon)]
 
     def _unigram(self, space: EmbeddingSpace) -> Floats:
         """Shares of the tokens, float64 (V,)."""
-        weights = self.unigram
+        weights, size = self.unigram, len(space)
         if weights is None:
             return space.derived("english or uniform", lambda: _by_default(space.vocabulary))
-        if len(weights) != len(space):
-            raise ParameterError(
-                f"expected a unigram of {len(space)} weights, got {len(weights)}; it is counted "
-                "for one space"
-            )
-        largest = max(weights)
-        scaled = [weight / largest for weight in weights]
+        if len(weights) != size:
+            raise ParameterError(f"expected unigram of this space, {size}, got {len(weights)}")
+        scaled = [weight / max(weights) for weight in weights]
         return np.array(scaled) / math.fsum(scaled)
 
     def _allowed(self, space: EmbeddingSpace) -> Ids | None:
@@ -124,14 +155,6 @@ class ContextualResponse(ContextualMechanism):
                 f"expected allowed as ids in 0 .. {len(space) - 1}, got {self.allowed[-1]}"
             )
         return None if self.allowed is None else np.array(self.allowed, dtype=np.int64)
-
-
-def _listed(values: object, expected: str, kinds: str) -> NDArray[Any]:
-    """Some numbers in a row, as an array."""
-    array = as_array(values, expected)
-    if array.ndim != 1 or not array.size or array.dtype.kind not in kinds:
-        raise ParameterError(f"expected {expected}, at least one")
-    return array
 
 
 def _by_default(vocabulary: Vocabulary) -> Floats:

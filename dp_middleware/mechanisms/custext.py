@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass, field
+from functools import partial
 from typing import ClassVar, Self
 
 import numpy as np
@@ -12,20 +13,19 @@ from dp_middleware import _validate
 from dp_middleware._torch import torch
 from dp_middleware.embedding.arrays import Ids
 from dp_middleware.embedding.space import EmbeddingSpace
-from dp_middleware.mechanisms.base import ChannelMechanism
+from dp_middleware.mechanisms.base import REVEALED, ChannelMechanism
 from dp_middleware.mechanisms.kernels import lists
 from dp_middleware.vocabulary import frequencies
 
 
 @dataclass(frozen=True, kw_only=True)
 class _CandidateLists(ChannelMechanism):
-    """Shared by the four: a score on a list of candidates, ``outside`` elsewhere.
+    """Shared by the four: a score of sensitivity 1 on a list of candidates, ``outside`` elsewhere.
 
-    The score is the nearness min-max scaled inside the list, 1 - (d - min)/(max - min), and 1
-    where max = min; its sensitivity is 1.
+    It is the nearness scaled inside the list, 1 - (d - min)/(max - min), and 1 where max = min.
     """
 
-    references: ClassVar[tuple[str, ...]] = ("chen2023",)
+    references = ("chen2023",)
 
     candidates: int = field(default=20, metadata=_validate.COUNT)
 
@@ -69,10 +69,10 @@ class CusText(_CandidateLists):
         candidates: Size K of a class. The remainder is its own, smaller class.
     """
 
-    name: ClassVar[str] = "custext"
-    truth: ClassVar[str] = "epsilon-DP within the public class; nothing across classes"
-    outside: ClassVar[float] = -np.inf
-    full_support: ClassVar[bool] = False
+    name = "custext"
+    truth = "epsilon-DP within the public class; nothing across classes"
+    outside = -np.inf
+    full_support = False
 
     def classes(self, space: EmbeddingSpace) -> tuple[int, ...]:
         """Gives each token's public class, length V; use with ``Adjacency.within``."""
@@ -84,8 +84,7 @@ class CusText(_CandidateLists):
         def compute() -> tuple[torch.Tensor, torch.Tensor]:
             labels = self._labels(space)
             listed = lists.members(labels)[labels]
-            distances = lists.exact_distances(listed, space)
-            return space.on_device(listed), space.on_device(distances)
+            return space.on_device(listed), space.on_device(lists.exact_distances(listed, space))
 
         listed, distances = space.derived(("custext-lists", self.candidates), compute)
         numbers = space.on_device(ids)
@@ -93,14 +92,11 @@ class CusText(_CandidateLists):
 
     def assumptions(self, space: EmbeddingSpace) -> tuple[str, ...]:
         """Says that the class of every token is revealed."""
-        revealed = "the released token's class is the class of the input: the class is public"
-        return (*super().assumptions(space), revealed)
+        return (REVEALED,)
 
     def _labels(self, space: EmbeddingSpace) -> Ids:
-        return space.derived(
-            ("custext-classes", self.candidates),
-            lambda: lists.greedy_classes(space, self.candidates),
-        )
+        make = partial(lists.greedy_classes, space, self.candidates)
+        return space.derived(("custext-classes", self.candidates), make)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,14 +115,12 @@ class CusTextPlus(CusText):
 
     Attributes:
         epsilon: Nats per token. Positive.
-        candidates: Size K of a class. The remainder is its own, smaller class.
+        candidates: As for :class:`CusText`.
         kept: A public list, never made from private text; compared without case and blanks.
     """
 
-    name: ClassVar[str] = "custext-plus"
-    truth: ClassVar[str] = (
-        "epsilon-DP within the class of tokens not kept; kept ones are released as they are"
-    )
+    name = "custext-plus"
+    truth = "epsilon-DP within the class of tokens not kept; kept ones are released as they are"
 
     kept: frozenset[str] = field(repr=False)
 
@@ -177,10 +171,10 @@ class CusTextAggressive(_CandidateLists):
         candidates: Length K of a list, the token itself included.
     """
 
-    name: ClassVar[str] = "custext-aggressive"
-    truth: ClassVar[str] = "nothing: lists differ"
-    outside: ClassVar[float] = -np.inf
-    full_support: ClassVar[bool] = False
+    name = "custext-aggressive"
+    truth = "nothing: lists differ"
+    outside = -np.inf
+    full_support = False
 
     def candidate_lists(self, ids: Ids, space: EmbeddingSpace) -> tuple[torch.Tensor, torch.Tensor]:
         """Lists the K nearest tokens, ties by index, the token itself always among them."""
@@ -197,12 +191,10 @@ class CusTextStrict(CusTextAggressive):
     Guarantee:
         epsilon-DP per token: all inputs share the output set V and the score lies in [0, 1].
 
-    Attributes:
-        epsilon: Nats per token. Positive.
-        candidates: Length K of a list, the token itself included.
+    The attributes are those of :class:`CusTextAggressive`.
     """
 
-    name: ClassVar[str] = "custext-strict"
-    truth: ClassVar[str] = "epsilon-DP (our repair)"
-    outside: ClassVar[float] = 0.0
-    full_support: ClassVar[bool] = True
+    name = "custext-strict"
+    truth = "epsilon-DP (our repair)"
+    outside = 0.0
+    full_support = True

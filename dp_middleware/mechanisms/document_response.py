@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import ClassVar, Self
+from typing import Self
 
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.mechanisms.codes import UnitCode, default_rounds
@@ -28,11 +28,9 @@ class DocumentResponse(TextMechanism):
         sequences, and a greedy pursuit of the text's vector.
 
     Guarantee:
-        epsilon-DP for any text and any other, exactly. The laws of all texts live on the same
-        M^T sequences with the same total weight and differ by at most e^epsilon, whatever the
-        encoder and the pursuit do with the private text; T and the list are public. So length,
-        layout and correlated words are covered; time is not, which grows with the text up to the
-        encoder's window.
+        epsilon-DP for any text and any other, exactly: all laws live on the same M^T sequences with
+        the same total weight, whatever the encoder and the pursuit do with the private text; T and
+        the list are public. So length, layout and correlated words are covered; time is not.
 
     Attributes:
         epsilon: Nats for the whole text. Positive.
@@ -41,12 +39,12 @@ class DocumentResponse(TextMechanism):
         shortlist: Completions that the encoder sees for a unit.
     """
 
-    name: ClassVar[str] = "document-response"
-    version: ClassVar[int] = 2  # units without shameful words
-    references: ClassVar[tuple[str, ...]] = ("kairouz2014",)
+    name = "document-response"
+    version = 2  # units without shameful words
+    references = ("kairouz2014",)
 
     epsilon: float
-    rounds: int = None  # type: ignore[assignment]  # made a number at once
+    rounds: int | None = None
     codebook: tuple[str, ...] | None = None
     shortlist: int = 24
 
@@ -62,17 +60,10 @@ class DocumentResponse(TextMechanism):
     def tuned(cls, texts: Iterable[str], *, epsilon: float, rounds: int | None = None) -> Self:
         """Takes the words and phrases of public texts, those that tell most first.
 
-        Args:
-            texts: Public, of the user's domain: what is in them may be released, so never private
-                ones.
-            epsilon: Nats for the whole text.
-            rounds: As for the class.
-
-        Raises:
-            ParameterError: Texts with too few words and phrases.
+        ``texts`` are public, of the user's domain, never private: what is in them may be released.
+        ParameterError: texts with too few words and phrases.
         """
-        chosen = {} if rounds is None else {"rounds": rounds}
-        return cls(epsilon=epsilon, codebook=from_texts(texts), **chosen)
+        return cls(epsilon=epsilon, codebook=from_texts(texts), rounds=rounds)
 
     @classmethod
     def with_defaults(cls, nominal: float, space: EmbeddingSpace) -> Self:

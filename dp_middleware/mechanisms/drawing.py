@@ -34,9 +34,7 @@ from dp_middleware.vocabulary.vocabulary import UNKNOWN
 T = TypeVar("T")
 Public = Sequence[Ids] | None
 
-FRESH = -1
-"""In a text's releases: what is to be drawn here is not yet known."""
-
+FRESH = -1  # in a text's releases: what is to be drawn here is not yet known
 _ROWS = 8 * BLOCK  # of logits held at a time
 
 
@@ -106,11 +104,7 @@ def check_context(kind: type[Mechanism], context: Context | None) -> None:
 
 
 class _FromTables(Drawer):
-    """Integer tables, kept for tokens already seen; see :class:`sampler.Sampler`.
-
-    All drawers of a process whose rows are the same share what they keep. A nearest response
-    keeps short lists, of all tokens; see ``near_lists.py``.
-    """
+    """Draws by near lists or landmarks where there are some, else by rows, which it keeps."""
 
     def __init__(self, mechanism: ChannelMechanism, space: EmbeddingSpace) -> None:
         self._mechanism, self._space = mechanism, space
@@ -119,10 +113,7 @@ class _FromTables(Drawer):
     def _sampler(self) -> sampler.Sampler | NearRows:
         """Made at the first draw: the fingerprint of a space takes a pass over its vectors."""
         mechanism, space = self._mechanism, self._space
-        rows = near_rows(mechanism, space)
-        if rows is not None:
-            return rows
-        return sampler.Sampler(
+        return near_rows(mechanism, space) or sampler.Sampler(
             lambda ids: rows_of(mechanism, ids, space),
             batch=space.block,
             cache=sampler.shared_cache(key_in_memory(mechanism, space)),
@@ -135,7 +126,20 @@ class _FromTables(Drawer):
         return [drawn[start:end] for start, end in pairwise(ends)]
 
 
-class _FromNoise(Drawer):
+class _Reader(Drawer):
+    """Draws text by text, each with its public tokens."""
+
+    def draw(self, texts: Sequence[Ids], entropy: Entropy, releases: Public = None) -> list[Ids]:
+        if releases is None:
+            releases = [np.full(len(ids), FRESH) for ids in texts]
+        pairs = zip(texts, releases, strict=True)
+        return [self._drawn(ids, public, entropy) for ids, public in pairs]
+
+    @abstractmethod
+    def _drawn(self, ids: Ids, public: Ids, entropy: Entropy) -> Ids: ...
+
+
+class _FromNoise(_Reader):
     """The mechanism's own program; an unknown token becomes a uniformly drawn one before it.
 
     A uniform *output* would not do: a token that is nobody's nearest is never released, and so
@@ -148,21 +152,15 @@ class _FromNoise(Drawer):
         self._mechanism, self._space = mechanism, space
         self._uniform = sampler.tables(np.full((1, len(space)), -np.log(len(space))))[0]
 
-    def draw(self, texts: Sequence[Ids], entropy: Entropy, releases: Public = None) -> list[Ids]:
-        released = []
-        for ids, public in zip(texts, _or_fresh(texts, releases), strict=True):
-            known, unknown, fresh = ids.copy(), ids == UNKNOWN, public == FRESH
-            known[unknown] = self._uniform.draw(int(unknown.sum()), entropy)
-            if fresh.all():
-                released.append(self._mechanism.perturb(known, self._space, entropy))
-            else:
-                text = _whole(known, public)
-                drawn = self._mechanism.perturb_among(text, fresh, self._space, entropy)
-                released.append(drawn)
-        return released
+    def _drawn(self, ids: Ids, public: Ids, entropy: Entropy) -> Ids:
+        known, unknown, fresh = ids.copy(), ids == UNKNOWN, public == FRESH
+        known[unknown] = self._uniform.draw(int(unknown.sum()), entropy)
+        if fresh.all():
+            return self._mechanism.perturb(known, self._space, entropy)
+        return self._mechanism.perturb_among(_whole(known, public), fresh, self._space, entropy)
 
 
-class _FromContext(Drawer):
+class _FromContext(_Reader):
     """Integer tables of rows given their logits; an unknown token's is uniform over the outputs."""
 
     def __init__(
@@ -170,13 +168,10 @@ class _FromContext(Drawer):
     ) -> None:
         self._mechanism, self._space, self._context = mechanism, space, context
 
-    def draw(self, texts: Sequence[Ids], entropy: Entropy, releases: Public = None) -> list[Ids]:
-        draw = self._from_raw if self._mechanism.context == "raw" else self._from_released
-        pairs = zip(texts, _or_fresh(texts, releases), strict=True)
-        return [draw(ids, public, entropy) for ids, public in pairs]
-
-    def _from_released(self, ids: Ids, public: Ids, entropy: Entropy) -> Ids:
-        """Position by position, each after what was released before it."""
+    def _drawn(self, ids: Ids, public: Ids, entropy: Entropy) -> Ids:
+        if self._mechanism.context == "raw":
+            return self._from_raw(ids, public, entropy)
+        # position by position, each after what was released before it
         stream = asked(partial(self._context.start_among, self._space, public))
         private, drawn = iter(ids), []
         for number in public.tolist():
@@ -188,8 +183,7 @@ class _FromContext(Drawer):
         return np.array(drawn, dtype=np.int64)
 
     def _from_raw(self, ids: Ids, public: Ids, entropy: Entropy) -> Ids:
-        released = np.empty(len(ids), dtype=np.int64)
-        start = 0
+        released, start = np.empty(len(ids), dtype=np.int64), 0
         for logits in self._logits(_whole(ids, public), np.flatnonzero(public == FRESH)):
             part = slice(start, start + len(logits))
             if part.stop <= len(ids):
@@ -208,34 +202,17 @@ class _FromContext(Drawer):
                 yield rows[start : start + BLOCK]
 
     def _draw_rows(self, entropy: Entropy, ids: Ids, logits: Floats) -> Ids:
-        known, size = ids != UNKNOWN, len(self._space)
-        rows = np.full((len(ids), size), -np.inf)
+        known = ids != UNKNOWN
+        rows = np.full((len(ids), len(self._space)), -np.inf)
         if known.any():
             rows[known] = self._mechanism.log_probs(ids[known], self._space, logits[known])
         for place in np.flatnonzero(~known):
             outputs = self._mechanism.outputs(self._space, logits[place])
-            count = size if outputs is None else len(outputs)
-            rows[place, slice(None) if outputs is None else outputs] = -np.log(count)
+            if outputs is None:
+                outputs = np.arange(len(self._space))
+            rows[place, outputs] = -np.log(len(outputs))
         drawn = [table.draw(1, entropy)[0] for table in sampler.tables(rows)]
         return np.array(drawn, dtype=np.int64)
-
-
-def asked(question: Callable[[], T], whom: str = "context") -> T:
-    """Asks a model of the caller's; its own exceptions may quote a text, and stay here."""
-    with withheld(f"the {whom} failed with {{}}"):
-        return question()
-
-
-def _or_fresh(texts: Sequence[Ids], releases: Public) -> list[Ids]:
-    """The releases; where none are given, nothing is public beside the texts."""
-    return [np.full(len(ids), FRESH) for ids in texts] if releases is None else list(releases)
-
-
-def _whole(ids: Ids, public: Ids) -> Ids:
-    """A raw text, with its public tokens at their places."""
-    text = public.copy()
-    text[public == FRESH] = ids
-    return text
 
 
 class _FromTexts(Drawer):
@@ -251,3 +228,16 @@ class _FromTexts(Drawer):
         respond = partial(self._mechanism.respond, flat, self._encoder, entropy)
         answers = iter(asked(respond, "encoder"))
         return [[next(answers) for _ in own] for own in texts]
+
+
+def asked(question: Callable[[], T], whom: str = "context") -> T:
+    """Asks a model of the caller's; its own exceptions may quote a text, and stay here."""
+    with withheld(f"the {whom} failed with {{}}"):
+        return question()
+
+
+def _whole(ids: Ids, public: Ids) -> Ids:
+    """A raw text, with its public tokens at their places."""
+    text = public.copy()
+    text[public == FRESH] = ids
+    return text

@@ -2,21 +2,185 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Literal, Self
+from statistics import NormalDist
+from typing import Literal, Self
 
 import numpy as np
 
 from dp_middleware import _validate
 from dp_middleware._torch import torch
-from dp_middleware.embedding.arrays import Ids
-from dp_middleware.embedding.space import EmbeddingSpace
+from dp_middleware.embedding.arrays import Floats, Ids
+from dp_middleware.embedding.space import EmbeddingSpace, on_host
+from dp_middleware.errors import needs
 from dp_middleware.mechanisms.base import ChannelMechanism
-from dp_middleware.mechanisms.kernels.density import device_density, mixture
+from dp_middleware.mechanisms.kernels import lists
 
 Reading = Literal["table", "fresh"]
 
+_STEEP = 300.0  # -ln sigma beyond which a normal tail would overflow
 _CELLS = 1 << 20  # (rows, K, K) numbers at a time
+
+
+@dataclass(frozen=True, eq=False)
+class Density:
+    """Holds neighbourhoods with the noise on their densities.
+
+    Attributes:
+        listed: int64 (V, K), the K nearest tokens of each, itself first.
+        distances: float64 (V, K), ascending.
+        counts: int64 (V,), tokens within the mean distance of the K-th, itself counted: f.
+        log_sigma: float64 (V,), ln of the standard deviation of the noise on f; -inf for none.
+    """
+
+    listed: Ids
+    distances: Floats
+    counts: Ids
+    log_sigma: Floats
+
+    def log_lengths(self) -> Floats:
+        """Computes ln P(k_t = k) for k = 1 .. K with fresh noise per occurrence; float64 (V, K).
+
+        k_t = floor((1 - F) K) clipped to 1 .. K, F = (f + noise - min f) / (max f - min f). Where
+        all tokens are equally dense, F is 0 and k_t = K.
+        """
+        counts, log_sigma, size = self.counts, self.log_sigma, self.listed.shape[1]
+        top, span = counts.max(), int(np.ptp(counts))
+        fixed = np.full(len(counts), size) if span == 0 else (top - counts) * size // span
+        lengths = _certain(np.clip(fixed, 1, size), size)
+        noisy = np.flatnonzero(log_sigma > -np.inf)
+        if size == 1 or not noisy.size:
+            return lengths
+        # k_t >= k if f + noise <= max f - k (max f - min f) / K
+        edges = (top - counts[noisy])[:, None] - np.arange(2, size + 1) * span / size
+        edges *= np.exp(np.minimum(-log_sigma[noisy], _STEEP))[:, None]
+        infinite = np.full((len(noisy), 1), np.inf)
+        lengths[noisy] = _log_normal(np.hstack([edges, -infinite]), np.hstack([infinite, edges]))
+        return lengths
+
+    def lengths(self, noise: Floats) -> Ids:
+        """Computes k_t of a table of noisy densities, int64 (V,), from standard normal draws (V,).
+
+        As above with F = (f' - min f') / (max f' - min f'), f' = f + sigma noise.
+        """
+        size = self.listed.shape[1]
+        unit = max(self.log_sigma.max(), 0.0)  # in which no sigma overflows
+        noisy = self.counts * math.exp(-unit) + np.exp(self.log_sigma - unit) * noise
+        span = np.ptp(noisy)
+        if span == 0:
+            return np.full(len(noisy), size)
+        shares = (noisy.max() - noisy) * size / span
+        shares[noisy == noisy.min()] = size  # which rounding may miss
+        lengths: Ids = np.clip(shares, 1, size).astype(np.int64)
+        return lengths
+
+
+def _certain(lengths: Ids, size: int) -> Floats:
+    """Laws of lengths that are what they are; ln P, (n, size)."""
+    logs = np.full((len(lengths), size), -np.inf)
+    logs[np.arange(len(lengths)), lengths - 1] = 0.0
+    return logs
+
+
+def table_noise(seed: int, count: int) -> Floats:
+    """Gives a table's public draws from the standard normal law, float64 (count,).
+
+    By inversion of PCG64's numbers, which no release of NumPy changes.
+    """
+    uniform = ((np.random.PCG64(seed).random_raw(count) >> np.uint64(11)) + 0.5) / 2**53
+    return np.array([NormalDist().inv_cdf(u) for u in uniform.tolist()])
+
+
+def device_density(
+    space: EmbeddingSpace, size: int, epsilon_density: float, delta: float, seed: int | None
+) -> tuple[torch.Tensor, ...]:
+    """Gives lists, distances and ln of the law of a list's length on the device, (V, K) each.
+
+    ``seed`` is that of the table of noisy densities; ``None``: noise is fresh per occurrence.
+    """
+
+    def compute() -> tuple[torch.Tensor, ...]:
+        public = density(space, size, epsilon_density, delta)
+        if seed is None:
+            log_lengths = public.log_lengths()
+        else:
+            log_lengths = _certain(public.lengths(table_noise(seed, len(space))), size)
+        return tuple(map(space.on_device, (public.listed, public.distances, log_lengths)))
+
+    return space.derived(("dyntext-device", size, epsilon_density, delta, seed), compute)
+
+
+def density(space: EmbeddingSpace, size: int, epsilon_density: float, delta: float) -> Density:
+    """Computes densities once per space: two passes over all distances, O(V K) memory."""
+    listed, distances, counts = space.derived(
+        ("dyntext-lists", size), lambda: _neighbourhoods(space, size)
+    )
+
+    def compute() -> Density:
+        decay = epsilon_density / (2 * np.log(2 / delta))
+        spread = np.abs(counts[listed] - counts[:, None]).max(axis=1)  # LS
+        with np.errstate(divide="ignore"):  # no spread, no noise
+            log_spread = np.log(spread.astype(np.float64))
+        log_smooth = (log_spread[listed] - decay * distances).max(axis=1)
+        scale = np.log(2 * np.log(1.25 / delta)) / 2 - np.log(epsilon_density)
+        return Density(listed, distances, counts, log_smooth + scale)
+
+    return space.derived(("dyntext", size, epsilon_density, delta), compute)
+
+
+def _neighbourhoods(space: EmbeddingSpace, size: int) -> tuple[Ids, Floats, Ids]:
+    """What does not depend on the budget: lists, distances and counts."""
+    everyone = np.arange(len(space))
+    nearest, lengths = lists.nearest(everyone, space, size)
+    listed, distances = nearest.cpu().numpy(), on_host(lengths)
+    mean = math.fsum(distances[:, -1]) / len(space)  # the same on every machine
+    radius = mean + space.resolution  # a distance equal to the mean but for the grid lies within
+    counts = np.empty(len(space), dtype=np.int64)
+    for start in range(0, len(space), space.block):
+        block = everyone[start : start + space.block]
+        counts[block] = (space.distance_rows(block) <= radius).sum(dim=1).cpu().numpy()
+    return listed, distances, counts
+
+
+def _log_normal(low: Floats, high: Floats) -> Floats:
+    """ln of the standard normal mass between two edges, low < high, accurate in both tails."""
+    with needs("models"):
+        from scipy.special import erf, log_ndtr
+
+    upper = low + high > 0  # by symmetry: measure in the lower tail, where digits are kept
+    low, high = np.where(upper, -high, low), np.where(upper, -low, high)
+    with np.errstate(divide="ignore"):  # of two formulas one may have no digits: the other counts
+        middle = np.log(0.5 * (erf(high / np.sqrt(2)) - erf(low / np.sqrt(2))))
+        below = log_ndtr(high)
+        tail = below + np.log1p(-np.exp(log_ndtr(low) - below))
+    mass: Floats = np.where(np.maximum(np.abs(low), np.abs(high)) < 1, middle, tail)
+    return mass
+
+
+def mixture(
+    log_lengths: torch.Tensor, distances: torch.Tensor, epsilon: float, outside: float, others: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Computes ln P on the list, (n, K), and of each of the ``others``, (n, 1).
+
+    ``outside`` is the score of what is beyond the first k of a list.
+    """
+    size = distances.shape[1]
+    farthest = distances.where(distances > 0, 1.0)[:, :, None]  # of the first k; d = 0 before
+    scores = -distances[:, None, :] / farthest  # less the token's own score of 1, the largest
+    beyond = torch.ones(size, size, dtype=torch.bool, device=distances.device).triu_(1)
+    scores.masked_fill_(beyond, outside - 1.0).mul_(0.5 * epsilon)
+    beside = 0.5 * epsilon * (outside - 1.0)
+    weights = log_lengths - (scores.exp().sum(dim=2) + others * math.exp(beside)).log()
+    listed = _log_sum(weights[:, :, None] + scores)
+    return listed, _log_sum(weights[:, :, None] + beside)
+
+
+def _log_sum(terms: torch.Tensor) -> torch.Tensor:
+    """ln of the sum of exponentials over the second axis; -inf for no mass."""
+    top = terms.amax(dim=1)
+    shift = top.where(top.isfinite(), 0.0)
+    return shift + (terms - shift[:, None, :]).exp().sum(dim=1).log()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,9 +195,9 @@ class DynText(ChannelMechanism):
     are 1 - d/d_max (1 where d_max = 0). With more candidates than tokens K is V.
 
     ``"table"`` is the paper: one noisy f for every token, drawn once from ``table_seed``, and F
-    normalised by the extremes of these (Eq. 6), so that k is a public function of the token.
-    ``"fresh"`` is ours, what one draw per occurrence would be: normalised by the extremes of f
-    itself, the row the sum over k of P(k) times an exponential mechanism.
+    normalised by the extremes of these (Eq. 6): k is a public function of the token. ``"fresh"`` is
+    ours, one draw per occurrence: normalised by the extremes of f itself, the row the sum over k of
+    P(k) times an exponential mechanism.
 
     Reference:
         Zhang et al. (2025), Findings of ACL (DYNTEXT).
@@ -54,13 +218,13 @@ class DynText(ChannelMechanism):
         table_seed: Of the table of noisy densities; public, at least 0. Not used if fresh.
     """
 
-    name: ClassVar[str] = "dyntext"
-    claim: ClassVar[str] = "(epsilon_density + epsilon)-DP"
-    truth: ClassVar[str] = "nothing: lists of different tokens differ"
-    references: ClassVar[tuple[str, ...]] = ("dyntext2025",)
-    full_support: ClassVar[bool] = False
-    outside: ClassVar[float] = -np.inf
-    pays_density: ClassVar[bool] = True
+    name = "dyntext"
+    claim = "(epsilon_density + epsilon)-DP"
+    truth = "nothing: lists of different tokens differ"
+    references = ("dyntext2025",)
+    full_support = False
+    outside = -np.inf
+    pays_density = True
 
     epsilon_density: float = field(default=0.5, metadata=_validate.POSITIVE)
     delta: float = field(default=1e-5, metadata=_validate.PROBABILITY)
@@ -108,15 +272,14 @@ class DynTextStrict(DynText):
         This library; zero-extension of Zhang et al. (2025).
 
     Guarantee:
-        epsilon-DP per token for every length, be it a public function of the token or a draw of any
-        law: all inputs share the output set V and scores lie in [0, 1]. The density noise costs
-        nothing, so the nominal epsilon is ``epsilon`` alone. Attributes are those of
-        :class:`DynText`.
+        epsilon-DP per token, whatever the law of the length: all inputs share the output set V and
+        scores lie in [0, 1]. The density noise costs nothing, so the nominal epsilon is ``epsilon``
+        alone. Attributes are those of :class:`DynText`.
     """
 
-    name: ClassVar[str] = "dyntext-strict"
-    claim: ClassVar[str] = "epsilon-DP"
-    truth: ClassVar[str] = "epsilon-DP (our repair); the density noise costs nothing"
-    full_support: ClassVar[bool] = True
-    outside: ClassVar[float] = 0.0
-    pays_density: ClassVar[bool] = False
+    name = "dyntext-strict"
+    claim = "epsilon-DP"
+    truth = "epsilon-DP (our repair); the density noise costs nothing"
+    full_support = True
+    outside = 0.0
+    pays_density = False

@@ -2,32 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
 from importlib.metadata import version
+from pathlib import Path
 
 from dp_middleware import _files
 from dp_middleware.embedding.space import EmbeddingSpace
-from dp_middleware.errors import needs
+from dp_middleware.errors import ParameterError, needs
 from dp_middleware.mechanisms.base import ChannelMechanism, Mechanism
 
 _PACKAGE = __name__.rpartition(".")[0]
-
-
-@dataclass(frozen=True, eq=False)
-class _Itself:
-    """Equal to what holds the same two objects."""
-
-    mechanism: ChannelMechanism
-    space: EmbeddingSpace
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, _Itself):
-            return False
-        return self.mechanism is other.mechanism and self.space is other.space
-
-    def __hash__(self) -> int:
-        return hash((id(self.mechanism), id(self.space)))
 
 
 def is_ours(mechanism: Mechanism) -> bool:
@@ -44,11 +29,11 @@ def is_known(mechanism: Mechanism, space: EmbeddingSpace) -> bool:
 def key_in_memory(mechanism: ChannelMechanism, space: EmbeddingSpace) -> Hashable:
     """Makes a key that is equal where the rows are, bit for bit.
 
-    A fingerprint stands for a mechanism whose code is known. Another one shares rows with itself
-    only: a class may be defined anew, or have parameters whose ``repr`` does not tell all.
+    A mechanism whose code is not known shares no rows: a class may be defined anew, or have
+    parameters whose ``repr`` does not tell all.
     """
     if not is_known(mechanism, space):
-        return _Itself(mechanism, space)
+        return object()
     return mechanism.fingerprint, space.fingerprint, str(space.device)
 
 
@@ -57,3 +42,15 @@ def key_on_disk(mechanism: Mechanism, space: EmbeddingSpace) -> tuple[str, ...]:
     with needs("models"):
         versions = ", ".join(f"{name} {version(name)}" for name in ("numpy", "torch", "scipy"))
     return mechanism.fingerprint, space.fingerprint, _files.code_fingerprint(), versions
+
+
+@contextmanager
+def writing(what: str, path: Path) -> Iterator[None]:
+    """Says, where a file cannot be written, that another folder can be chosen."""
+    try:
+        yield
+    except OSError as error:
+        raise ParameterError(
+            f"expected a folder for {what}, cannot write to {path.parent}: {error.strerror}; "
+            "set DP_MIDDLEWARE_CACHE to another folder"
+        ) from None

@@ -11,22 +11,16 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache, cached_property, partial
 from itertools import accumulate
-from typing import ClassVar, Self
+from typing import Self
 
 import numpy as np
 
 from dp_middleware import _validate
 from dp_middleware.errors import ParameterError
+from dp_middleware.mechanisms import codes
 from dp_middleware.mechanisms.base import named
-from dp_middleware.mechanisms.codes import (
-    FALL,
-    Encode,
-    PublicCode,
-    finite_rows,
-    nats_of,
-    price_of_a_nat,
-    promising,
-)
+from dp_middleware.mechanisms.codes import PublicCode
+from dp_middleware.mechanisms.kernels.units import public
 from dp_middleware.mechanisms.text_mechanisms import Encoder, spellable
 from dp_middleware.sampling.entropy import Entropy, below
 from dp_middleware.vocabulary import frequencies
@@ -42,10 +36,9 @@ class KeywordCode(PublicCode):
     """Holds bags of up to T words, drawn by public counts: common words are cheap, order free.
 
     mu of a bag of t words is 1/T t! / (product of m! over its words' multiplicities m) times the
-    product of the words' shares. The search goes through the text's own words, greedily by the
-    encoder's cosine with the text less a price of each nat; words that are not counted are left
-    out. At 50 nats that is five to seven words, at 25 two or three. Without an encoder the rarest
-    words are taken.
+    product of the words' shares. The search takes counted words of the text, greedily by the
+    encoder's cosine with it less a price of each nat: at 50 nats five to seven, at 25 two or three.
+    Without an encoder it takes the rarest ones.
 
     Attributes:
         counts: Public words of the letters a to z and how often they occur; ``None``: 160,000
@@ -54,7 +47,8 @@ class KeywordCode(PublicCode):
         shortlist: Words that the encoder sees for a step.
     """
 
-    name: ClassVar[str] = "keywords"
+    name = "keywords"
+    needs_encoder = False  # rare words do without
 
     counts: tuple[tuple[str, int], ...] | None = None
     most: int | None = field(default=None, metadata=_validate.COUNT)
@@ -76,34 +70,21 @@ class KeywordCode(PublicCode):
     def tuned(cls, texts: Iterable[str], *, most: int | None = None) -> Self:
         """Takes the words of public texts, which get half of all counts; English has the rest.
 
-        Args:
-            texts: Public, of the user's domain: what is in them may be released, so never private
-                ones.
-            most: As for the class.
-
-        Raises:
-            ParameterError: One str, or no words at all.
+        ``texts`` are public, of the user's domain, never private: what is in them may be released.
+        ParameterError: one str, or no words at all.
         """
-        if isinstance(texts, str):
-            raise ParameterError("expected a collection of public texts, got one str")
-        own = Counter(word for text in texts for word in _WORD.findall(text.lower()))
-        for word in frequencies.stop_words() | {word for word in own if len(word) < 2}:
-            own.pop(word, None)
+        words = (word for text in public(texts) for word in _WORD.findall(text.lower()))
+        common, listed = frequencies.stop_words(), frequencies.keywords()
+        own = Counter(word for word in words if len(word) > 1 and word not in common)
         if not own:
             raise ParameterError("expected public texts with words, got none")
-        english = frequencies.keywords()
-        scale = -(-sum(english.values()) // own.total())
-        every = Counter(english) + Counter({word: scale * n for word, n in own.items()})
+        scale = -(-sum(listed.values()) // own.total())
+        every = Counter(listed) + Counter({word: scale * n for word, n in own.items()})
         return cls(counts=tuple(every.items()), most=most)
 
     def fitted(self, epsilon: float) -> Self:
         """Returns the same with the number of words for this epsilon."""
         return replace(self, most=self.most or math.ceil(epsilon / _NATS_A_WORD))
-
-    @property
-    def needs_encoder(self) -> bool:
-        """Returns ``False``: rare words do without."""
-        return False
 
     @property
     def fingerprint(self) -> str:
@@ -175,13 +156,12 @@ class _OwnWords:
     """Bags of a text's words, each a word longer than the one before it."""
 
     def __init__(self, code: KeywordCode, text: str, least: Fraction) -> None:
-        counts = code._table.counts
-        own = (word for word in dict.fromkeys(_WORD.findall(text.lower())) if word in counts)
-        nats = {word: code._table.nats(word) for word in own}
+        own = {word: code._table.nats(word) for word in _WORD.findall(text.lower())}
+        nats = {word: cost for word, cost in own.items() if cost < math.inf}
         read = sorted(nats, key=lambda word: -nats[word])[:_MOST_READ]
         self._code, self._nats = code, {word: nats[word] for word in nats if word in read}
-        self._limit = nats_of(least)
-        self._price = price_of_a_nat(_PRICE, self._limit)
+        self._limit = codes.nats_of(least)
+        self._price = codes.price_of_a_nat(_PRICE, self._limit)
 
     def _cost(self, bag: Sequence[str]) -> float:
         """Nats of a bag of distinct words."""
@@ -202,9 +182,9 @@ class _OwnWords:
             bag = max(longer, key=self._cost)
             yield bag
 
-    def nearest(self, text: str, encode: Encode) -> Iterator[list[str]]:
+    def nearest(self, text: str, encode: codes.Encode) -> Iterator[list[str]]:
         """Bags that come nearest to the text for their price, as long as none falls back."""
-        rows = partial(finite_rows, encode)
+        rows = partial(codes.finite_rows, encode)
         if not (longer := self._longer([])):
             return
         words = list(self._nats)
@@ -215,11 +195,11 @@ class _OwnWords:
             # the vector of a bag is near the mean of its words' vectors
             sums = len(bag) * head + np.array([alone[one[-1]] for one in longer])
             prices = self._price * np.array([self._cost(one) for one in longer])
-            listed = promising(sums, target, prices, self._code.shortlist)
+            listed = codes.promising(sums, target, prices, self._code.shortlist)
             heads = rows([self._code.written(longer[k]) for k in listed]) if bag else sums[listed]
             scores = heads @ target - prices[listed]
             first = int(np.argmax(scores))
-            if scores[first] <= best - FALL:
+            if scores[first] <= best - codes.FALL:
                 return
             bag, head, best = longer[listed[first]], heads[first], max(best, float(scores[first]))
             yield bag

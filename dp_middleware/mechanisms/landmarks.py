@@ -6,6 +6,7 @@ import os
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
+from typing import TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,10 +15,9 @@ from dp_middleware import _files
 from dp_middleware._torch import torch
 from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.embedding.space import EmbeddingSpace
-from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms.base import Mechanism, ScoredMechanism
 from dp_middleware.mechanisms.kernels.radius import SMALL
-from dp_middleware.mechanisms.keys import is_known, key_on_disk
+from dp_middleware.mechanisms.keys import is_known, key_on_disk, writing
 from dp_middleware.mechanisms.rantext import RanText
 from dp_middleware.sampling import landmarks as marks
 from dp_middleware.sampling.entropy import Words
@@ -26,9 +26,7 @@ from dp_middleware.vocabulary.vocabulary import UNKNOWN
 
 Landmarked = ScoredMechanism | RanText
 
-MOST = 1e8
-"""Bytes of landmarks up to which they are written unasked."""
-
+MOST = 1e8  # bytes of landmarks up to which they are written unasked
 _WORTH_STORING = 512  # tokens; fewer make a row in no time
 _HELD = 1 << 29  # bytes of all landmarks that were not asked for
 _KINDS = "prepared", "landmarks"  # folders: asked for, and not
@@ -51,8 +49,7 @@ class LandmarkRows:
 
     def scores(self, ids: Ids, firsts: Ids, width: int) -> Floats:
         """Computes scores of outputs from ``firsts`` on, float64 (n, width); -inf behind V."""
-        columns = firsts[:, None] + np.arange(width)
-        inside = columns < len(self._space)
+        inside = firsts[:, None] + np.arange(width) < len(self._space)
         products = self._products(ids, firsts, width)
         if isinstance(self._mechanism, RanText):
             scores = self._landmarks.on_curves(ids, products)
@@ -116,21 +113,10 @@ class Survey:
             done += len(values)
         return rows
 
-    def over(self, ids: Ids) -> None:
-        """Makes the pass alone, over these rows."""
-        for start in range(0, len(ids), self._space.block):
-            part = ids[start : start + self._space.block]
-            self.take(part, integer_rows(self.log_rows(part, self._space)))
-
-    @property
-    def _columns(self) -> list[int]:
-        """Points of curves between which distances are, and the one at 0."""
-        met = np.flatnonzero(self._met).tolist()
-        return [0, *range(met[1], met[-1] + 1)] if len(met) > 1 else [0, 1][: 2 * len(met)]
-
     def landmarks(self) -> marks.Landmarks:
-        """Makes those of all rows."""
-        columns = self._columns
+        """Makes those of all rows; of curves at 0, and between points that distances have met."""
+        met = np.flatnonzero(self._met).tolist()
+        columns = [0, *range(met[1], met[-1] + 1)] if len(met) > 1 else [0, 1][: 2 * len(met)]
         made = self._surveyor.landmarks(self._points[columns], self._curves[:, columns])
         rows = LandmarkRows(self._mechanism, self._space, made)
         scores = rows.scores(np.arange(len(self._space)), self._top, 1)
@@ -150,12 +136,11 @@ class Survey:
 
 def opened(mechanism: Mechanism, space: EmbeddingSpace) -> LandmarkRows | None:
     """Opens the landmarks that are on disk, if any are."""
-    if not isinstance(mechanism, Landmarked) or not _can_be(mechanism, space):
+    if not _can_be(mechanism, space):
         return None
     for kind in _KINDS:
         path = _path(kind, mechanism, space)
-        found = marks.load(path)
-        if found is not None:
+        if (found := marks.load(path)) is not None:
             with suppress(OSError):
                 os.utime(path)  # what is used last is forgotten last
             return LandmarkRows(mechanism, space, found)
@@ -164,9 +149,7 @@ def opened(mechanism: Mechanism, space: EmbeddingSpace) -> LandmarkRows | None:
 
 def survey(mechanism: Mechanism, space: EmbeddingSpace) -> Survey | None:
     """Prepares landmarks to be made beside something else; ``None``: some exist, or none can."""
-    if not isinstance(mechanism, Landmarked) or not _can_be(mechanism, space):
-        return None
-    if any(marks.load(_path(kind, mechanism, space)) is not None for kind in _KINDS):
+    if not _can_be(mechanism, space) or opened(mechanism, space) is not None:
         return None
     return Survey(mechanism, space)
 
@@ -176,29 +159,27 @@ def keep(mechanism: Mechanism, space: EmbeddingSpace) -> Path | None:
 
     ParameterError: the folder cannot be written to, or has no room.
     """
-    if not isinstance(mechanism, Landmarked) or not _can_be(mechanism, space):
+    if not _can_be(mechanism, space):
         return None
     path, unasked = (_path(kind, mechanism, space) for kind in _KINDS)
     if marks.load(path) is not None:
         return path
-    try:
+    with writing("landmarks", path):
         path.parent.mkdir(parents=True, exist_ok=True)
         if marks.load(unasked) is not None:
             unasked.replace(path)
         else:
             survey = Survey(mechanism, space)
-            survey.over(np.arange(len(space)))
+            for ids in np.array_split(np.arange(len(space)), -(-len(space) // space.block)):
+                survey.take(ids, integer_rows(survey.log_rows(ids, space)))
             marks.store(survey.landmarks(), path)
-    except OSError as error:
-        raise ParameterError(
-            f"expected a folder for landmarks, cannot write to {path.parent}: {error.strerror}; "
-            "set DP_MIDDLEWARE_CACHE to another folder"
-        ) from None
     return path
 
 
-def _can_be(mechanism: Landmarked, space: EmbeddingSpace) -> bool:
+def _can_be(mechanism: Mechanism, space: EmbeddingSpace) -> TypeGuard[Landmarked]:
     """Of code that is part of the key, where rows take long, on the host."""
+    if not isinstance(mechanism, Landmarked):
+        return False
     least = max(_WORTH_STORING, SMALL + 1) if isinstance(mechanism, RanText) else _WORTH_STORING
     large = len(space) >= least
     return large and space.device.type == "cpu" and is_known(mechanism, space)

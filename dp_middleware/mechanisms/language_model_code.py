@@ -11,7 +11,7 @@ from functools import partial
 from importlib.resources import files
 from itertools import islice
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -19,16 +19,9 @@ from dp_middleware import _validate
 from dp_middleware.contexts import CausalContext
 from dp_middleware.contexts.lines import Writer, writer
 from dp_middleware.embedding.arrays import Floats
+from dp_middleware.mechanisms import codes
 from dp_middleware.mechanisms.base import named
-from dp_middleware.mechanisms.codes import (
-    FALL,
-    Encode,
-    PublicCode,
-    finite_rows,
-    nats_of,
-    price_of_a_nat,
-    promising,
-)
+from dp_middleware.mechanisms.codes import PublicCode
 from dp_middleware.mechanisms.keyword_code import english
 from dp_middleware.mechanisms.text_mechanisms import Encoder, spellable
 from dp_middleware.sampling.entropy import Entropy, below
@@ -53,16 +46,14 @@ class LanguageModelCode(PublicCode):
     """Lines that a causal language model writes behind a public prompt.
 
     What comes next in a line is a token or the end by the model, as integers; of tokens that begin
-    a word now and then a whole word by public counts of English instead. The
-    model reads the prompt and what is released, never the private text. The search chooses words
-    of the text, greedily by the encoder's cosine with it less a price of each nat, and leaves them
-    in their order: at 50 nats about four words. Names that the model expects after the words
-    before them, and terms of a field, are cheap; what it expects nowhere costs what it does in
-    :class:`KeywordCode` and a little more.
+    a word now and then a whole word by public counts of English instead. The model reads the prompt
+    and what is released, never the private text. The search chooses words of the text, greedily by
+    the encoder's cosine with it less a price of each nat, and leaves them in their order: at 50
+    nats about four words. Names that the model expects after the words before them, and terms of a
+    field, are cheap; what it expects nowhere costs a little more than in :class:`KeywordCode`.
 
     Each line is evaluated alone and token by token, as lines are drawn, so masses are those of
-    the program that draws, less a 1024th for what another number of threads rounds otherwise;
-    only the search makes longer passes.
+    the program that draws, less a 1024th for what another number of threads rounds otherwise.
 
     Args:
         model: Name or folder of a causal language model, or a loaded (model, tokenizer) pair, as
@@ -79,7 +70,7 @@ class LanguageModelCode(PublicCode):
             that are words.
     """
 
-    name: ClassVar[str] = "language-model"
+    name = "language-model"
 
     model: str | Path | tuple[Any, Any] = field(repr=False)
     prompt: str = field(default=PROMPT, kw_only=True, repr=False)
@@ -142,10 +133,9 @@ class LanguageModelCode(PublicCode):
         return writer.text(tokens)
 
     def weight(self, release: str) -> Fraction:
-        """Returns nearly the mass of a line as its words are usually split into tokens.
+        """Returns the mass of a line as its words are usually split, less a 1024th for rounding.
 
-        A 1024th is left for rounding, which moves with the number of threads. What else reads alike
-        can only add to the mass. 0 for what is no line.
+        What else reads alike can only add to it. 0 for what is no line.
         """
         writer, line, mass = self._writer, self._writer.line(), Fraction(1)
         words, share = release.split(" "), Fraction(self.english)
@@ -166,17 +156,19 @@ class LanguageModelCode(PublicCode):
     def search(self, text: str, least: Fraction, encoder: Encoder | None) -> Iterator[str]:
         """Yields the line that a greedy search ends with, then those on its way."""
         if encoder is not None:
-            found = _Search(self, text, nats_of(least), encoder.encode).lines()
+            found = _Search(self, text, codes.nats_of(least), encoder.encode).lines()
             yield from reversed([" ".join(words) for words in found])
 
 
 class _Search:
     """Words of a text in their order, each time one more."""
 
-    def __init__(self, code: LanguageModelCode, text: str, limit: float, encode: Encode) -> None:
+    def __init__(
+        self, code: LanguageModelCode, text: str, limit: float, encode: codes.Encode
+    ) -> None:
         self._writer, self._limit = code._writer, limit
-        self._rows = partial(finite_rows, encode)
-        self._price = price_of_a_nat(_PRICE, limit)
+        self._rows = partial(codes.finite_rows, encode)
+        self._price = codes.price_of_a_nat(_PRICE, limit)
         self._shortlist, self._longest = code.shortlist, code._longest
         self._text = spellable(text)
         self._shares = math.log(1 - code.english), math.log(code.english)
@@ -207,14 +199,14 @@ class _Search:
                 return
             prices = self._price * np.array([guesses[word] for word in longer])
             sums = len(chosen) * head + np.array([alone[self._words[k].lower()] for k in longer])
-            listed = promising(sums, target, prices, self._shortlist)
+            listed = codes.promising(sums, target, prices, self._shortlist)
             lines = [sorted([*chosen, longer[k]]) for k in listed]
             heads = sums[listed]
             if chosen:
                 heads = self._rows([" ".join(self._words[k] for k in line) for line in lines])
             scores = heads @ target
             for first in np.argsort(prices[listed] - scores, kind="stable"):
-                if scores[first] <= near - FALL or misses == _MISSES:
+                if scores[first] <= near - codes.FALL or misses == _MISSES:
                     return
                 free.discard(longer[listed[first]])
                 tokens = self._of(lines[first])
@@ -231,7 +223,6 @@ class _Search:
                 misses += 1
 
     def _of(self, words: Sequence[int]) -> list[int]:
-        """Tokens of words."""
         return [place for word in words for place in self._tokens[self._words[word]]]
 
     def _of_both(self, word: int, by_tokens: float, begins: float) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 from numpy.typing import ArrayLike
 
@@ -12,7 +11,7 @@ from dp_middleware.embedding.arrays import Ids
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.mechanisms.base import LATER
 from dp_middleware.mechanisms.kernels import noise
-from dp_middleware.mechanisms.kernels.nearest import SEARCHES, Nearness, release
+from dp_middleware.mechanisms.kernels.nearest import NEARNESSES, Nearness, release
 from dp_middleware.mechanisms.text_mechanisms import NoiseMechanism
 from dp_middleware.sampling.sampler import Entropy
 
@@ -34,18 +33,14 @@ class MetricNoise(NoiseMechanism):
             the largest ``"cosine"``; a function of it either way, so the guarantee is the same.
     """
 
-    name: ClassVar[str] = "metric-noise"
-    claim: ClassVar[str] = "eta d(x, x')"
-    truth: ClassVar[str] = "eta d(x, x') metric DP, up to a stated floating-point distance"
-    scale: ClassVar[str | None] = "eta"
-    references: ClassVar[tuple[str, ...]] = ("feyisetan2020", "chatzikokolakis2013")
+    name = "metric-noise"
+    claim = "eta d(x, x')"
+    truth = "eta d(x, x') metric DP, up to a stated floating-point distance"
+    scale = "eta"
+    references = ("feyisetan2020", "chatzikokolakis2013")
 
-    eta: float
-    nearness: Nearness = field(default="distance", metadata=LATER | _validate.choice(*SEARCHES))
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        noise.require_eta(self.eta)
+    eta: float = field(metadata=noise.ETA)
+    nearness: Nearness = field(default="distance", metadata=LATER | _validate.choice(*NEARNESSES))
 
     def perturb(self, ids: ArrayLike, space: EmbeddingSpace, entropy: Entropy) -> Ids:
         """Draws released ids, int64 (n,); each depends on its own id and its own bytes alone."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import accumulate
-from typing import ClassVar, Self
+from typing import Self
 
 import numpy as np
 
@@ -26,7 +26,7 @@ class MixtureCode(PublicCode):
         parts: Pairs (share, code); shares are positive and are divided by their sum.
     """
 
-    name: ClassVar[str] = "mixture"
+    name = "mixture"
 
     parts: tuple[tuple[Fraction, PublicCode], ...]
 
@@ -49,10 +49,8 @@ class MixtureCode(PublicCode):
 
     def fitted(self, epsilon: float) -> Self:
         """Returns the same, each code for what its share leaves of epsilon."""
-        return replace(
-            self,
-            parts=tuple((share, code.fitted(left)) for share, code, left in self._left(epsilon)),
-        )
+        parts = ((share, code.fitted(left)) for share, code, left in self._left(epsilon))
+        return replace(self, parts=tuple(parts))
 
     @property
     def assumptions(self) -> tuple[str, ...]:
@@ -79,7 +77,7 @@ class MixtureCode(PublicCode):
             yield own
 
     def answer(self, text: str, least: Fraction, encoder: Encoder | None) -> str | None:
-        """Returns of the answers of the codes the nearest to the text, unencoded the first one.
+        """Returns the answer of a code that is nearest to the text, unencoded the first one.
 
         Each has enough mass by its own code's share, and by the others only more.
         """

@@ -6,19 +6,17 @@ import hashlib
 from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import TypeGuard
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dp_middleware import _files
 from dp_middleware.embedding import arrays
 from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.embedding.space import EmbeddingSpace, on_host
-from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms.base import Mechanism, rows_of
-from dp_middleware.mechanisms.kernels import ready
-from dp_middleware.mechanisms.keys import is_known, key_on_disk
+from dp_middleware.mechanisms.kernels import chosen
+from dp_middleware.mechanisms.keys import is_known, key_on_disk, writing
 from dp_middleware.mechanisms.nearest_response import NearestResponse
 from dp_middleware.sampling.entropy import Words
 from dp_middleware.sampling.integers import WIDE_BELOW
@@ -36,12 +34,12 @@ _ENTRIES = 1 << 22  # of rows made at a time
 def near_rows(mechanism: Mechanism, space: EmbeddingSpace) -> NearRows | None:
     """Gives the rows of this mechanism without making rows, bit for bit; ``None`` where it cannot.
 
-    It is for a nearest response of this package with lists that fit into memory and 64 bits for
-    every row, so up to an epsilon of 30 less the logarithm of the codewords. Kept on disk and, with
-    the space, in memory: public, whatever was typed.
+    For a nearest response of this package with lists that fit into memory and 64 bits for every
+    row: up to an epsilon of 30 less the logarithm of the codewords. Kept on disk and, with the
+    space, in memory: public, whatever was typed.
     """
-    if type(mechanism) is not NearestResponse or not is_known(mechanism, space):
-        return None  # a subclass may have another law
+    if not _has_lists(mechanism, space):
+        return None
     _, copies = mechanism.codewords(space)
     if mechanism.epsilon < _LEAST or len(space) * _length(mechanism, copies) > _MOST:
         return None
@@ -51,9 +49,14 @@ def near_rows(mechanism: Mechanism, space: EmbeddingSpace) -> NearRows | None:
 
 def are_ready(mechanism: Mechanism, space: EmbeddingSpace) -> bool:
     """Tells whether the rows come with the package, so that they and certificates take no time."""
-    if type(mechanism) is not NearestResponse or not is_known(mechanism, space):
+    if not _has_lists(mechanism, space):
         return False
-    return ready.part("book", *book_key(mechanism, space)) is not None
+    return chosen.part("book", *book_key(mechanism, space)) is not None
+
+
+def _has_lists(mechanism: Mechanism, space: EmbeddingSpace) -> TypeGuard[NearestResponse]:
+    """A subclass may have another law."""
+    return type(mechanism) is NearestResponse and is_known(mechanism, space)
 
 
 def book_key(mechanism: NearestResponse, space: EmbeddingSpace) -> tuple[str, ...]:
@@ -66,7 +69,7 @@ def book_key(mechanism: NearestResponse, space: EmbeddingSpace) -> tuple[str, ..
 def shipped(mechanism: NearestResponse, space: EmbeddingSpace) -> NearRows | None:
     """Reads the rows that come with the package; ``None`` where these do not."""
     kinds = {f"rows-{field.name}": field.name for field in fields(NearRows)}
-    parts = ready.parts(kinds, mechanism.fingerprint, space.fingerprint)
+    parts = chosen.parts(kinds, mechanism.fingerprint, space.fingerprint)
     return NearRows(**{kinds[kind]: array for kind, array in parts.items()}) if parts else None
 
 
@@ -76,19 +79,14 @@ def keep(mechanism: Mechanism, space: EmbeddingSpace) -> Path | None:
     ParameterError: the folder cannot be written to.
     """
     rows = near_rows(mechanism, space)
-    if rows is None:
+    if rows is None or not _has_lists(mechanism, space):
         return None
-    if isinstance(mechanism, NearestResponse) and shipped(mechanism, space) is not None:
-        return ready.FILE
+    if shipped(mechanism, space) is not None:
+        return chosen.FILE
     path = _path(mechanism, space)
-    if _load(path) is None:
-        try:
+    if arrays.load(path) is None:
+        with writing("lists", path):
             arrays.store(rows.arrays, path)
-        except OSError:
-            raise ParameterError(
-                f"expected a folder for lists, cannot write to {path.parent}; set "
-                "DP_MIDDLEWARE_CACHE to another folder"
-            ) from None
     return path
 
 
@@ -106,8 +104,8 @@ def _kept(mechanism: NearestResponse, space: EmbeddingSpace) -> NearRows | None:
     if len(space) * len(mechanism.codewords(space)[0]) < _FEW:
         return made(mechanism, space)
     path = _path(mechanism, space)
-    if (stored := _load(path)) is not None:
-        return stored
+    if (stored := arrays.load(path)) is not None:
+        return NearRows(**stored)
     if (rows := made(mechanism, space)) is not None:
         with suppress(OSError):
             arrays.store(rows.arrays, path)
@@ -117,7 +115,10 @@ def _kept(mechanism: NearestResponse, space: EmbeddingSpace) -> NearRows | None:
 def made(mechanism: NearestResponse, space: EmbeddingSpace) -> NearRows | None:
     """Makes lists, and a row of each kind of list; by the CPU's integers everywhere."""
     codewords, copies = mechanism.codewords(space)
-    listed = lists_of(mechanism, space)
+    everyone, length = np.arange(len(space)), _length(mechanism, copies)
+    listed = np.empty((len(space), length), dtype=np.min_scalar_type(len(codewords)))
+    for ids in np.array_split(everyone, -(-len(space) // _TOGETHER)):
+        listed[ids] = mechanism.nearest(ids, space, length).cpu().numpy()
     raised = mechanism.raised(copies[listed])
     first = int(copies.argmax())  # the likeliest output, unless one that is near is likelier
     alike = mechanism.candidates >= copies.sum()  # all rows are
@@ -158,28 +159,10 @@ def made(mechanism: NearestResponse, space: EmbeddingSpace) -> NearRows | None:
     )
 
 
-def lists_of(mechanism: NearestResponse, space: EmbeddingSpace) -> NDArray[Any]:
-    """Lists places of the codewords nearest to each token, nearest first, unsigned (V, r)."""
-    codewords, copies = mechanism.codewords(space)
-    shape = (len(space), _length(mechanism, copies))
-    lists = np.empty(shape, dtype=np.min_scalar_type(len(codewords)))
-    for start in range(0, len(space), _TOGETHER):
-        ids = np.arange(start, min(start + _TOGETHER, len(space)))
-        lists[ids] = mechanism.nearest(ids, space, lists.shape[1]).cpu().numpy()
-    return lists
-
-
 def _integers(logs: Floats) -> Words:
     """Rows of logarithms as the CPU's integers, modulo 2^64."""
     made = tables(logs)
     return np.array([np.diff(row.lasts, prepend=np.uint64(2**64 - 1)) for row in made])
-
-
-def _load(path: Path) -> NearRows | None:
-    """What was stored; ``None`` if it is absent, damaged or of another form."""
-    with suppress(TypeError):
-        return None if (stored := arrays.load(path)) is None else NearRows(**stored)
-    return None
 
 
 def _path(mechanism: Mechanism, space: EmbeddingSpace) -> Path:

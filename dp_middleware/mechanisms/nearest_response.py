@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal, Self
+from typing import Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from dp_middleware import _validate
 from dp_middleware._torch import torch
@@ -42,11 +41,11 @@ class NearestResponse(ChannelMechanism):
             cosine of mean-centred vectors; the token itself first.
     """
 
-    name: ClassVar[str] = "nearest-response"
-    truth: ClassVar[str] = "epsilon-DP, exactly: no factor 2 is lost"
-    references: ClassVar[tuple[str, ...]] = ("kairouz2014", "ye2018")
-    full_support: ClassVar[bool] = False
-    tight: ClassVar[bool] = True
+    name = "nearest-response"
+    truth = "epsilon-DP, exactly: no factor 2 is lost"
+    references = ("kairouz2014", "ye2018")
+    full_support = False
+    tight = True
 
     candidates: int = field(metadata=_validate.COUNT)
     codebook: tuple[int, ...] | None = None
@@ -56,14 +55,9 @@ class NearestResponse(ChannelMechanism):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.codebook is None:
-            return
-        codewords = priors.array(self.codebook, "codebook as ids of tokens")
-        if codewords.ndim != 1 or not codewords.size or codewords.dtype.kind not in "iu":
-            raise ParameterError("expected codebook as ids of tokens, at least one")
-        if codewords.min() < 0:
-            raise ParameterError("expected codebook as ids of tokens, none negative")
-        object.__setattr__(self, "codebook", tuple(np.sort(codewords).tolist()))
+        if self.codebook is not None:
+            codewords = priors.array(self.codebook, "codebook as ids of tokens", "iu")
+            object.__setattr__(self, "codebook", tuple(np.sort(codewords).tolist()))
 
     @classmethod
     def tuned(
@@ -76,11 +70,9 @@ class NearestResponse(ChannelMechanism):
     ) -> Self:
         """Chooses the codebook and k of largest expected similarity, from public quantities alone.
 
-        Similarity is the cosine of mean-centred vectors. For large epsilon k is 1; for small
-        epsilon a larger k with repeated codewords comes closer to the optimum of the linear
-        programme over all epsilon-LDP mechanisms; see ``kernels/codebook.py``. Kept on disk; those
-        of the default space for epsilon 1, 2, ... 12 come with the package. Between these, by the
-        default prior, the search is among codewords of theirs and takes seconds; else a minute.
+        Similarity is the cosine of mean-centred vectors; see ``kernels/codebook.py``. Kept on disk;
+        those of the default space for epsilon 1, 2, ... 12 come with the package. Between these, by
+        the default prior, the search is among codewords of theirs and takes seconds; else a minute.
 
         Args:
             space: V tokens with vectors.
@@ -128,10 +120,7 @@ class NearestResponse(ChannelMechanism):
         count = min(self.candidates, len(codewords))
         far = np.full(len(space), -np.inf)
         far[codewords] = self.log_weights(copies, np.zeros_like(copies), copies)
-        shape = (len(ids), len(space))
-        rows = torch.empty(shape, dtype=torch.float64, device=space.device)
-        rows[:] = space.on_device(far)
-        outputs = space.on_device(codewords)
+        rows, outputs = space.on_device(far).repeat(len(ids), 1), space.on_device(codewords)
         for start in range(0, len(ids), space.block):
             block = slice(start, start + space.block)
             listed = self.nearest(ids[block], space, count)
@@ -146,9 +135,11 @@ class NearestResponse(ChannelMechanism):
         ``raised`` says how many of these are near, and ``copies`` int64 (m,) how often each of all
         codewords is listed.
         """
-        total, logs = int(copies.sum()), _log(np.arange(copies.max() + 1))
+        total = int(copies.sum())
         near = min(self.candidates, total)
-        log_total = np.logaddexp(self.epsilon + np.log(near), _log(total - near))
+        with np.errstate(divide="ignore"):
+            logs, others = np.log(np.arange(copies.max() + 1)), np.log(total - near)
+        log_total = np.logaddexp(self.epsilon + np.log(near), others)
         # NumPy's, one by one: with torch's the last bits depend on the place in the block
         weights = np.logaddexp(self.epsilon + logs[raised], logs[copied - raised])
         return np.asarray(weights - log_total)
@@ -161,11 +152,8 @@ class NearestResponse(ChannelMechanism):
         """Lists distinct codewords and how often each is listed."""
         if self.codebook is None:
             return np.arange(len(space)), np.ones(len(space), dtype=np.int64)
-        if self.codebook[-1] >= len(space):
-            raise ParameterError(
-                f"expected codebook as ids in 0 .. {len(space) - 1}, got {self.codebook[-1]}; a "
-                "codebook is tuned for one space"
-            )
+        if (last := self.codebook[-1]) >= len(space):
+            raise ParameterError(f"expected codebook of this space, V = {len(space)}, got {last}")
         codewords, copies = np.unique(self.codebook, return_counts=True)
         return codewords, copies
 
@@ -182,10 +170,3 @@ class NearestResponse(ChannelMechanism):
         own = np.flatnonzero(codewords[place] == ids)
         values[space.on_device(own), space.on_device(place[own])] = -np.inf
         return smallest(values, count)
-
-
-def _log(counts: ArrayLike) -> Floats:
-    """ln of counts, -inf for 0."""
-    with np.errstate(divide="ignore"):
-        logs: Floats = np.log(counts)
-    return logs

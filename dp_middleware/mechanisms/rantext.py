@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from typing import ClassVar, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -43,10 +43,10 @@ class RanText(ChannelMechanism):
 
     r = ||Y||, Y_i Laplace with scale noise_range[i] / noise_epsilon(epsilon). The radius does not
     depend on the token, so the row is an integral over r. Against the two-step draw, probabilities
-    above 1e-9 have a log error below 1e-4 for vocabularies of up to 128 tokens. For larger ones it
-    is computed on a grid of 1,024 distances: below 3e-2 (:class:`RanTextStrict` 2e-4) in two
-    dimensions and more, 7e-2 (5e-2) in one, for nominal epsilon up to 20. That is a question of
-    fidelity only: the integers drawn from are the integers certified.
+    above 1e-9 have a log error below 1e-4 for vocabularies of up to 128 tokens. Larger ones have a
+    grid of 1,024 distances: below 3e-2 (:class:`RanTextStrict` 2e-4) in two dimensions and more,
+    7e-2 (5e-2) in one, for nominal epsilon up to 20. That is a question of fidelity only: the
+    integers drawn from are the integers certified.
 
     Reference:
         Tong et al. (2023), InferDPT, v5: Eqs. 14 to 16, and 29 to 34 of its appendix.
@@ -61,40 +61,34 @@ class RanText(ChannelMechanism):
             Default: max - min of each coordinate over the vocabulary, as its program does.
     """
 
-    name: ClassVar[str] = "rantext"
-    truth: ClassVar[str] = "finite, but tens of nats above epsilon 2"
-    references: ClassVar[tuple[str, ...]] = ("inferdpt2023",)
-    literal: ClassVar[bool] = True
-    jumps: ClassVar[tuple[float, ...]] = (JUMP,)
-    largest: ClassVar[float] = 1e3
+    name = "rantext"
+    truth = "finite, but tens of nats above epsilon 2"
+    references = ("inferdpt2023",)
+    literal = True
+    jumps = (JUMP,)
+    largest = 1e3
 
     epsilon: float
     noise_range: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.noise_range is None:
-            return
-        ranges = np.asarray(self.noise_range, dtype=np.float64)
-        if (
-            ranges.ndim != 1
-            or not np.isfinite(ranges).all()
-            or (ranges < 0).any()
-            or not ranges.any()
-        ):
-            raise ParameterError(
-                "expected noise_range as finite numbers >= 0, one per dimension, not all zero"
-            )
-        object.__setattr__(self, "noise_range", tuple(ranges.tolist()))
+        if self.noise_range is not None:
+            ranges = np.asarray(self.noise_range, dtype=np.float64)
+            usable = np.isfinite(ranges).all() and (ranges >= 0).all() and ranges.any()
+            if ranges.ndim != 1 or not usable:
+                raise ParameterError(
+                    "expected noise_range as finite numbers >= 0, one per dimension, not all zero"
+                )
+            object.__setattr__(self, "noise_range", tuple(ranges.tolist()))
 
     @classmethod
     def with_list_size(cls, space: EmbeddingSpace, *, epsilon: float, size: float) -> Self:
         """Finds the mechanism whose mean candidate list has about ``size`` tokens on this space.
 
-        Below 1 ``size`` is a share of the vocabulary. Scales the default ranges by one public
-        factor; the mean is over 512 tokens spread over the vocabulary and over the radius.
-        Calibrating the result keeps its ranges, not its list size: the noise rule depends on
-        epsilon. ParameterError: ``size`` is neither a share nor between 2 and V - 1.
+        Below 1 ``size`` is a share of V. Scales the default ranges by one public factor; the mean
+        is over 512 tokens spread over the vocabulary and over the radius. Calibrating keeps ranges,
+        not list sizes. ParameterError: ``size`` is neither a share nor between 2 and V - 1.
         """
         if 0 < size < 1:
             size = min(max(2, round(size * len(space))), len(space) - 1)
@@ -122,10 +116,9 @@ class RanText(ChannelMechanism):
     ) -> Self:
         """Finds the mechanism whose lists have this share of V with this probability, as App. B.
 
-        Scales the default ranges by one public factor, of two that do the larger one: longer lists
-        are likelier. Where no factor reaches ``chance``, the one that comes nearest: on the default
-        space no list of 5 % is likelier than 3 %. See :meth:`list_chances`; ``chance`` is by
-        default that of :data:`PRINTED_CHANCES`, with straight lines between.
+        Scales the default ranges by one public factor: of two the larger one, of longer lists;
+        where none reaches ``chance``, by default that of :data:`PRINTED_CHANCES` with straight
+        lines between, the one that comes nearest. See :meth:`list_chances`.
         """
         if chance is None:
             chance = float(np.interp(epsilon, [*PRINTED_CHANCES], [*PRINTED_CHANCES.values()]))
@@ -134,8 +127,7 @@ class RanText(ChannelMechanism):
         chances = plain.list_chances(space, share, factors)
         last = np.flatnonzero(chances >= min(chance, chances.max()))[-1]
         between = slice(last, last + 2)
-        factor = np.interp(-chance, -chances[between], factors[between])
-        return plain._scaled(space, factor)
+        return plain._scaled(space, np.interp(-chance, -chances[between], factors[between]))
 
     def list_chances(
         self, space: EmbeddingSpace, share: float = 0.05, factors: ArrayLike = 1.0
@@ -143,8 +135,7 @@ class RanText(ChannelMechanism):
         """Computes how likely a candidate list has this share of V, give or take a tenth.
 
         For the noise times each of k factors, float64 (k,); the mean over 512 tokens spread over
-        the vocabulary, where App. B has the one token "happy". A list has n tokens or more if r is
-        above the n-th distance.
+        the vocabulary. A list has n tokens or more if r is above the n-th distance.
         """
         _validate.probability(share=share)
         size, law = len(space), _law(self, space)
@@ -159,8 +150,7 @@ class RanText(ChannelMechanism):
         return np.asarray((shares[:, 1] - shares[:, 0]).mean(axis=1))
 
     def _scaled(self, space: EmbeddingSpace, factor: float) -> Self:
-        ranges = _ranges(None, space) * factor
-        return replace(self, noise_range=tuple(ranges.tolist()))
+        return replace(self, noise_range=(_ranges(None, space) * factor).tolist())
 
     def log_rows(self, ids: Ids, space: EmbeddingSpace) -> torch.Tensor:
         """Computes the law of the token released for ids[i]; float64 (n, V)."""
@@ -175,12 +165,11 @@ class RanText(ChannelMechanism):
 
     def assumptions(self, space: EmbeddingSpace) -> tuple[str, ...]:
         """Says where the parameter stands against the jump of the noise rule."""
-        if 0 <= JUMP - self.epsilon < 1e-6:
-            return (
-                f"epsilon={self.epsilon:.7g} lies just below {JUMP:.7g}, where the paper's noise "
-                "rule jumps from 2 to about 9 and the loss with it",
-            )
-        return ()
+        note = (
+            f"epsilon={self.epsilon:.7g} lies just below {JUMP:.7g}, where the paper's noise "
+            "rule jumps from 2 to about 9 and the loss with it"
+        )
+        return (note,) if 0 <= JUMP - self.epsilon < 1e-6 else ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -198,9 +187,9 @@ class RanTextStrict(RanText):
         noise_range: As for :class:`RanText`.
     """
 
-    name: ClassVar[str] = "rantext-strict"
-    truth: ClassVar[str] = "epsilon-DP (our repair)"
-    literal: ClassVar[bool] = False
+    name = "rantext-strict"
+    truth = "epsilon-DP (our repair)"
+    literal = False
 
 
 def _ranges(noise_range: tuple[float, ...] | None, space: EmbeddingSpace) -> Floats:
@@ -214,6 +203,12 @@ def _ranges(noise_range: tuple[float, ...] | None, space: EmbeddingSpace) -> Flo
     return np.asarray(noise_range)
 
 
+def _radius_sample(law: RadiusLaw) -> Floats:
+    """Radii at 256 equally likely levels."""
+    levels = (np.arange(256) + 0.5) / 256
+    return np.interp(levels, np.cumsum(np.exp(law.log_masses(law.grid)[0])), law.grid[1:])
+
+
 def _law(mechanism: RanText, space: EmbeddingSpace) -> RadiusLaw:
     """Law of the radius for noise epsilon 1; for noise epsilon e the radius is 1/e of it."""
     key = ("radius-law", mechanism.noise_range)
@@ -224,13 +219,6 @@ def _law(mechanism: RanText, space: EmbeddingSpace) -> RadiusLaw:
 def _reach(space: EmbeddingSpace) -> float:
     """An upper bound on every distance that needs no pass over pairs; at least 1e-6."""
     return max(2.0 * space.radius * (1 + 1e-9), 1e-6)
-
-
-def _radius_sample(law: RadiusLaw) -> Floats:
-    """Radii at 256 equally likely levels."""
-    log_mass, _ = law.log_masses(law.grid)
-    levels = (np.arange(256) + 0.5) / 256
-    return np.interp(levels, np.cumsum(np.exp(log_mass)), law.grid[1:])
 
 
 @lru_cache(maxsize=4)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from numbers import Real
-from typing import ClassVar, Self
+from typing import Self
 
 import numpy as np
 
+from dp_middleware import _validate
 from dp_middleware._torch import torch
 from dp_middleware.embedding.arrays import Ids
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
-from dp_middleware.mechanisms.base import ChannelMechanism, Notion, ScoredMechanism
+from dp_middleware.mechanisms.base import ChannelMechanism, ScoredMechanism
 from dp_middleware.mechanisms.kernels import lists
 from dp_middleware.vocabulary import frequencies
 from dp_middleware.vocabulary.words import word_numbers
@@ -35,13 +35,11 @@ class SanText(ScoredMechanism):
         epsilon: Nats per unit of distance, per token. Positive.
     """
 
-    name: ClassVar[str] = "santext"
-    notion: ClassVar[Notion] = "metric"
-    claim: ClassVar[str] = "epsilon d(x, x')"
-    truth: ClassVar[str] = (
-        "epsilon d(x, x') metric DP; the exact loss is at most epsilon times the diameter"
-    )
-    references: ClassVar[tuple[str, ...]] = ("yue2021", "chatzikokolakis2013")
+    name = "santext"
+    notion = "metric"
+    claim = "epsilon d(x, x')"
+    truth = "epsilon d(x, x') metric DP; the exact loss is at most epsilon times the diameter"
+    references = ("yue2021", "chatzikokolakis2013")
 
     def scores(self, products: torch.Tensor, space: EmbeddingSpace) -> torch.Tensor:
         """Computes -epsilon/2 times the distance."""
@@ -71,23 +69,19 @@ class SanTextPlus(ChannelMechanism):
         keep: Probability that a non-sensitive token stays. At least 0, below 1.
     """
 
-    name: ClassVar[str] = "santext-plus"
-    full_support: ClassVar[bool] = False
-    claim: ClassVar[str] = "epsilon d(x, x') for sensitive tokens"
-    truth: ClassVar[str] = (
-        "metric DP towards sensitive outputs only; as LDP infinite, delta >= keep"
-    )
-    references: ClassVar[tuple[str, ...]] = ("yue2021",)
+    name = "santext-plus"
+    full_support = False
+    claim = "epsilon d(x, x') for sensitive tokens"
+    truth = "metric DP towards sensitive outputs only; as LDP infinite, delta >= keep"
+    references = ("yue2021",)
 
     non_sensitive: frozenset[str] = field(repr=False)
-    keep: float = 0.5
+    keep: float = field(default=0.5, metadata=_validate.NONNEGATIVE)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        number = isinstance(self.keep, Real) and not isinstance(self.keep, bool)
-        if not number or not 0 <= self.keep < 1:
+        if self.keep >= 1:
             raise ParameterError(f"expected 0 <= keep < 1, got keep={self.keep!r}")
-        object.__setattr__(self, "keep", float(self.keep))
         listed = lists.word_list(self.non_sensitive, "non_sensitive")
         object.__setattr__(self, "non_sensitive", listed)
 
@@ -100,13 +94,11 @@ class SanTextPlus(ChannelMechanism):
     def by_frequency(
         cls, space: EmbeddingSpace, *, epsilon: float, sensitive: float = 0.9, keep: float = 0.7
     ) -> Self:
-        """Takes the least frequent share of the words of English as sensitive, by public counts.
+        """Takes the least frequent share of words as sensitive, above 0, at most 1.
 
-        The rule and the defaults are those of the authors' program (sensitive words 0.9, p = 0.3),
-        which counts the private corpus instead: such counts are not public. Words that the list of
-        English words lacks are least frequent; of equally frequent ones the later in the
-        vocabulary. ``sensitive`` is that share, above 0, at most 1, and ``keep`` the probability
-        that one of the others stays.
+        By public counts of English; of equally frequent ones the later in the vocabulary. The rule
+        and the defaults are those of the authors' program (sensitive words 0.9, p = 0.3), which
+        counts the private corpus instead: such counts are not public.
         """
         if not 0 < sensitive <= 1:
             raise ParameterError(f"expected 0 < sensitive <= 1, got sensitive={sensitive!r}")
@@ -114,12 +106,11 @@ class SanTextPlus(ChannelMechanism):
         shares = np.bincount(words, weights=frequencies.english(space.vocabulary))
         count = len(shares) - math.ceil(sensitive * len(shares))
         public = np.argsort(-shares, kind="stable")[:count]
-        listed = np.isin(words, public)
-        tokens = [token for token, on in zip(space.vocabulary.tokens, listed, strict=True) if on]
+        tokens = np.array(space.vocabulary.tokens, dtype=object)[np.isin(words, public)]
         return cls(epsilon=epsilon, non_sensitive=frozenset(tokens), keep=keep)
 
     def outputs(self, space: EmbeddingSpace) -> Ids:
-        """Lists the sensitive set V_S, or raises ParameterError if it is empty."""
+        """Lists the sensitive set V_S; ParameterError: it is empty."""
         sensitive = np.flatnonzero(~lists.on_list(space, self.non_sensitive))
         if not sensitive.size:
             raise ParameterError(

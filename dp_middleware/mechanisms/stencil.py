@@ -4,21 +4,65 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import ClassVar
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dp_middleware import _validate
-from dp_middleware.embedding.arrays import Ids
+from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms.base import LATER
 from dp_middleware.mechanisms.kernels import noise
-from dp_middleware.mechanisms.kernels.nearest import SEARCHES, Nearness, release
-from dp_middleware.mechanisms.kernels.window import largest_influence, window_means
+from dp_middleware.mechanisms.kernels.nearest import NEARNESSES, Nearness, nearest, release
 from dp_middleware.mechanisms.text_mechanisms import NoiseMechanism
 from dp_middleware.sampling.sampler import Entropy
+
+
+def weights(window: int, sigma: float) -> tuple[Ids, Floats]:
+    """Gives offsets o of the window and exp(-(o - c)^2 / (2 sigma^2)) relative to o = 0; both (L,).
+
+    No weight is larger than the one at offset 0, which every position has: no mean is 0/0.
+    """
+    offsets = np.arange(window) - (window - 1) // 2
+    twice_centre = 1 - window % 2
+    beyond = offsets * (offsets - twice_centre)  # (o - c)^2 - c^2
+    with np.errstate(over="ignore"):  # infinitely many widths away: weight 0
+        return offsets, np.exp(-0.5 * (beyond / sigma / sigma))
+
+
+def window_means(vectors: Floats, window: int, sigma: float) -> Floats:
+    """Averages the rows about each row, weights renormalised at the ends; float64 (n, d)."""
+    count = len(vectors)
+    sums, totals = np.zeros_like(vectors), np.zeros((count, 1))
+    for offset, weight in zip(*weights(window, sigma), strict=True):
+        first, last = max(0, -offset), min(count, count - offset)
+        if first < last:
+            sums[first:last] += weight * vectors[first + offset : last + offset]
+            totals[first:last] += weight
+    means: Floats = sums / totals
+    return means
+
+
+def influences(length: int, window: int, sigma: float) -> Floats:
+    """Computes C_j for each token of a text: the sum over positions of its weights, (n,)."""
+    offsets, weight = weights(window, sigma)
+    totals = np.convolve(np.ones(length), weight[::-1])[offsets[-1] :][:length]
+    return np.convolve(1 / totals, weight)[-offsets[0] :][:length]
+
+
+@lru_cache(maxsize=1024)
+def largest_influence(window: int, sigma: float, length: int | None) -> float:
+    """Computes the largest C_j of a text of this length, or of any: lengths to 2 L - 2 suffice.
+
+    C_j differs from 1 because of the left end only where j <= L - 2, because of the right end only
+    where j >= N - L + 1: the reaches of a window sum to L - 1. From N = 2 L - 2 no token meets
+    both, and values are the same for all larger N. Their mean is 1, the largest is 1 or more.
+    """
+    if length is None:
+        return max(largest_influence(window, sigma, n) for n in range(1, 2 * window))
+    return max(1.0, float(influences(max(1, length), window, sigma).max()))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +71,7 @@ class _Windowed(NoiseMechanism):
 
     window: int = field(default=5, metadata=_validate.COUNT)
     sigma: float
-    nearness: Nearness = field(default="distance", metadata=LATER | _validate.choice(*SEARCHES))
+    nearness: Nearness = field(default="distance", metadata=LATER | _validate.choice(*NEARNESSES))
 
     def perturb(self, ids: ArrayLike, space: EmbeddingSpace, entropy: Entropy) -> Ids:
         """Draws released ids, int64 (n,); each depends on the ids of its window."""
@@ -54,15 +98,15 @@ class Stencil(_Windowed):
     Attributes:
         window: Length L of the window, tokens.
         sigma: Width of the weights, tokens. Positive.
-        nearness: Of the mean: the least Euclidean ``"distance"``, or the largest ``"cosine"``, by
-            which the paper goes in all that it measures.
+        nearness: By Euclidean ``"distance"``, or by ``"cosine"`` as in all that the paper measures.
     """
 
-    name: ClassVar[str] = "stencil"
-    claim: ClassVar[str] = "none"
-    truth: ClassVar[str] = "nothing: no noise"
-    scale: ClassVar[str | None] = None
-    references: ClassVar[tuple[str, ...]] = ("stencil",)
+    name = "stencil"
+    claim = "none"
+    truth = "nothing: no noise"
+    scale = None
+    references = ("stencil",)
+    claimed_epsilon = math.inf  # no noise is added
 
     sigma: float = field(default=1.25, metadata=_validate.POSITIVE)
 
@@ -73,15 +117,10 @@ class Stencil(_Windowed):
         if len(space) == 1:
             raise ParameterError("expected a space of two tokens or more, got one: x is left out")
         means = window_means(space.points[ids], self.window, self.sigma)
-        return SEARCHES[self.nearness](space, means[fresh], ids[fresh])
+        return nearest(space, means[fresh], ids[fresh], self.nearness)
 
     def lipschitz(self, length: int | None) -> float:
         """Returns infinity."""
-        return math.inf
-
-    @property
-    def claimed_epsilon(self) -> float:
-        """Returns infinity: no noise is added."""
         return math.inf
 
 
@@ -104,23 +143,17 @@ class DChiStencil(_Windowed):
         eta: Nats per unit of distance that a mean moves. Positive.
         window: Length L of the window, tokens.
         sigma: Width of the weights, tokens. Positive. 0.75 in its study, STENCIL's is 1.25.
-        nearness: What the noisy mean is turned into: the token at the least Euclidean
-            ``"distance"``, or of the largest ``"cosine"``. A function of the noisy mean either
-            way, so the guarantee is the same, per unit of Euclidean distance.
+        nearness: As for :class:`MetricNoise`.
     """
 
-    name: ClassVar[str] = "dchi-stencil"
-    claim: ClassVar[str] = "2 eta d(x, x')"
-    truth: ClassVar[str] = "eta C_j d(x, x') metric DP, d Euclidean; the cosine claim is false"
-    scale: ClassVar[str | None] = "eta"
-    references: ClassVar[tuple[str, ...]] = ("stencil", "chatzikokolakis2013")
+    name = "dchi-stencil"
+    claim = "2 eta d(x, x')"
+    truth = "eta C_j d(x, x') metric DP, d Euclidean; the cosine claim is false"
+    scale = "eta"
+    references = ("stencil", "chatzikokolakis2013")
 
-    eta: float
+    eta: float = field(metadata=noise.ETA)
     sigma: float = field(default=0.75, metadata=_validate.POSITIVE)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        noise.require_eta(self.eta)
 
     def perturb_among(
         self, ids: Ids, fresh: NDArray[np.bool_], space: EmbeddingSpace, entropy: Entropy

@@ -38,28 +38,20 @@ class ContextualMechanism(Mechanism):
     @property
     @abstractmethod
     def context(self) -> Reads:
-        """Names what the logits are made of.
-
-        ``"raw"`` tokens of the text, so that a changed token moves the law at other positions too,
-        or what was already ``"released"``.
-        """
+        """Names what logits are made of: ``"raw"`` tokens of the text, or ``"released"`` ones."""
 
     @abstractmethod
     def log_probs(self, ids: ArrayLike, space: EmbeddingSpace, logits: ArrayLike) -> Floats:
         """Computes the law of the token released for ``ids[i]``, given its logits; float64 (n, V).
 
         ``ids`` are int (n,), each in 0 .. V - 1; ``logits`` float (n, V), finite: what the context
-        says of each token. Each row has a log-sum-exp of zero.
-
-        Raises:
-            ParameterError: An id outside 0 .. V - 1, or logits of another shape or not finite.
+        says of each token. Each row has a log-sum-exp of zero. ParameterError: others.
         """
 
     def outputs(self, space: EmbeddingSpace, logits: ArrayLike) -> Ids | None:
         """Lists the outputs at a position, of which one is drawn for an unknown token.
 
-        int64 (M,), the same for every token, from logits (V,) of this position; ``None``: all
-        tokens.
+        int64 (M,), the same for every token, from its logits (V,); ``None``: all tokens.
         """
         return None
 
@@ -67,8 +59,7 @@ class ContextualMechanism(Mechanism):
     def position_loss(self, size: int) -> float:
         """Bounds ln P(y | x, logits) - ln P(y | x', logits') at one position; nats.
 
-        By proof, over all logits, for V = ``size`` tokens; the uniform row of the unknown symbol is
-        covered.
+        By proof, over all logits, for V = ``size`` tokens and the unknown symbol's uniform row.
         """
 
 
@@ -90,23 +81,22 @@ class NoiseMechanism(Mechanism):
     ) -> Ids:
         """Draws released ids for some tokens of a text, in order; the others are public.
 
-        By default :meth:`perturb` of the m tokens that are ``fresh``, bool (n,), alone. A mechanism
-        with a window, which sees the public tokens beside them, writes both methods.
+        By default :meth:`perturb` of those that are ``fresh``, bool (n,), alone. A mechanism with a
+        window, which sees the public tokens too, writes both methods.
         """
         return self.perturb(ids[fresh], space, entropy)
 
     @abstractmethod
     def lipschitz(self, length: int | None) -> float:
-        """Gives nats per unit of distance between a token and its replacement, over all positions.
+        """Gives nats per unit of distance that a token is moved by, over all positions.
 
-        ``length`` counts the tokens of the text, public ones included; ``None``: the worst over all
-        lengths. ``inf`` if no noise is added.
+        ``length`` counts the text's tokens, public ones too; ``None``: the worst. No noise: inf.
         """
 
     def float_distance(self, space: EmbeddingSpace, length: int | None) -> float:
-        """Bounds the total variation between the program's law and the proved one, at most 1.
+        """Bounds the total variation from the proved law, over all positions that a token moves.
 
-        Over all positions that one token moves. Default 0: floating point is not counted.
+        At most 1. Default 0: floating point is not counted.
         """
         return 0.0
 
@@ -137,8 +127,7 @@ class TextMechanism(Mechanism):
 
     epsilon: float
 
-    def __getstate__(self) -> dict[str, Any]:
-        """The fields alone: lists that are made of them are long."""
+    def __getstate__(self) -> dict[str, Any]:  # lists that are made of the fields are long
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @property
@@ -155,8 +144,7 @@ class TextMechanism(Mechanism):
     def respond(self, texts: Sequence[str], encoder: Any, entropy: Entropy) -> list[str]:
         """Draws a release for each private text, of any kind, also empty, independently.
 
-        The encoder, or ``None``, sees the texts; what it answers moves what is likely, never the
-        guarantee. EmbeddingError: it failed.
+        The encoder, or ``None``, sees the texts; it moves what is likely, never the guarantee.
         """
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal, get_args
+from typing import Literal, get_args
 
 from dp_middleware import _validate
 from dp_middleware._torch import torch
 from dp_middleware.embedding.space import EmbeddingSpace
-from dp_middleware.mechanisms.base import Product, ScoredMechanism
+from dp_middleware.mechanisms.base import ScoredMechanism
 
 Score = Literal["clipped_cosine", "shifted_cosine"]
 
@@ -31,10 +31,10 @@ class TokenExponential(ScoredMechanism):
         score: The score u, of sensitivity 1.
     """
 
-    name: ClassVar[str] = "token-exponential"
-    truth: ClassVar[str] = "epsilon-DP; the exact loss is often about half of it"
-    references: ClassVar[tuple[str, ...]] = ("mcsherry2007", "privrewrite")
-    product: ClassVar[Product] = "cosine"
+    name = "token-exponential"
+    truth = "epsilon-DP; the exact loss is often about half of it"
+    references = ("mcsherry2007", "privrewrite")
+    product = "cosine"
 
     score: Score = field(default="clipped_cosine", metadata=_validate.choice(*get_args(Score)))
 

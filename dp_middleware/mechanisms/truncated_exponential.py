@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 from dp_middleware import _validate
 from dp_middleware._torch import torch
 from dp_middleware.embedding.space import EmbeddingSpace
-from dp_middleware.mechanisms.base import Notion, ScoredMechanism
+from dp_middleware.mechanisms.base import ScoredMechanism
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,13 +35,11 @@ class TruncatedExponential(ScoredMechanism):
         beta: For the default threshold: probability of a release beyond it, at most.
     """
 
-    name: ClassVar[str] = "truncated-exponential"
-    notion: ClassVar[Notion] = "metric"
-    claim: ClassVar[str] = "epsilon d(x, x')"
-    truth: ClassVar[str] = (
-        "epsilon d(x, x') metric DP; the exact loss is at most epsilon times the threshold"
-    )
-    references: ClassVar[tuple[str, ...]] = ("carvalho2023", "chatzikokolakis2013")
+    name = "truncated-exponential"
+    notion = "metric"
+    claim = "epsilon d(x, x')"
+    truth = "epsilon d(x, x') metric DP; the exact loss is at most epsilon times the threshold"
+    references = ("carvalho2023", "chatzikokolakis2013")
 
     threshold: float | None = field(default=None, metadata=_validate.POSITIVE)
     beta: float = field(default=0.001, metadata=_validate.PROBABILITY)

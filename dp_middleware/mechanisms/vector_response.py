@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -28,8 +28,7 @@ class VectorResponse(Mechanism):
 
     x is the direction of a text's vector less a public mean, in the first k of some public
     principal components; k and the cap are those of the largest expected cosine. What is drawn is
-    scaled by component as public variances say (the best linear estimate), and the mean added.
-    None of that looks at the text.
+    scaled by component as public variances say, and the mean added; that looks at no text.
 
     Reference:
         Bhowmick et al. (2018), PrivUnit; Asi, Feldman and Talwar (2022) for its parameters. Their
@@ -46,10 +45,10 @@ class VectorResponse(Mechanism):
             of random words, computed once and kept on disk. See :meth:`fitted`.
     """
 
-    name: ClassVar[str] = "vector-response"
-    truth: ClassVar[str] = "epsilon-DP for any text instead of any other, rounding included"
-    largest: ClassVar[float] = 500.0
-    references: ClassVar[tuple[str, ...]] = ("bhowmick2018", "asi2022")
+    name = "vector-response"
+    truth = "epsilon-DP for any text instead of any other, rounding included"
+    largest = 500.0
+    references = ("bhowmick2018", "asi2022")
 
     epsilon: float
     components: Components | None = None
@@ -80,18 +79,14 @@ class VectorResponse(Mechanism):
     def cap(self) -> Cap:
         """Chooses dimensions, cap and coin; from epsilon and the components."""
         count = len(self.basis.lengths)
-        sizes = sorted({min(size, count) for size in _SIZES})
-        caps = [best_cap(size, self.epsilon) for size in sizes]
-        return max(caps, key=lambda each: float(self._gains(each) @ self._shares(each)))
-
-    def _shares(self, drawn: Cap) -> Floats:
-        """Of the variance of a public vector, by component."""
-        return self.basis.variances[: drawn.dimensions]
+        caps = [best_cap(size, self.epsilon) for size in sorted({min(k, count) for k in _SIZES})]
+        variances = self.basis.variances
+        return max(caps, key=lambda each: float(self._gains(each) @ variances[: each.dimensions]))
 
     def _gains(self, drawn: Cap) -> Floats:
         """Best linear estimate of a unit vector from a draw: expected product, by component."""
-        shares = self._shares(drawn) / self._shares(drawn).sum()
-        signal = np.square(drawn.alignment) * shares
+        variances = self.basis.variances[: drawn.dimensions]
+        signal = np.square(drawn.alignment) * (variances / variances.sum())
         return np.asarray(signal / (signal + drawn.noise))
 
     def perturb(self, vectors: ArrayLike, entropy: Entropy) -> Floats:
@@ -105,7 +100,10 @@ class VectorResponse(Mechanism):
 
     def release(self, directions: Floats, entropy: Entropy) -> Floats:
         """Draws released vectors for :meth:`directions`, each of unit length; float64 (n, d)."""
-        return self._estimate(cap.draw(directions, self.cap, entropy))
+        count, drawn = self.cap.dimensions, self.cap
+        cells = cap.draw(directions, drawn, entropy)
+        scale = self.basis.lengths[count - 1] * self._gains(drawn) / drawn.alignment
+        return unit_rows(unit_rows(cells) * scale @ self.basis.directions[:count] + self.basis.mean)
 
     def directions(self, vectors: ArrayLike) -> Floats:
         """Computes what is protected of each vector, unit, float64 (n, k). Private.
@@ -134,9 +132,3 @@ class VectorResponse(Mechanism):
         parts = unit_rows(projected)
         parts[~parts.any(axis=1)] = np.eye(1, self.cap.dimensions)
         return parts
-
-    def _estimate(self, cells: Floats) -> Floats:
-        """Unit vectors of the encoder's space, from what was drawn alone."""
-        count, drawn = self.cap.dimensions, self.cap
-        scale = self.basis.lengths[count - 1] * self._gains(drawn) / drawn.alignment
-        return unit_rows(unit_rows(cells) * scale @ self.basis.directions[:count] + self.basis.mean)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
@@ -17,11 +17,6 @@ from dp_middleware.sampling.entropy import Entropy
 from dp_middleware.sampling.response import Coin
 
 _KEYWORDS_FROM = 40.0  # nats
-
-
-def default_code(epsilon: float) -> PublicCode:
-    """Returns the code that serves if none is asked for: by epsilon alone."""
-    return KeywordCode() if epsilon >= _KEYWORDS_FROM else UnitCode()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,8 +35,7 @@ class WeightedResponse(TextMechanism):
         epsilon-DP for any text and any other, exactly. P(y|x) is at least (1 - lambda) mu(y), and
         at most lambda more if y = y*(x), of which mu(y) >= W: so no ratio exceeds
         1 + lambda / ((1 - lambda) W), which is at most e^epsilon for the lambda used, the largest
-        multiple of 2^-64. What the search does with the private text, its order, ties and floats,
-        moves what is likely and never the guarantee. Time is not covered.
+        multiple of 2^-64. The search moves what is likely, not the guarantee. Time is not covered.
 
     Attributes:
         epsilon: Nats for the whole text. Positive.
@@ -49,8 +43,8 @@ class WeightedResponse(TextMechanism):
             them units.
     """
 
-    name: ClassVar[str] = "weighted-response"
-    references: ClassVar[tuple[str, ...]] = ("kairouz2014",)
+    name = "weighted-response"
+    references = ("kairouz2014",)
 
     epsilon: float
     code: PublicCode | None = None
@@ -69,7 +63,8 @@ class WeightedResponse(TextMechanism):
     @cached_property
     def fitted(self) -> PublicCode:
         """Returns the code as it serves for this epsilon."""
-        chosen = self.code if self.code is not None else default_code(self.epsilon)
+        default = KeywordCode if self.epsilon >= _KEYWORDS_FROM else UnitCode
+        chosen = default() if self.code is None else self.code
         return chosen.fitted(self.epsilon)
 
     @cached_property

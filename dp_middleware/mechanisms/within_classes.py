@@ -6,7 +6,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import attrgetter
-from typing import ClassVar, Self
+from typing import Self
 
 import numpy as np
 
@@ -14,15 +14,15 @@ from dp_middleware._torch import torch
 from dp_middleware.embedding.arrays import Ids
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
-from dp_middleware.mechanisms.base import ChannelMechanism, named, rows_of
+from dp_middleware.mechanisms.base import REVEALED, ChannelMechanism, named, rows_of
 from dp_middleware.privacy import Adjacency
 
 
 class _Classed(ChannelMechanism):
     """Shared by the two: a public label per token, and channels as parts."""
 
-    full_support: ClassVar[bool] = False
-    references: ClassVar[tuple[str, ...]] = ("chen2023",)
+    full_support = False
+    references = ("chen2023",)
 
     classes: tuple[Hashable, ...]
 
@@ -62,19 +62,18 @@ class _Classed(ChannelMechanism):
 class WithinClasses(_Classed):
     """Releases y for x as the inner mechanism does, given that y is of x's public class.
 
-    P(y | x) is proportional to P_inner(y | x) where class(y) = class(x), and 0 elsewhere. If the
-    inner mechanism reaches nothing of the class from x, the release is uniform over the class: if
-    it does so from no member, that depends on the class alone and costs nothing, and the class is
-    kept. The unknown symbol, if it has a label, is released as a uniform member of its class.
+    P(y | x) is proportional to P_inner(y | x) where class(y) = class(x), and 0 elsewhere; uniform
+    over the class where the inner mechanism reaches nothing of it, which costs nothing if it does
+    so from no member. The unknown symbol, if it has a label, becomes a uniform member of its class.
 
     Reference:
         This library; the public partition is that of Chen et al. (2023), the law any channel's.
 
     Guarantee:
-        At most twice the inner mechanism's loss, and no more than epsilon where it has weights
-        exp(epsilon u / 2) with u in [0, 1], between tokens of a class: score and normaliser each
-        move by at most exp(epsilon / 2), whatever the outputs are restricted to. Infinite across
-        classes: the class is revealed, and a token alone in its class is released unchanged.
+        Between tokens of a class at most twice the inner mechanism's loss, and no more than epsilon
+        where it has weights exp(epsilon u / 2) with u in [0, 1]: score and normaliser each move by
+        at most exp(epsilon / 2), whatever the outputs are restricted to. Infinite across classes:
+        the class is revealed, and a token alone in its class is released unchanged.
 
     Attributes:
         mechanism: A channel; its parameter is the one that calibration solves for.
@@ -82,9 +81,9 @@ class WithinClasses(_Classed):
             never made from private text. See :func:`dp_middleware.token_classes`.
     """
 
-    name: ClassVar[str] = "within-classes"
-    claim: ClassVar[str] = "twice the inner epsilon within a class"
-    truth: ClassVar[str] = "2 epsilon of the inner mechanism within a class; nothing across"
+    name = "within-classes"
+    claim = "twice the inner epsilon within a class"
+    truth = "2 epsilon of the inner mechanism within a class; nothing across"
     notion = property(attrgetter("mechanism.notion"))
     largest = property(attrgetter("mechanism.largest"))
     jumps = property(attrgetter("mechanism.jumps"))
@@ -95,7 +94,7 @@ class WithinClasses(_Classed):
 
     @property
     def parts(self) -> tuple[ChannelMechanism, ...]:
-        """Gives the inner mechanism alone."""
+        """Gives the inner mechanism."""
         return (self.mechanism,)
 
     @property
@@ -124,10 +123,8 @@ class WithinClasses(_Classed):
     def outputs(self, space: EmbeddingSpace) -> Ids | None:
         """Lists for the unknown symbol the inner outputs of its class, or else its whole class."""
         labels, inner = self._numbers(space), self.mechanism.outputs(space)
-        if len(labels) == len(space):
-            return inner
-        members = np.flatnonzero(labels[:-1] == labels[-1])
-        if not members.size:
+        members = np.flatnonzero(labels[: len(space)] == labels[-1])
+        if len(labels) == len(space) or not members.size:
             return inner
         reached = members if inner is None else inner[np.isin(inner, members)]
         return reached if len(reached) else members
@@ -137,7 +134,7 @@ class WithinClasses(_Classed):
         alone = np.count_nonzero(np.bincount(self._numbers(space)[: len(space)]) == 1)
         return (
             *self.mechanism.assumptions(space),
-            "the released token's class is the class of the input: the class is public",
+            REVEALED,
             f"{alone} of {len(space)} tokens are alone in their class and released unchanged",
         )
 
@@ -146,20 +143,17 @@ class WithinClasses(_Classed):
 class ByClass(_Classed):
     """Releases y for x by the mechanism of x's public class: another epsilon for each class.
 
-    Row x is the row of that mechanism, over all of the vocabulary: what is released may be of
-    another class. A :class:`WithinClasses` as a part keeps it inside. The unknown symbol, if it has
-    a label, is released as that mechanism releases it, else as any token.
+    What is released may be of another class; a :class:`WithinClasses` as a part keeps it inside.
+    The unknown symbol, if it has a label, is released by its class's mechanism, else as any token.
 
     Reference:
         This library.
 
     Guarantee:
         Between tokens of a class no more than the loss of the class's own mechanism, exact by
-        enumeration: a class whose mechanism has epsilon 1 costs 1, whatever the others have; the
-        certificate's epsilon is that of the dearest. The class is public. Across classes the rows
-        are of two mechanisms, and finite only where both release the same tokens; certify says what
-        it is. Where both have weights exp(epsilon u / 2) on all tokens, with u in [0, 1], at most
-        the mean of the two epsilons.
+        enumeration; the certificate's epsilon is that of the dearest. The class is public. Across
+        classes finite only where both mechanisms release the same tokens, and at most the mean of
+        their epsilons where both have weights exp(epsilon u / 2) on all, with u in [0, 1].
 
     Attributes:
         mechanisms: A channel for each label. Kept as pairs, in the order of ``classes``.
@@ -169,9 +163,9 @@ class ByClass(_Classed):
     :func:`dp_middleware.calibrate` finds the factor for which the dearest class costs the target.
     """
 
-    name: ClassVar[str] = "by-class"
-    claim: ClassVar[str] = "the epsilon of each class's mechanism within the class"
-    truth: ClassVar[str] = "the loss of each class's mechanism within the class"
+    name = "by-class"
+    claim = "the epsilon of each class's mechanism within the class"
+    truth = "the loss of each class's mechanism within the class"
 
     epsilon: float = field(init=False, repr=False, compare=False)
     mechanisms: (
@@ -223,12 +217,11 @@ class ByClass(_Classed):
 
     def log_rows(self, ids: Ids, space: EmbeddingSpace) -> torch.Tensor:
         """Computes the law of the token released for ids[i]; float64 (n, V)."""
-        own = self._numbers(space)[ids]
+        own, parts = self._numbers(space)[ids], self.parts
         rows = torch.empty(len(ids), len(space), dtype=torch.float64, device=space.device)
         for number in np.unique(own):
-            rows[space.on_device(own == number)] = self.parts[number].log_rows(
-                ids[own == number], space
-            )
+            of = own == number
+            rows[space.on_device(of)] = parts[number].log_rows(ids[of], space)
         return rows
 
     def outputs(self, space: EmbeddingSpace) -> Ids | None:

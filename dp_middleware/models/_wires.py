@@ -11,15 +11,12 @@ from urllib.parse import urlsplit
 import httpx
 
 from dp_middleware._quiet import is_unrecorded
-from dp_middleware.models.parts import fields_of, values_of
+from dp_middleware.models.parts import fields_of, values_of, walk
 
 _ADDRESS = re.compile(r"(^|_)(url|uri|endpoint|host|api_base)$")
 _PROXY = re.compile(r"(^|_)(proxy|proxies)$")
 _CLIENT = re.compile(r"(^|_)(a?client|session|connector)$")
-_HTTPX_CLIENTS = (
-    *(("httpx", "Client"), ("httpx", "AsyncClient")),
-    *(("httpx2", "Client"), ("httpx2", "AsyncClient")),
-)
+_HTTPX_CLIENTS = tuple((lib, n) for lib in ("httpx", "httpx2") for n in ("Client", "AsyncClient"))
 _OPENAI = (("openai", "OpenAI"), ("openai", "AsyncOpenAI"))
 _LIBRARIES = (("requests", "Session"), ("aiohttp", "ClientSession"), ("urllib3", "PoolManager"))
 _CLIENTS = (*_HTTPX_CLIENTS, *_OPENAI, *_LIBRARIES)
@@ -27,7 +24,6 @@ _TRANSPORTS = (
     *("HTTPTransport", "AsyncHTTPTransport", "MockTransport", "WSGITransport", "ASGITransport"),
 )
 _HOST = re.compile(r"[a-z0-9._-]+|[0-9a-f:.]+(%[a-z0-9]+)?")
-_DEPTH = 4
 _NOWHERE = "http://localhost"  # where a client's proxies are looked up that knows of no address
 
 
@@ -61,12 +57,10 @@ def is_httpx(x: Any) -> bool:
 def host_of(url: str) -> str | None:
     """Returns a URL's host, lower case; ``None`` where parsers might not agree on it."""
     try:
-        name = urlsplit(url if "://" in url else f"//{url}").hostname
+        name = urlsplit(url if "://" in url else f"//{url}").hostname or ""
     except ValueError:
         return None
-    if name is None or "\\" in url or not is_host(name):
-        return None
-    return name.rstrip(".")
+    return name.rstrip(".") if is_host(name) and "\\" not in url else None
 
 
 def is_host(name: str) -> bool:
@@ -76,17 +70,12 @@ def is_host(name: str) -> bool:
 
 def _holders(x: Any) -> list[Any]:
     """Lists the object and the clients in its fields, and in theirs."""
-    holders, waiting = dict[int, Any](), [(x, _DEPTH)]
-    while waiting:
-        holder, depth = waiting.pop()
-        if holder is None or id(holder) in holders:
-            continue
-        holders[id(holder)] = holder
-        for name, value in fields_of(holder) if depth else ():
-            is_named = _CLIENT.search(name) is not None
-            held = [part for part in values_of(value) if is_named or _is_one_of(part, _CLIENTS)]
-            waiting += [(part, depth - 1) for part in held]
-    return list(holders.values())
+
+    def clients(holder: Any) -> list[Any]:
+        parts = [(name, part) for name, value in fields_of(holder) for part in values_of(value)]
+        return [part for name, part in parts if _CLIENT.search(name) or _is_one_of(part, _CLIENTS)]
+
+    return [*walk(x, clients)]
 
 
 def _is_one_of(x: Any, classes: tuple[tuple[str, str], ...]) -> bool:

@@ -7,6 +7,7 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextvars import Context
+from functools import partial
 from typing import Any
 
 from dp_middleware._quiet import (
@@ -124,16 +125,18 @@ class PrivateLangChainAdapter(Adapter):
     """
 
     def __init__(self, model: Any) -> None:
-        model, self._kwargs = _unbound(model)
+        self._bound: dict[str, Any] = {}
+        while hasattr(model, "bound"):  # arguments that are bound to it
+            model, self._bound = model.bound, {**model.kwargs, **self._bound}
         self._model = model.model_copy(update={"cache": False})
         stay(self._model)
 
     def ask(self, messages: Messages) -> str:
-        result = self._model._generate_with_cache(_langchain(messages), **self._kwargs)
+        result = self._model._generate_with_cache(_langchain(messages), **self._bound)
         return str(result.generations[0].message.text)
 
     async def aask(self, messages: Messages) -> str:
-        result = await self._model._agenerate_with_cache(_langchain(messages), **self._kwargs)
+        result = await self._model._agenerate_with_cache(_langchain(messages), **self._bound)
         return str(result.generations[0].message.text)
 
     def chunks(self, messages: Messages) -> Generator[str, None, None]:
@@ -145,16 +148,8 @@ class PrivateLangChainAdapter(Adapter):
             return
         if self._model.rate_limiter is not None:
             self._model.rate_limiter.acquire(blocking=True)
-        for chunk in self._model._stream(_langchain(messages), **self._kwargs):
+        for chunk in self._model._stream(_langchain(messages), **self._bound):
             yield str(chunk.message.text)
-
-
-def _unbound(model: Any) -> tuple[Any, dict[str, Any]]:
-    """The model inside of bindings, with the arguments bound to it."""
-    bound: dict[str, Any] = {}
-    while hasattr(model, "bound"):
-        model, bound = model.bound, {**model.kwargs, **bound}
-    return model, bound
 
 
 def _langchain(messages: Messages) -> Any:
@@ -170,18 +165,16 @@ class LlamaIndexAdapter(Adapter):
         self._llm, self._look = llm, look
 
     def ask(self, messages: Messages) -> str:
-        self._look()
-        return _text(self._llm.chat(_llama_index(messages)).message.content or "")
+        return _text(self._llm.chat(self._given(messages)).message.content or "")
 
     async def aask(self, messages: Messages) -> str:
-        if _achat_blocks(self._llm):
+        owner = next(each for each in type(self._llm).__mro__ if "achat" in vars(each))
+        if owner.__module__.startswith("llama_index.core."):  # a default, which calls chat
             return await in_thread(self.ask, messages)
-        self._look()
-        return _text((await self._llm.achat(_llama_index(messages))).message.content or "")
+        return _text((await self._llm.achat(self._given(messages))).message.content or "")
 
     def chunks(self, messages: Messages) -> Generator[str, None, None]:
-        self._look()
-        responses = self._llm.stream_chat(_llama_index(messages))
+        responses = self._llm.stream_chat(self._given(messages))
         with closing(responses):
             for response in responses:
                 yield _text(response.delta or "")
@@ -193,6 +186,12 @@ class LlamaIndexAdapter(Adapter):
         stay(llm)
         return LlamaIndexAdapter(llm, refuse_dispatched)  # recorders may be added later
 
+    def _given(self, messages: Messages) -> list[Any]:
+        from llama_index.core.llms import ChatMessage
+
+        self._look()
+        return [ChatMessage(role=each["role"], content=each["content"]) for each in messages]
+
 
 def silent_manager() -> Any:
     """Makes a callback manager that tells nobody."""
@@ -203,61 +202,41 @@ def silent_manager() -> Any:
     return silent
 
 
-def _llama_index(messages: Messages) -> list[Any]:
-    from llama_index.core.llms import ChatMessage
-
-    return [ChatMessage(role=each["role"], content=each["content"]) for each in messages]
-
-
-def _achat_blocks(llm: Any) -> bool:
-    """Whether ``achat`` is the default of a base class in the core, which calls ``chat``."""
-    owner = next(each for each in type(llm).__mro__ if "achat" in vars(each))
-    return owner.__module__.startswith("llama_index.core.")
-
-
-class _OpenAI(Adapter):
-    """Speaks to a model of a client."""
+class OpenAIAdapter(Adapter):
+    """``openai.OpenAI`` and its subclasses, with the name of a model."""
 
     def __init__(self, client: Any, model: str) -> None:
         self._client = client
-        self._completions = client.chat.completions
-        self._model = model
+        self._create = partial(client.chat.completions.create, model=model)
 
     def private(self) -> Adapter:
         stay(self._client)
         return self
 
-
-class OpenAIAdapter(_OpenAI):
-    """``openai.OpenAI`` and its subclasses."""
-
     def ask(self, messages: Messages) -> str:
-        completion = self._completions.create(model=self._model, messages=messages)
-        return _text(completion.choices[0].message.content or "")
+        return _text(self._create(messages=messages).choices[0].message.content or "")
 
     def chunks(self, messages: Messages) -> Generator[str, None, None]:
-        with self._completions.create(model=self._model, messages=messages, stream=True) as events:
+        with self._create(messages=messages, stream=True) as events:
             for event in events:
                 yield _delta(event)
 
 
-class AsyncOpenAIAdapter(_OpenAI):
+class AsyncOpenAIAdapter(OpenAIAdapter):
     """``openai.AsyncOpenAI`` and its subclasses."""
 
     def ask(self, messages: Messages) -> str:
         return bridge.run(self.aask(messages))
 
     async def aask(self, messages: Messages) -> str:
-        completion = await self._completions.create(model=self._model, messages=messages)
-        return _text(completion.choices[0].message.content or "")
+        return _text((await self._create(messages=messages)).choices[0].message.content or "")
 
     def chunks(self, messages: Messages) -> Generator[str, None, None]:
         return bridge.iterate(self._chunks(messages))
 
     async def _chunks(self, messages: Messages) -> AsyncGenerator[str, None]:
-        stream = await self._completions.create(model=self._model, messages=messages, stream=True)
-        async with stream:
-            async for event in stream:
+        async with await self._create(messages=messages, stream=True) as events:
+            async for event in events:
                 yield _delta(event)
 
 

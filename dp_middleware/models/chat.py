@@ -138,7 +138,7 @@ def _adapter_of(x: Any, model: str | None) -> Adapter:
         return LangChainAdapter(x)
     if inherits(x, "llama_index", "BaseLLM"):
         return LlamaIndexAdapter(x)
-    if _is_function(x):
+    if callable(x) and not isinstance(x, type) and not inherits(x, "langchain_core", "Runnable"):
         return FunctionAdapter(x)
     kind = f"the class {x.__name__}" if isinstance(x, type) else type(x).__name__
     raise ParameterError(
@@ -151,40 +151,29 @@ def _is_openai(x: Any) -> bool:
     return inherits(x, "openai", "OpenAI") or inherits(x, "openai", "AsyncOpenAI")
 
 
-def _is_function(x: Any) -> bool:
-    """A function or an object that can be called, and not a model of one of the frameworks."""
-    known = (("langchain_core", "Runnable"), ("llama_index", "BaseLLM"))
-    is_known = isinstance(x, type | ChatModel) or any(inherits(x, *each) for each in known)
-    return callable(x) and not is_known and not _is_openai(x)
-
-
 def _check(messages: Any) -> None:
     is_list = isinstance(messages, list) and bool(messages)
-    if not is_list or not all(_is_message(message) for message in messages):
+    if not is_list or not all(
+        isinstance(each, dict)
+        and each.get("role") in _ROLES
+        and isinstance(each.get("content"), str)
+        for each in messages
+    ):
         raise ParameterError(
             f"expected a list of messages with a role in {_ROLES} and a content of type str"
         )
-
-
-def _is_message(x: Any) -> bool:
-    return isinstance(x, dict) and x.get("role") in _ROLES and isinstance(x.get("content"), str)
 
 
 def _describe(error: Exception) -> str:
     """Kind and HTTP status of a failure; our own messages hold no private text."""
     if isinstance(error, AdapterError | Recorded):
         return str(error)
-    status = status_of(error)
+    response = getattr(error, "response", None)
+    status = getattr(error, "status_code", getattr(response, "status_code", None))
+    status = status if isinstance(status, int) else 0
     if 300 <= status < 400:
         return f"{type(error).__name__} (HTTP {status}, a redirect that is not followed)"
     return type(error).__name__ + (f" (HTTP {status})" if status >= 400 else "")
-
-
-def status_of(error: Exception) -> int:
-    """The HTTP status that a vendor's exception tells of, or 0."""
-    response = getattr(error, "response", None)
-    status = getattr(error, "status_code", getattr(response, "status_code", None))
-    return status if isinstance(status, int) else 0
 
 
 def local_model(x: Any, trusted_hosts: Iterable[str] = ()) -> ChatModel:

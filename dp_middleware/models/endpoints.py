@@ -30,12 +30,9 @@ def open_model(spec: str, *, private: bool) -> ChatModel:
         MissingExtra: The openai package is not installed.
     """
     kind, _, rest = spec.partition(":")
-    if kind == "openai" and rest:
-        opened = _open_openai(rest, private)
-    elif kind == "ollama" and rest:
-        opened = ollama(rest)
-    else:
+    if not rest or kind not in ("openai", "ollama"):
         raise ParameterError("expected openai:MODEL[@BASE_URL] or ollama:MODEL, got another form")
+    opened = ollama(rest) if kind == "ollama" else _open_openai(rest, private)
     return opened.private() if private else opened
 
 
@@ -56,8 +53,7 @@ def ollama(model: str, host: str | None = None) -> ChatModel:
     if not model:
         raise ParameterError("expected the name of a model, got none")
     url = _ollama_url(host or os.environ.get("OLLAMA_HOST") or "localhost")
-    client = _openai().OpenAI(base_url=url, api_key=_NO_KEY, http_client=_http(private=True))
-    return chat_model(client, model)
+    return _opened(model, url, _NO_KEY, private=True)
 
 
 def _ollama_url(host: str) -> str:
@@ -86,16 +82,12 @@ def _open_openai(rest: str, private: bool) -> ChatModel:
         raise ParameterError("expected openai:MODEL[@BASE_URL], got another form")
     if key is None:
         raise ParameterError("expected OPENAI_API_KEY in the environment, or openai:MODEL@BASE_URL")
-    client = _openai().OpenAI(base_url=url, api_key=key, http_client=_http(private))
-    return chat_model(client, name)
+    return _opened(name, url, key, private)
 
 
-def _http(private: bool) -> Any:
-    """The vendor's default connection, or one that goes straight to the host and nowhere else."""
-    if not private:
-        return None
-    return _openai().DefaultHttpxClient(trust_env=False, follow_redirects=False)
-
-
-def _openai() -> Any:
-    return library("openai", "openai")
+def _opened(name: str, url: str | None, key: str, private: bool) -> ChatModel:
+    """By the vendor's default connection, or one that goes straight to the host, nowhere else."""
+    openai: Any = library("openai", "openai")
+    straight = {"trust_env": False, "follow_redirects": False}
+    http = openai.DefaultHttpxClient(**straight) if private else None
+    return chat_model(openai.OpenAI(base_url=url, api_key=key, http_client=http), name)

@@ -25,10 +25,8 @@ _MODELS = (
     *(("llama_index", "BaseLLM"), ("llama_index", "BaseEmbedding")),
     *(("openai", "OpenAI"), ("openai", "AsyncOpenAI")),
 )
-_DATA = frozenset(  # by id: a metaclass may say that its classes equal these
-    map(id, (str, bytes, bytearray, int, float, complex, bool, type(None)))
-)
-
+# by identity, here and below: a metaclass may say that its classes equal these
+_DATA = frozenset(map(id, (str, bytes, bytearray, int, float, complex, bool, type(None))))
 _OPEN = (
     *("llama_index.core", "llama_index_instrumentation", "langchain_core", "builtins"),
     *("dp_middleware", "llama_index_dp_middleware", "langchain_dp_middleware"),
@@ -50,6 +48,7 @@ _COLLECTIONS: tuple[type, ...] = (
     *(dict, list, tuple, set, frozenset, deque, object, range, slice, str, int, float),
     type(iter([])),  # what LangChain's fake model answers
 )
+_FUNCTIONS = (ModuleType, FunctionType, BuiltinFunctionType)
 _HOLDERS = (partial, MethodType, MappingProxyType, SimpleNamespace)
 _VENDORS = ("langchain", "llama_index.")
 _IN_PROCESS = frozenset(
@@ -75,12 +74,6 @@ def is_model(x: Any) -> bool:
 def is_in(module: str, packages: tuple[str, ...]) -> bool:
     """Tells whether a module is one of these, or inside of one."""
     return f"{module}.".startswith(tuple(f"{package}." for package in packages))
-
-
-def is_installed(module: str) -> bool:
-    """Tells whether a loaded module came with an installed package: not Python's, not yours."""
-    file = getattr(sys.modules.get(module), "__file__", None) or ""
-    return bool({"site-packages", "dist-packages"} & set(Path(file).parts))
 
 
 def fields_of(x: Any) -> list[tuple[str, Any]]:
@@ -109,18 +102,19 @@ def parts_of(x: Any) -> list[Any]:
         return list(vars(x).values()) if _is_yours(x) else []
     if isinstance(x, classmethod | staticmethod):
         return [x.__func__]
-    if isinstance(x, dict | MappingProxyType):
-        return [*x.keys(), *x.values(), *_values(x)]
-    if isinstance(x, list | tuple | set | frozenset | deque):
-        return [*x, *_values(x)]
     if isinstance(x, partial):
         return [x.func, *x.args, *x.keywords.values()]
     if isinstance(x, MethodType):
         return [x.__self__, x.__func__]
+    own = [value for _, value in fields_of(x)]
+    if isinstance(x, dict | MappingProxyType):
+        return [*x.keys(), *x.values(), *own]
+    if isinstance(x, list | tuple | set | frozenset | deque):
+        return [*x, *own]
     if isinstance(x, FunctionType):
         defaults = (*(x.__defaults__ or ()), *(x.__kwdefaults__ or {}).values())
-        return [*inspect.getclosurevars(x).nonlocals.values(), *defaults, *_values(x)]
-    return [*_values(x), *(kind for kind in type(x).__mro__ if _is_yours(kind))]
+        return [*inspect.getclosurevars(x).nonlocals.values(), *defaults, *own]
+    return [*own, *(kind for kind in type(x).__mro__ if _is_yours(kind))]
 
 
 def walk(root: Any, inside: Callable[[Any], Iterable[Any]]) -> Iterator[Any]:
@@ -140,38 +134,12 @@ def reachable(root: Any, is_wanted: Callable[[Any], bool]) -> list[Any]:
     return [part for part in parts if is_wanted(part)]
 
 
-def is_held(kind: type) -> bool:
-    """Tells whether the module that a class names has it: one that is made elsewhere is yours."""
-    holder: Any = sys.modules.get(kind.__module__)
-    for name in kind.__qualname__.split("."):
-        holder = getattr(holder, "__dict__", {}).get(name)
-    return holder is kind or kind.__module__ == "_wrappers"
-
-
-def _is_yours(kind: type) -> bool:
-    is_pythons = kind.__module__.partition(".")[0] in sys.stdlib_module_names
-    return not is_held(kind) or not (is_pythons or is_installed(kind.__module__))
-
-
-def _values(x: Any) -> list[Any]:
-    return [value for _, value in fields_of(x)]
-
-
-def _slots(x: Any) -> dict[str, Any]:
-    kinds = [vars(kind).get("__slots__", ()) for kind in type(x).__mro__]
-    names = [name for slots in kinds for name in ([slots] if isinstance(slots, str) else slots)]
-    return {name: getattr(x, name) for name in names if name[:2] != "__" and hasattr(x, name)}
-
-
-# what is known ---------------------------------------------------------------------------------
-
-
 def is_local(x: Any) -> bool:
     """Tells whether it is known to stay in process, whatever is in it: a class does nothing."""
-    kind = type(x)
+    kind = type(x)  # isinstance would ask what a wrapper wraps
     if issubclass(kind, type | Enum):
         return True
-    if issubclass(kind, ModuleType | FunctionType | BuiltinFunctionType):
+    if issubclass(kind, _FUNCTIONS):
         return is_in(_module_of(x), _LOCAL)
     return is_open(x) and any(is_in(base.__module__, _LOCAL) for base in kind.__mro__)
 
@@ -179,18 +147,16 @@ def is_local(x: Any) -> bool:
 def is_open(x: Any, local: frozenset[str] = frozenset()) -> bool:
     """Tells whether it is as local as its parts: a collection, or of a known or ``local`` class."""
     kind = type(x)
-    if issubclass(kind, ModuleType | FunctionType | BuiltinFunctionType):
+    if issubclass(kind, _FUNCTIONS):
         return is_in(_module_of(x), _OPEN) and not is_in(_module_of(x), _ELSEWHERE)
-    if any(kind is holder for holder in _HOLDERS):
-        return True
-    return all(_is_known(base, local) for base in kind.__mro__)
+    is_holder = any(kind is holder for holder in _HOLDERS)
+    return is_holder or all(_is_known(base, local) for base in kind.__mro__)
 
 
 def is_vendors(x: Any) -> bool:
     """Tells whether an installed package wrote its class."""
     kind = type(x)
-    is_installed_here = is_held(kind) and is_installed(kind.__module__.partition(".")[0])
-    return kind.__module__.startswith(_VENDORS) or is_installed_here
+    return kind.__module__.startswith(_VENDORS) or (_is_held(kind) and _is_installed(kind))
 
 
 def runs_in_process(x: Any) -> bool:
@@ -202,10 +168,36 @@ def _is_known(kind: type, local: frozenset[str]) -> bool:
     module = kind.__module__
     if f"{module.partition('.')[0]}.{kind.__name__}" in local:
         return True
-    if module == "builtins":  # a metaclass may say that its classes equal these
-        return any(kind is plain for plain in _COLLECTIONS) or issubclass(kind, BaseException)
+    if module == "builtins":
+        return any(kind is own for own in _COLLECTIONS) or issubclass(kind, BaseException)
     is_named = is_in(module, (*_OPEN, *_LOCAL)) and not is_in(module, _ELSEWHERE)
-    return is_named and is_held(kind)
+    return is_named and _is_held(kind)
+
+
+def _is_held(kind: type) -> bool:
+    """Tells whether the module that a class names has it: one that is made elsewhere is yours."""
+    holder: Any = sys.modules.get(kind.__module__)
+    for name in kind.__qualname__.split("."):
+        holder = getattr(holder, "__dict__", {}).get(name)
+    return holder is kind or kind.__module__ == "_wrappers"
+
+
+def _is_installed(kind: type) -> bool:
+    """Tells whether a class came with an installed package: not Python's, not yours."""
+    module = sys.modules.get(kind.__module__.partition(".")[0])
+    file = getattr(module, "__file__", None) or ""
+    return bool({"site-packages", "dist-packages"} & set(Path(file).parts))
+
+
+def _is_yours(kind: type) -> bool:
+    is_pythons = kind.__module__.partition(".")[0] in sys.stdlib_module_names
+    return not _is_held(kind) or not (is_pythons or _is_installed(kind))
+
+
+def _slots(x: Any) -> dict[str, Any]:
+    kinds = [vars(kind).get("__slots__", ()) for kind in type(x).__mro__]
+    names = [name for slots in kinds for name in ([slots] if isinstance(slots, str) else slots)]
+    return {name: getattr(x, name) for name in names if name[:2] != "__" and hasattr(x, name)}
 
 
 def _module_of(x: Any) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from dp_middleware._quiet import is_unrecorded
@@ -31,7 +30,9 @@ class Discreet:
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(self._handler, name)
-        return _unless_private(value) if name in _TOLD else value
+        if name not in _TOLD:
+            return value
+        return lambda *args, **kwargs: None if is_unrecorded() else value(*args, **kwargs)
 
     async def ahandle(self, event: Any, **kwargs: Any) -> Any:
         """Hands on an event of a call that is not private."""
@@ -45,16 +46,15 @@ def quiet_recorders(*managers: Any) -> None:
     handler, in the lists of dispatchers, of ``Settings.callback_manager`` and of ``managers``,
     those of components that have one of their own.
     """
-    import llama_index.core
+    import llama_index.core as core
 
     for dispatcher in _dispatchers():
-        dispatcher.event_handlers = [_discreet(x) for x in dispatcher.event_handlers]
-        dispatcher.span_handlers = [_discreet(x) for x in dispatcher.span_handlers]
-    for manager in (*managers, llama_index.core.Settings.callback_manager):
-        manager.set_handlers([_discreet(x) for x in manager.handlers])
-    if llama_index.core.global_handler is not None:
-        handler: Any = _discreet(llama_index.core.global_handler)
-        llama_index.core.global_handler = handler
+        dispatcher.event_handlers = _discreet(dispatcher.event_handlers)
+        dispatcher.span_handlers = _discreet(dispatcher.span_handlers)
+    for manager in (*managers, core.Settings.callback_manager):
+        manager.set_handlers(_discreet(manager.handlers))
+    if core.global_handler is not None:
+        [core.global_handler] = _discreet([core.global_handler])
 
 
 def refuse_dispatched() -> None:
@@ -64,11 +64,10 @@ def refuse_dispatched() -> None:
 
 def refuse_recorders() -> None:
     """Raises ParameterError as :func:`refuse_dispatched`, or if a global handler would be told."""
-    import llama_index.core
+    import llama_index.core as core
 
     refuse_dispatched()
-    manager = llama_index.core.Settings._callback_manager
-    handler = llama_index.core.global_handler
+    manager, handler = core.Settings._callback_manager, core.global_handler
     _refuse([*(manager.handlers if manager else ()), *([handler] if handler else ())])
 
 
@@ -89,9 +88,5 @@ def _refuse(handlers: list[Any]) -> None:
         )
 
 
-def _discreet(handler: Any) -> Any:
-    return handler if isinstance(handler, Discreet) else Discreet(handler)
-
-
-def _unless_private(told: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda *args, **kwargs: None if is_unrecorded() else told(*args, **kwargs)
+def _discreet(handlers: list[Any]) -> list[Any]:
+    return [x if isinstance(x, Discreet) else Discreet(x) for x in handlers]

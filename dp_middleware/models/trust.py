@@ -6,8 +6,10 @@ import inspect
 import ipaddress
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import or_
 from types import BuiltinFunctionType, FunctionType, ModuleType
-from typing import Any, Protocol
+from typing import Any
 
 from dp_middleware.errors import ParameterError, UntrustedHost
 from dp_middleware.models._wires import host_of, is_host, wire_of
@@ -41,10 +43,9 @@ class Location:
     unknown: frozenset[str] = field(default=frozenset())
 
     def __str__(self) -> str:
-        named = [*sorted(self.hosts), *(f"{host} (proxy)" for host in sorted(self.proxies))]
-        return ", ".join([*named, *(f"unknown ({name})" for name in sorted(self.unknown))]) or (
-            "in process"
-        )
+        proxies = (f"{host} (proxy)" for host in sorted(self.proxies))
+        unknown = (f"unknown ({name})" for name in sorted(self.unknown))
+        return ", ".join([*sorted(self.hosts), *proxies, *unknown]) or "in process"
 
     def __or__(self, other: Location) -> Location:
         return Location(
@@ -72,14 +73,6 @@ _OF_RETRIEVERS = (
 IN_PROCESS = Location()
 
 
-class Located(Protocol):
-    """Anything that says where it runs."""
-
-    @property
-    def location(self) -> Location:
-        """Where it runs."""
-
-
 _DECLARE = (
     "if raw text may go there, declare it: dp.chat_model(model, local=True), or, if it is no chat "
     "model, a property `location` that returns a Location(), of dp_middleware.models.trust"
@@ -87,12 +80,12 @@ _DECLARE = (
 
 
 def require_trusted(
-    model: Located | Location, trusted_hosts: Iterable[str] = (), *, remedy: str = _DECLARE
+    model: Any, trusted_hosts: Iterable[str] = (), *, remedy: str = _DECLARE
 ) -> None:
     """Refuses a model, or a location, that would take raw text out of this computer.
 
     Args:
-        model: Says where it runs.
+        model: A :class:`Location`, or what has one as its ``location``.
         trusted_hosts: Host names, without scheme or port, that may see raw text.
         remedy: What to do where one cannot tell.
 
@@ -101,7 +94,7 @@ def require_trusted(
         ParameterError: ``trusted_hosts`` is not a collection of names, without scheme or port.
     """
     trusted = _trusted(trusted_hosts)
-    location = model if isinstance(model, Location) else model.location
+    location: Location = model if isinstance(model, Location) else model.location
     for host in sorted(location.hosts - trusted):
         if not is_loopback(host):
             raise UntrustedHost(
@@ -180,42 +173,50 @@ def _places(
     root: Any, releases: Callable[[object], bool], local: frozenset[str]
 ) -> tuple[Location, frozenset[str]]:
     """Returns where the parts of ``root`` run by their addresses, and names of what is unknown."""
-
-    def is_settled(x: Any) -> bool:
-        return said_by(x) is None and (releases(x) or is_local(x) or _is_recorder(x))
+    places, unknown = [IN_PROCESS], set[str]()
 
     def inside(x: Any) -> list[Any]:
+        """Notes where a part runs, and lists its own parts that count."""
+        said, is_as_its_parts = said_by(x), is_open(x, local)
+        is_recorder = said is None and _is_told(x) and not _is_one(x, _MANAGERS)
+        is_settled = said is None and (releases(x) or is_local(x))
+        if not is_settled:
+            wire = Location() if said is None and is_as_its_parts else _of_wire(x)
+            places.append((said or IN_PROCESS) | wire)
+            is_known = said is not None or is_as_its_parts or _is_vendors_known(x)
+            if is_recorder or not is_known:
+                unknown.add(_name_of(x))
         if inherits(x, "dp_middleware.embedding", "Given"):
             return [x.inner]
-        if is_settled(x) or _is_ours(x):
+        if is_settled or is_recorder or _is_ours(x):
             return []
-        if said_by(x) is None and is_open(x, local):
+        if said is None and is_as_its_parts:
             return parts_of(x)
         values = [part for _, field in fields_of(x) for part in values_of(field)]
         return [part for part in values if is_model(part) or _is_told(part)]
 
-    place, unknown = IN_PROCESS, set[str]()
-    for part in walk(root, inside):
-        said = said_by(part)
-        if said is None and (releases(part) or is_local(part)):
-            continue
-        if said is not None or not is_open(part, local):
-            place |= (said or IN_PROCESS) | _of_wire(part)
-        if said is None and (_is_recorder(part) or not _is_known(part, local)):
-            unknown.add(_name_of(part))
-    return place, frozenset(unknown)
+    for _ in walk(root, inside):
+        pass  # each part is noted on the way
+    return reduce(or_, places), frozenset(unknown)
 
 
-def _is_known(x: Any, local: frozenset[str]) -> bool:
+def _is_vendors_known(x: Any) -> bool:
     """Tells whether its address, its inner models or its class say where it runs."""
-    if is_open(x, local):
-        return True
     return is_vendors(x) and bool(wire_of(x)[0] or inner_models(x) or runs_in_process(x))
 
 
 def _name_of(x: Any) -> str:
     is_named = isinstance(x, FunctionType | BuiltinFunctionType | ModuleType)
     return str(x.__name__ if is_named else type(x).__name__)
+
+
+def _is_one(x: object, kinds: tuple[tuple[str, str], ...]) -> bool:
+    return any(inherits(x, *kind) for kind in kinds)
+
+
+def _is_told(x: object) -> bool:
+    """Tells whether it is a callback handler, or a manager of some."""
+    return _is_one(x, (*_HANDLERS, *_MANAGERS))
 
 
 def _is_ours(x: object) -> bool:
@@ -227,33 +228,19 @@ def _releases(x: object) -> bool:
     return type(x).__module__.partition(".")[0] in _OURS
 
 
-def _is_told(x: object) -> bool:
-    """Tells whether it is a callback handler, or a manager of some."""
-    return any(inherits(x, *kind) for kind in (*_HANDLERS, *_MANAGERS))
-
-
-def _is_recorder(x: object) -> bool:
-    is_manager = any(inherits(x, *manager) for manager in _MANAGERS)
-    return not is_manager and _is_told(x)
-
-
 def _is_ours_or_silenced(x: object) -> bool:
     """Tells whether it releases what it sends, or is told nothing of a private call."""
-    if inherits(x, "dp_middleware.embedding", "Given"):
-        return False
-    return _is_ours(x) or _is_told(x)
+    is_given = inherits(x, "dp_middleware.embedding", "Given")
+    return not is_given and (_is_ours(x) or _is_told(x))
 
 
 def _of_wire(x: Any) -> Location:
     urls, proxies, unknown = wire_of(x)
-    hosts = {url: host_of(url) for url in (*urls, *proxies)}
-    if None in hosts.values():
+    hosts, behind = ({host_of(url) for url in given} for given in (urls, proxies))
+    if None in hosts | behind:
         unknown |= {"a model or a proxy with a malformed URL"}
-    return Location(
-        hosts=frozenset(host for url in urls if (host := hosts[url])),
-        proxies=frozenset(host for url in proxies if (host := hosts[url])),
-        unknown=frozenset(unknown),
-    )
+    named = frozenset(filter(None, hosts)), frozenset(filter(None, behind))
+    return Location(hosts=named[0], proxies=named[1], unknown=frozenset(unknown))
 
 
 def _trusted(hosts: Any) -> frozenset[str]:

@@ -108,6 +108,12 @@ class Certificate:
         """Makes the same certificate, relying on more."""
         return replace(self, assumptions=(*self.assumptions, *more))
 
+    def revised(self, **changes: Any) -> Certificate:
+        """Makes another one, of which recovery and retention are not known."""
+        figures = ("recovery", "retention", "recovery_in_english", "retention_in_english")
+        unknown: dict[str, Any] = dict.fromkeys(figures)
+        return replace(self, **unknown, **changes)
+
     def to_dict(self) -> dict[str, Any]:
         """Returns JSON-ready data; infinite numbers as ``"inf"``; classes as a fingerprint."""
         data = _finite({name: getattr(self, name) for name in self.__dataclass_fields__})

@@ -26,19 +26,15 @@ _ELSEWHERE = "\\\t\n\r"  # behind a host: browsers and others do not agree on wh
 _NAMED = re.compile(
     r"(?:(?<=@)|(?<=//)|\b)((?:[\w-]+\.)+[^\W\d_][\w-]+|localhost)\b", re.IGNORECASE
 )
+# signs of an address: a text without any has none
 POSSIBLE = re.compile(r"[/\\:?#(<]|www\.", re.IGNORECASE)
-"""Signs of an address: a text without any has none."""
 
 
 @dataclass(frozen=True)
 class Hosts(StaysHere):
-    """Names of the hosts in the texts of somebody who reads the answer, looked up when asked for.
+    """Names of the hosts in the texts of somebody who reads the answer, looked up if need be."""
 
-    Attributes:
-        texts: Private.
-    """
-
-    texts: tuple[str, ...] = field(repr=False)
+    texts: tuple[str, ...] = field(repr=False)  # private
 
     @cached_property
     def _names(self) -> frozenset[str]:
@@ -82,15 +78,8 @@ def _tag(text: str, place: int) -> int | None:
 def stays(text: str, start: int, end: int, hosts: Container[str], more: bool) -> bool | None:
     """Tells whether a pseudonym stays in an answer: it stands in an address of a foreign host.
 
-    Args:
-        text: The answer, from the beginning of the address on.
-        start: Offset of the pseudonym.
-        end: Offset behind it.
-        hosts: Those that stood in the request, with those in place of them.
-        more: Whether the text may go on.
-
-    Returns:
-        ``None`` where what follows decides.
+    ``None`` where what follows decides, as the text, which has all of the address, may go on with
+    ``more``. ``hosts`` stood in the request, or stand for those.
     """
     begin = opening(text, start)
     if begin is None:

@@ -4,31 +4,30 @@ from __future__ import annotations
 
 import re
 import string
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from hashlib import sha256
 from operator import itemgetter
-from typing import ClassVar
 
 from dp_middleware.pseudonyms.kinds import Label
-from dp_middleware.pseudonyms.lists import overlapping
-from dp_middleware.pseudonyms.rewriting import Mention, PseudonymDraft, settled
+from dp_middleware.pseudonyms.rewriting import (
+    Mention,
+    PseudonymDraft,
+    between,
+    overlapping,
+    settled,
+)
 from dp_middleware.pseudonyms.structured import View, view_of
 from dp_middleware.sanitizers.spans import PART
 from dp_middleware.vocabulary import frequencies
 from dp_middleware.vocabulary.classes import listed
 
-LISTED = 20_000
-"""Most frequent words of English that may leave; given names among them may not."""
-
-SHORT = 1000
-"""Words of two letters are among so many: rarer ones are syllables, and spell names."""
-
+LISTED = 20_000  # most frequent words of English that may leave, but for given names
+SHORT = 1000  # words of two letters are among so many: rarer ones are syllables, and spell names
 _TYPESET = "’“”„«»—…€£¥₹§°•·¡¿\u2018\u2010\u2011\u2013\u00a0\u202f"
+# signs that may leave; any other is a part of the word that it stands in
 SIGNS = frozenset(" \t\n\r" + string.punctuation + _TYPESET + PART)
-"""Signs that may leave; any other is a part of the word that it stands in."""
-
 _ESCAPED = "\ufffd"  # stands for what is spelled by a number, as \u0041 is
 _SHORT, _NONE = re.compile(r"[^\\]+|\\+[nrt\"'/]?"), re.compile(r"[^\\]+")
 _OTHER = f"[^{re.escape(''.join(sorted(SIGNS)))}]"
@@ -42,8 +41,8 @@ _CASES = re.compile(r"[a-z'’]+|[A-Z][a-z'’]*|[A-Z'’]+")
 class Word(Label):
     """A label such as "WORD_47", one for each spelling of a word or number that is not listed."""
 
-    name: ClassVar[str] = "word"
-    cased: ClassVar[bool] = True
+    name = "word"
+    cased = True
 
     of: str = "WORD"
 
@@ -92,8 +91,13 @@ def _labelled(draft: PseudonymDraft, escapes: re.Pattern[str]) -> PseudonymDraft
         for place in draft.places
     ]
     text = _spelled(draft.view, escapes)
-    places += [Mention(start, end, Word(), "") for start, end in _uncommon(draft, text)]
-    return replace(draft, places=tuple(settled(draft.text, sorted(places, key=itemgetter(0)))))
+    while True:  # a place that grows may leave a part of a listed word
+        places += [Mention(start, end, Word(), "") for start, end in _uncommon(draft, text)]
+        places.sort(key=itemgetter(0))
+        draft = replace(draft, places=tuple(settled(draft.text, places)))
+        if list(draft.places) == places:
+            return draft
+        places = list(draft.places)
 
 
 def _reads_alike(draft: PseudonymDraft) -> bool:
@@ -112,20 +116,12 @@ def _uncommon(draft: PseudonymDraft, text: str) -> Iterator[tuple[int, int]]:
     for start, end in draft.gaps:
         inside = [(a, b) for a, b in overlapping(numbers, start, end) if start <= a and b <= end]
         yield from (span for span in inside if not overlapping(draft.kept, *span))
-        for a, b in _between(start, end, sorted([*inside, *overlapping(draft.kept, start, end)])):
+        for a, b in between(sorted([*inside, *overlapping(draft.kept, start, end)]), start, end):
             for match in _WORD.finditer(text, a, b):
                 first, behind = match.span()
                 behind -= 2 * (match.group()[-2:].lower() in ("'s", "’s"))
                 if not (_is_common(match.group()) or _is_common(text[first:behind])):
                     yield first, behind
-
-
-def _between(start: int, end: int, spans: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    for first, behind in spans:
-        if start < behind and first < end:
-            yield start, first
-            start = behind
-    yield start, end
 
 
 def _is_common(word: str) -> bool:

@@ -2,46 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from functools import partial
 from operator import index
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from dp_middleware._quiet import unrecorded
 from dp_middleware.errors import ParameterError
-from dp_middleware.pseudonyms.analyzers import entities_of_analyzer, labels_of_pipeline
 from dp_middleware.pseudonyms.labels import (
     CONTEXTUAL,
     IDENTIFYING,
     VALIDATED,
+    entities_of_analyzer,
     is_known,
     kind_of,
     kinds_of,
+    labels_of_pipeline,
 )
 from dp_middleware.pseudonyms.structured import Value, View
 from dp_middleware.sanitizers.spans import PART, name_of
 
-PIECE = 10_000
-"""Characters that a pipeline reads at once: time and memory grow with their number alone."""
-
-WINDOW = 1_000
-"""Characters that a function is shown at once beside the whole text: a model may cut that short."""
-
-OVERLAP = 200
-"""Characters that are read again, so that what a cut goes through is seen as a whole."""
+# characters that
+PIECE = 10_000  # a pipeline reads at once: time and memory grow with their number alone
+WINDOW = 1_000  # a function is shown at once beside the whole text: a model may cut that short
+OVERLAP = 200  # are read again, so that what a cut goes through is seen as a whole
 
 
 class Entity(NamedTuple):
-    """Characters of a text that name something.
-
-    Attributes:
-        start: Offset of the first.
-        end: Offset behind the last.
-        kind: What they name, such as ``"person"``. Public.
-    """
+    """Characters of a text that name something."""
 
     start: int
     end: int
-    kind: str
+    kind: str  # what they name, such as "person", public
 
 
 def entities_of(text: str, detector: Any, kinds: Collection[str] | None = None) -> list[Entity]:
@@ -68,11 +61,13 @@ def entities_of(text: str, detector: Any, kinds: Collection[str] | None = None) 
             another name; quotes nothing of the text.
     """
     wanted = None if kinds is None else kinds_of(kinds)
-    _check(detector, wanted)
+    read, labels = _reader(detector)
+    if labels is not None:
+        _check_able(detector, labels, wanted)
     failure = ""
     try:
         with unrecorded():
-            results = list(_detected(detector, text)) if text else []
+            results = list(read(text)) if text else []
     except Exception as error:
         failure = type(error).__name__
     if failure:
@@ -92,10 +87,7 @@ def entities_of(text: str, detector: Any, kinds: Collection[str] | None = None) 
 
 
 def entities_in(
-    view: View,
-    detector: Any,
-    kinds: Collection[str] | None = None,
-    always: Collection[str] = (),
+    view: View, detector: Any, kinds: Collection[str] | None = None, always: Collection[str] = ()
 ) -> tuple[View, list[Entity]]:
     """The entities of a view, by what its text says and by where its values stand.
 
@@ -109,8 +101,7 @@ def entities_in(
         kinds: As there.
         always: Kinds that are replaced in every number.
     """
-    is_in_parts = PART in view.text
-    for place in [k for k, sign in enumerate(view.text) if is_in_parts and sign == PART][::-1]:
+    for place in [match.start() for match in re.finditer(PART, view.text)][::-1]:
         before = view.text[max(0, place - OVERLAP) : place]
         around = before + view.text[place + 1 : place + 1 + OVERLAP].replace(PART, "\n")
         found = entities_of(around, detector, kinds)
@@ -145,9 +136,8 @@ def pieces(text: str, size: int = PIECE) -> Iterator[tuple[int, str]]:
     start, overlap = 0, min(OVERLAP, size // 4)
     while start + size + overlap < len(text):
         cut = start + size
-        near = text[cut - overlap : cut]
-        last = max((k for k, character in enumerate(near) if character.isspace()), default=None)
-        cut -= 0 if last is None else overlap - 1 - last
+        blanks = (k + 1 for k in range(cut - 1, cut - overlap - 1, -1) if text[k].isspace())
+        cut = next(blanks, cut)
         yield start, text[start : cut + overlap]
         start = cut
     yield start, text[start:]
@@ -161,22 +151,55 @@ def pieces_for(text: str, tokenizer: Any, limit: int) -> Iterator[tuple[int, str
     return pieces(text, size)
 
 
-def _check(detector: Any, wanted: frozenset[str] | None) -> None:
-    """Nothing is asked for that a pipeline can never find."""
-    if not callable(detector) and not _is_analyzer(detector):
+def _reader(detector: Any) -> tuple[Callable[[str], Iterable[Entity]], Iterable[str] | None]:
+    """How a detector reads a text, and the labels that it can find, where it says."""
+    if not callable(detector) and callable(getattr(detector, "analyze", None)):
+        language = str(next(iter(getattr(detector, "supported_languages", ())), "en"))
+        analyze = partial(detector.analyze, language=language)
+        return (
+            lambda text: _of_pieces(lambda piece: analyze(text=piece), pieces(text)),
+            entities_of_analyzer(detector, language),
+        )
+    if not callable(detector):
         raise ParameterError(
             f"expected a detector: a function, a spaCy pipeline or a Presidio analyzer, got "
             f"{type(detector).__name__}"
         )
-    labels: Iterable[str] | None = None
-    if _is_analyzer(detector):
-        labels = entities_of_analyzer(detector, _language(detector))
-    elif _is_pipeline(detector):
-        labels = labels_of_pipeline(detector)
-    elif _is_transformer(detector):
-        labels = {label for label in detector.model.config.id2label.values() if label != "O"}
-    if labels is None:
-        return
+    if hasattr(detector, "pipe_names") and hasattr(detector, "vocab"):
+        return lambda text: _of_pieces(detector, pieces(text)), labels_of_pipeline(detector)
+    if hasattr(detector, "tokenizer") and hasattr(detector, "model"):  # of transformers
+        limit = min(int(detector.tokenizer.model_max_length), PIECE)
+        labels = detector.model.config.id2label.values()
+        return (
+            lambda text: _of_pieces(detector, pieces_for(text, detector.tokenizer, limit)),
+            {label for label in labels if label != "O"},
+        )
+    return partial(_of_function, detector), None
+
+
+def _of_pieces(detector: Any, pieces: Iterable[tuple[int, str]]) -> Iterator[Entity]:
+    for offset, piece in pieces:
+        for start, end, kind in _read(detector, piece):
+            yield Entity(offset + start, offset + end, kind)
+
+
+def _of_function(detector: Any, text: str) -> Iterator[Entity]:
+    yield from _read(detector, text)
+    if len(text) > WINDOW + OVERLAP and not getattr(detector, "reads_whole_texts", False):
+        for offset, piece in pieces(text, WINDOW):
+            parts = _read(detector, piece)
+            if any(part.end > len(piece) for part in parts):
+                return  # it does not read what it is given
+            yield from (Entity(offset + a, offset + b, kind) for a, b, kind in parts)
+
+
+def _read(detector: Any, text: str) -> list[Entity]:
+    results = detector(text)
+    return [_entity(result) for result in getattr(results, "ents", results)]
+
+
+def _check_able(detector: Any, labels: Iterable[str], wanted: frozenset[str] | None) -> None:
+    """Nothing is asked for that a pipeline can never find."""
     able = {kind_of(label) for label in labels}
     missing = sorted((wanted or frozenset()) - able)
     if missing or not able:
@@ -190,47 +213,16 @@ def _check(detector: Any, wanted: frozenset[str] | None) -> None:
 def _check_labels(text: str, detector: Any, wanted: frozenset[str], kinds: set[str]) -> None:
     """No result has a label that might mean what is asked for, and would be passed over."""
     unknown = sorted(kind for kind in kinds - wanted if not is_known(kind))
-    if not unknown:
-        return
     public = [kind for kind in unknown if kind not in text.casefold()]
-    raise ParameterError(
-        f"expected labels that are known kinds from {_name(detector)}, as kinds= asks for "
-        f"{', '.join(sorted(wanted))}, got {', '.join(public) or 'others'}; let it return known "
-        "labels, such as 'person', or ask for these kinds too"
-    )
+    if unknown:
+        raise ParameterError(
+            f"expected labels that are known kinds from {_name(detector)}, as kinds= asks for "
+            f"{', '.join(sorted(wanted))}, got {', '.join(public) or 'others'}; let it return "
+            "known labels, such as 'person', or ask for these kinds too"
+        )
 
 
-def _detected(detector: Any, text: str) -> Iterator[Entity]:
-    if _is_analyzer(detector):
-        language = _language(detector)
-        for offset, piece in pieces(text):
-            for result in detector.analyze(text=piece, language=language):
-                yield _entity(result, offset)
-    elif _is_pipeline(detector):
-        for offset, piece in pieces(text):
-            for result in detector(piece).ents:
-                yield _entity(result, offset)
-    elif _is_transformer(detector):
-        limit = min(int(detector.tokenizer.model_max_length), PIECE)
-        for offset, piece in pieces_for(text, detector.tokenizer, limit):
-            for result in detector(piece):
-                yield _entity(result, offset)
-    else:
-        yield from map(_entity, _results(detector, text))
-        if len(text) > WINDOW + OVERLAP and not _is_whole(detector):
-            for offset, piece in pieces(text, WINDOW):
-                parts = [_entity(result) for result in _results(detector, piece)]
-                if any(part.end > len(piece) for part in parts):
-                    return  # it does not read what it is given
-                yield from (Entity(offset + a, offset + b, kind) for a, b, kind in parts)
-
-
-def _results(detector: Any, text: str) -> Iterable[Any]:
-    results = detector(text)
-    return cast("Iterable[Any]", getattr(results, "ents", results))
-
-
-def _entity(result: Any, offset: int = 0) -> Entity:
+def _entity(result: Any) -> Entity:
     """From one result of any of the known forms."""
     if isinstance(result, Mapping):
         names = [name for name in ("label", "entity_group", "entity") if name in result]
@@ -241,7 +233,7 @@ def _entity(result: Any, offset: int = 0) -> Entity:
         start, end, label = result.start, result.end, result.entity_type
     else:
         start, end, label = result
-    return Entity(offset + index(start), offset + index(end), kind_of(label))
+    return Entity(index(start), index(end), kind_of(label))
 
 
 def _disjoint(text: str, results: Iterable[Entity]) -> list[Entity]:
@@ -267,27 +259,6 @@ def _trimmed(text: str, start: int, end: int, kind: str) -> Entity:
     kept = text[start:end].rstrip()
     end = start + len(kept)
     return Entity(end - len(kept.lstrip()), end, kind)
-
-
-def _is_analyzer(detector: Any) -> bool:
-    return not callable(detector) and callable(getattr(detector, "analyze", None))
-
-
-def _is_pipeline(detector: Any) -> bool:
-    return callable(detector) and hasattr(detector, "pipe_names") and hasattr(detector, "vocab")
-
-
-def _is_transformer(detector: Any) -> bool:
-    """Whether it is a pipeline of transformers for labels of tokens."""
-    return callable(detector) and all(hasattr(detector, name) for name in ("tokenizer", "model"))
-
-
-def _is_whole(detector: Any) -> bool:
-    return bool(getattr(detector, "reads_whole_texts", False))
-
-
-def _language(analyzer: Any) -> str:
-    return str(next(iter(getattr(analyzer, "supported_languages", ())), "en"))
 
 
 def _name(detector: Any) -> str:

@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import itertools
-import math
 import re
 import unicodedata
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import ClassVar, NamedTuple
 
-from dp_middleware.errors import ParameterError
-
-TRIES = 16  # draws from a list before entries are combined
-PATTERN_TRIES = 500  # draws of a pattern before it counts as used up
-LISTED = 2000  # patterns with at most so many texts are drawn from what is left of them
-MOST_WORDS = 20
 EDGES = "()[]{}<>\"'“”\u2018’«»„.,;:!?¡¿…"  # stay around what is replaced
 _NO_EDGE = rf"[^\s{re.escape(EDGES)}]"
+# a text without blanks and punctuation around
 CORE = re.compile(rf"{_NO_EDGE}(?:.*{_NO_EDGE})?", re.DOTALL)
-"""A text without blanks and punctuation around."""
-
 ALPHABETS = {
     "9": "0123456789",
     "1": "123456789",
@@ -27,46 +20,52 @@ ALPHABETS = {
     "a": "abcdefghijklmnopqrstuvwxyz",
 }
 
+# whether a pseudonym may be used: no other entity has it, and the public text does not hold it
 Free = Callable[[str], bool]
-"""Whether a pseudonym may be used: no other entity has it, and the public text does not hold it."""
 
 
-class Draws(Protocol):
-    """The randomness of one session.
+class Draws:
+    """The randomness of one session, and what is drawn with it."""
 
-    Attributes:
-        agree: Whether others draw the same for a value, so that few values may share a first draw.
-    """
-
-    @property
-    def agree(self) -> bool:
-        """See the class."""
+    agree: ClassVar[bool] = False  # whether others draw the same for a value
 
     def below(self, n: int) -> int:
         """Draws uniformly from 0 .. n - 1, anew at every call."""
+        raise NotImplementedError
 
     def once(self, name: str, n: int) -> int:
         """Draws uniformly from 0 .. n - 1, once for a session, which keeps it secret."""
+        raise NotImplementedError
 
     def first(self, name: str, value: int) -> int:
         """Returns what came first with this name in the session, which keeps it secret."""
+        raise NotImplementedError
+
+    def choice(self, values: Sequence[str]) -> str:
+        """Draws a uniform one."""
+        return values[self.below(len(values))]
+
+    def pick(self, weights: Sequence[int]) -> int:
+        """Draws a place with probability proportional to its weight, exactly."""
+        ends = [*itertools.accumulate(weights)]
+        return bisect_right(ends, self.below(ends[-1]))
+
+    def left(self, values: Sequence[str], free: Free) -> str | None:
+        """Draws a uniform one of those that may be used."""
+        rest = [value for value in values if free(value)]
+        return self.choice(rest) if rest else None
+
+    def fill(self, shape: str) -> str:
+        """Draws a uniform text of a pattern."""
+        return "".join(self.choice(ALPHABETS[c]) if c in ALPHABETS else c for c in shape)
 
 
 class Part(NamedTuple):
-    """Characters of a mention that are replaced by one pseudonym.
-
-    Attributes:
-        start: Offset of the first in the mention.
-        end: Offset behind the last.
-        shape: What of them is declared public and kept, such as the format of a number.
-    """
+    """Characters of a mention, by their offsets in it, that are replaced by one pseudonym."""
 
     start: int
     end: int
-    shape: str
-
-
-# parts of mentions -------------------------------------------------------------------------------
+    shape: str  # what of them is declared public and kept, such as the format of a number
 
 
 def words(text: str) -> frozenset[str]:
@@ -77,7 +76,7 @@ def words(text: str) -> frozenset[str]:
 def core(text: str, start: int, end: int) -> tuple[int, int]:
     """Returns offsets without blanks and punctuation around; of punctuation alone nothing."""
     match = CORE.search(text, start, end)
-    return (end, end) if match is None else match.span()
+    return match.span() if match else (end, end)
 
 
 def whole(mention: str, shape: str = "") -> list[Part]:
@@ -102,61 +101,3 @@ def _class(character: str) -> str:
     if unicodedata.category(character)[0] in "PZ" or character in " \t\r\n+=$<>|~^`":
         return character
     return "a"
-
-
-# draws -------------------------------------------------------------------------------------------
-
-
-def choice(values: Sequence[str], draws: Draws) -> str:
-    """Draws a uniform one."""
-    return values[draws.below(len(values))]
-
-
-def left(values: Sequence[str], free: Free, draws: Draws) -> str | None:
-    """Draws a uniform one of those that may be used."""
-    rest = [value for value in values if free(value)]
-    return choice(rest, draws) if rest else None
-
-
-def tried(draw: Callable[[], str | None], free: Free, tries: int = PATTERN_TRIES) -> str | None:
-    """Returns the first of so many draws that may be used."""
-    for _ in range(tries):
-        text = draw()
-        if text is not None and free(text):
-            return text
-    return None
-
-
-def label(name: str, free: Free, draws: Draws) -> str:
-    """Draws such as "NRP_47": a uniform number of two digits, of more where these are in use.
-
-    Of eight where others shall agree.
-
-    Raises:
-        ParameterError: Nothing of this kind may be used.
-    """
-    for digits in range(8 if draws.agree else 2, MOST_WORDS):
-        low = 10 ** (digits - 1)
-        for _ in range(TRIES):
-            text = f"{name.upper()}_{low + draws.below(9 * low)}"
-            if free(text):
-                return text
-    raise ParameterError(f"no pseudonym of the kind {name} may be used; begin a new session")
-
-
-def fill(shape: str, draws: Draws) -> str:
-    """Draws a uniform text of a pattern."""
-    return "".join(
-        choice(ALPHABETS[character], draws) if character in ALPHABETS else character
-        for character in shape
-    )
-
-
-def draw_pattern(shape: str, free: Free, draws: Draws) -> str | None:
-    """Draws a uniform text of a pattern that may be used; none where none seems left."""
-    if not any(character in ALPHABETS for character in shape):
-        return None
-    sets = [ALPHABETS.get(character, character) for character in shape]
-    if math.prod(map(len, sets)) <= LISTED:
-        return left(["".join(signs) for signs in itertools.product(*sets)], free, draws)
-    return tried(lambda: fill(shape, draws), free)

@@ -33,18 +33,10 @@ def certificate_of(
     allows: bool,
     keyed: bool = False,
 ) -> Certificate:
-    """Returns that of a release in which these kinds occur.
+    """Returns that of a release in which these kinds occur, of all that may by these laws.
 
-    Args:
-        kinds: Those that occur.
-        laws: All that may occur, by name.
-        beside: Of what perturbs the rest, if anything does.
-        common: Whether only common words of the rest go out.
-        allows: Whether somebody named what stays.
-        keyed: Whether pseudonyms follow from a key.
-
-    Raises:
-        ParameterError: What is beside them has a guarantee that does not add up with this.
+    ``beside`` is that of what perturbs the rest; one that does not add up with this is refused.
+    Only ``common`` words of the rest may go out, some may stay, or pseudonyms follow from a key.
     """
     if beside is not None and not isinstance(beside.guarantee, PureDP):
         raise ParameterError(

@@ -28,10 +28,6 @@ class JsonRestorer:
 
     A value in a string is found whatever escapes spell it, also in JSON that a string holds. A
     number that is a pseudonym comes back as a number, or in a string where the original is none.
-
-    Args:
-        names: Pairs by their pseudonyms; they do not change while it works.
-        hosts: As of :class:`Restorer`.
     """
 
     def __init__(self, names: Names[Any], *, hosts: Container[str] | None = None) -> None:
@@ -61,7 +57,7 @@ class JsonRestorer:
 
     def _outside(self, text: str, place: int) -> tuple[int, str]:
         if text[place] == '"':
-            self._string = _String(self)
+            self._string = _String(self._names, self._hosts)
             return place + 1, '"'
         if (other := _OTHER.match(text, place)) is not None:
             return other.end(), other.group()
@@ -90,55 +86,33 @@ class JsonRestorer:
             return place, ""
         return place + 1, _spelled(self._string.feed(text[place]))  # no JSON: it stays as it is
 
-    def prose(self) -> Restorer:
-        """Makes a restorer of a string's text."""
-        return Restorer(self._names, hosts=self._hosts)
-
-    def nested(self) -> JsonRestorer:
-        """Makes a restorer of JSON in a string."""
-        return JsonRestorer(self._names, hosts=self._hosts)
-
 
 class _String:
     """The inside of a string: text, or JSON, as its beginning tells."""
 
-    def __init__(self, of: JsonRestorer) -> None:
-        self._of, self._begun = of, ""
+    def __init__(self, names: Names[Any], hosts: Container[str] | None) -> None:
+        self._names, self._hosts, self._begun = names, hosts, ""
         self._restorer: Restorer | JsonRestorer | None = None
 
-    def feed(self, piece: str) -> str:
+    def feed(self, piece: str, more: bool = True) -> str:
         if self._restorer is None:
             self._begun += piece
-            if _UNDECIDED.fullmatch(self._begun):
+            if more and _UNDECIDED.fullmatch(self._begun):
                 return ""
-            piece = self._decide()
-        assert self._restorer is not None
+            nested = _NESTED.match(self._begun) is not None
+            kind: type[Restorer | JsonRestorer] = JsonRestorer if nested else Restorer
+            self._restorer, piece = kind(self._names, hosts=self._hosts), self._begun
         return self._restorer.feed(piece)
 
     def close(self) -> str:
-        begun = self._decide() if self._restorer is None else ""
+        begun = self.feed("", more=False)
         assert self._restorer is not None
-        return self._restorer.feed(begun) + self._restorer.close()
-
-    def _decide(self) -> str:
-        nested = _NESTED.match(self._begun) is not None
-        self._restorer = self._of.nested() if nested else self._of.prose()
-        return self._begun
+        return begun + self._restorer.close()
 
 
 def restore(text: str, names: Names[Any]) -> str:
     """Returns a whole text with the originals in place of their pseudonyms."""
     return Restorer(names).feed(text, more=False)
-
-
-def restore_json(text: str, names: Names[Any]) -> str:
-    """Returns whole JSON with the originals; text that is none is restored as text."""
-    try:
-        json.loads(text)
-    except ValueError:
-        return restore(text, names)
-    restorer = JsonRestorer(names)
-    return restorer.feed(text) + restorer.close()
 
 
 def _decoded(escape: str) -> str:

@@ -9,25 +9,19 @@ from typing import Any, ClassVar
 
 from dp_middleware._forks import LeavesWithout
 from dp_middleware.errors import ParameterError, needs
-from dp_middleware.pseudonyms.draws import ALPHABETS, Free, label
+from dp_middleware.pseudonyms.draws import ALPHABETS, Draws, Free
 from dp_middleware.sampling.entropy import below, expanded
 
-SHORTEST = 16
-"""Bytes of a key."""
-
-SMALLEST = 1_000_000
-"""Texts of a format that is encrypted: SP 800-38G Rev. 1 asks for so many."""
-
+SHORTEST = 16  # bytes of a key
+SMALLEST = 1_000_000  # texts of a format that is encrypted: SP 800-38G Rev. 1 asks for so many
 STEPS = 2000  # of a walk through a format
 _ROUNDS = range(10)
 _NO_KEY = "expected the process that has the key: a pickle leaves it behind"
-Slot = tuple[int, str]
-"""Offset of a sign that is encrypted, and the signs that may stand there."""
-
+Slot = tuple[int, str]  # offset of a sign that is encrypted, and the signs that may stand there
 Cipher = Callable[[int, int, bytes, bool], int]
 
 
-class KeyedDraws:
+class _KeyedDraws(Draws):
     """The randomness of one value: the same wherever the key is."""
 
     agree = True
@@ -37,16 +31,13 @@ class KeyedDraws:
         self._entropy = expanded(hmac.digest(key, b"draw " + value.encode(), "sha256"))
 
     def below(self, n: int) -> int:
-        """Draws uniformly from 0 .. n - 1, each time anew."""
         return below(n, self._entropy)
 
     def once(self, name: str, n: int) -> int:
-        """Draws uniformly from 0 .. n - 1, once for the key."""
         return below(n, expanded(hmac.digest(self._key, b"once " + name.encode(), "sha256")))
 
     def first(self, name: str, value: int) -> int:
-        """Returns the value: what came before it in a conversation does not count."""
-        return value
+        return value  # what came before it in a conversation does not count
 
 
 class Keyed(LeavesWithout):
@@ -57,11 +48,7 @@ class Keyed(LeavesWithout):
         value to whoever has no key and cannot ask for the pseudonyms of values of their choice.
 
     Args:
-        key: 16 secret bytes or more; in no ``repr``, and a pickle leaves it behind.
-
-    Raises:
-        MissingExtra: The package ``cryptography`` is not installed.
-        ParameterError: No such key; quotes it not.
+        key: 16 secret bytes or more; in no ``repr`` or error, and a pickle leaves it behind.
     """
 
     _instead: ClassVar[dict[str, Any]] = {"_key": None, "_cipher": None}
@@ -86,29 +73,21 @@ class Keyed(LeavesWithout):
         """
         if self._key is None:
             raise ParameterError(_NO_KEY)
-        draws = KeyedDraws(self._key, f"{kind.name}\0{key}")
+        draws = _KeyedDraws(self._key, f"{kind.name}\0{key}")
         encrypted = kind.ciphered(text, shape, self, back=False)
         if encrypted is None:
             drawn: str = kind.draw(key, shape, lambda _: True, draws)
             return drawn if free(drawn) else str(kind.draw(key, shape, free, draws))
         is_free: bool = encrypted and free(encrypted)
-        return str(encrypted) if is_free else label(kind.name, free, draws)
+        return str(encrypted) if is_free else kind.label(free, draws)
 
     def permuted(
         self, text: str, slots: Sequence[Slot], fits: Callable[[str], bool], tweak: str, back: bool
     ) -> str | None:
-        """Encrypts the signs of a text in these slots, again and again until it fits (a walk).
+        """Encrypts or decrypts the signs of a text in these slots until it fits again (a walk).
 
-        Args:
-            text: Fits. Private.
-            slots: What is encrypted.
-            fits: Whether a text is one of the format.
-            tweak: Public; another one is another permutation.
-            back: Whether to decrypt.
-
-        Returns:
-            ``None`` where the format has too few texts; empty where the text has other signs than
-            these, or the walk does not end.
+        Another public ``tweak`` is another permutation. Returns ``None`` where the format has too
+        few texts; an empty text where this has other signs, or the walk does not end.
         """
         sizes = [len(signs) for _, signs in slots]
         if (total := math.prod(sizes)) < SMALLEST:
@@ -144,12 +123,7 @@ def _written(text: str, slots: Sequence[Slot], number: int) -> str:
 def ff1(key: bytes, radix: int = 2) -> Cipher:
     """Returns FF1 of NIST SP 800-38G: a number of so many digits, permuted under a tweak.
 
-    Args:
-        key: Of AES: 16, 24 or 32 bytes.
-        radix: Of the digits.
-
-    Raises:
-        MissingExtra: The package ``cryptography`` is not installed.
+    The key is one of AES: 16, 24 or 32 bytes.
     """
     with needs("detect"):
         from cryptography.hazmat.primitives.ciphers import Cipher as Block, algorithms, modes

@@ -1,4 +1,4 @@
-"""What detectors call the kinds of entity, and what they are called here."""
+"""What detectors call the kinds of entity, and can find, and what they are called here."""
 
 from __future__ import annotations
 
@@ -7,21 +7,17 @@ from collections.abc import Collection, Hashable, Mapping
 from difflib import get_close_matches
 from functools import lru_cache
 from types import MappingProxyType
+from typing import Any
 
 from dp_middleware.errors import ParameterError
 
-NAMES = frozenset({"person", "organisation", "place"})
-"""Kinds that only a model finds: no pattern tells a name from another word."""
-
+NAMES = frozenset({"person", "organisation", "place"})  # kinds that only a model finds
+# kinds whose pattern is checked, by a checksum, a public list or their own signs
 VALIDATED = frozenset({"email", "url", "phone", "iban", "card", "ssn", "ip"})
-"""Kinds whose pattern is checked, by a checksum, a public list or their own signs."""
-
+# kinds that words beside a value tell, which a model of names takes for a date or a name
 CONTEXTUAL = frozenset({"address", "age", "amount", "id", "username", "zip"})
-"""Kinds that words beside a value tell, which a model of names takes for a date or a name."""
-
+# kinds by which a number names somebody or something
 IDENTIFYING = frozenset({"id", "phone", "card", "ssn", "iban", "zip", "username", "secret"})
-"""Kinds by which a number names somebody or something."""
-
 _LABELS = {
     "person": "PERSON PER PERS PRS NAME NAM PERSON_NAME FULL_NAME FIRST_NAME LAST_NAME MIDDLE_NAME "
     "GIVEN_NAME SURNAME FAMILY_NAME PRIVATE_PERSON PATIENT PATIENT_NAME STAFF HCW DOCTOR "
@@ -77,11 +73,10 @@ _LABELS = {
     "gender": "GENDER SEX SEX_TYPE",
 }
 
+# the kind of each known label; any other label is a kind of its own, in lower case
 KIND_OF_LABEL: Mapping[str, str] = MappingProxyType(
     {label: kind for kind, labels in _LABELS.items() for label in labels.split()}
 )
-"""The kind of each known label; any other label is a kind of its own, in lower case."""
-
 _JOINED = {label.replace("_", ""): kind for label, kind in KIND_OF_LABEL.items()}
 _NUMBERED = re.compile(r"(?:^|_)(?:NUMBER|NUM|NO|ID|CODE|IDENTIFIER)$")
 _BIRTH = re.compile(r"(?:^|_)(?:BIRTH|DATE)(?:_|$)")
@@ -101,8 +96,7 @@ def kind_of(label: Hashable) -> str:
     return known or ("date" if _BIRTH.search(name) else name.lower())
 
 
-KNOWN = tuple(_LABELS)
-"""All kinds that have a name of their own."""
+KNOWN = tuple(_LABELS)  # all kinds that have a name of their own
 
 
 def is_known(kind: str) -> bool:
@@ -111,11 +105,7 @@ def is_known(kind: str) -> bool:
 
 
 def refuse_slips(kinds: Collection[str]) -> None:
-    """Refuses a kind that is spelled almost as one of the table: nothing of that would be found.
-
-    Raises:
-        ParameterError: One is.
-    """
+    """Refuses a kind that is spelled almost as one of the table: nothing of that would be found."""
     for kind in sorted(kinds):
         near = [] if is_known(kind) else get_close_matches(kind, _LABELS, n=1, cutoff=0.8)
         if near:
@@ -123,12 +113,62 @@ def refuse_slips(kinds: Collection[str]) -> None:
 
 
 def kinds_of(labels: Collection[str]) -> frozenset[str]:
-    """The kinds that are asked for.
-
-    Raises:
-        ParameterError: One str, or none.
-    """
+    """The kinds that are asked for; one str, or none, is refused."""
     kinds = frozenset() if isinstance(labels, str) else frozenset(map(kind_of, labels))
     if not kinds:
         raise ParameterError("expected a collection of kinds, such as {'person', 'email'}")
     return kinds
+
+
+# fmt: off
+# components of spaCy that find no named entities
+_NAMELESS = frozenset({
+    "tok2vec", "transformer", "curated_transformer", "tagger", "parser", "senter", "sentencizer",
+    "attribute_ruler", "lemmatizer", "trainable_lemmatizer", "morphologizer", "textcat",
+    "textcat_multilabel", "spancat", "spancat_singlelabel", "entity_linker", "merge_entities",
+    "merge_noun_chunks",
+})
+# fmt: on
+
+
+def entities_of_analyzer(analyzer: Any, language: str) -> frozenset[str] | None:
+    """Lists what a Presidio analyzer can find; ``None`` where it does not say.
+
+    Its recognizer for names claims to find them whatever its model is: this asks the model.
+    """
+    if not hasattr(analyzer, "get_recognizers"):
+        return None
+    able: set[str] = set()
+    for recognizer in analyzer.get_recognizers(language):
+        entities = set(recognizer.get_supported_entities())
+        known = _entities_of_model(analyzer.nlp_engine, language)
+        able |= entities & known if _reads_model(recognizer) and known is not None else entities
+    return frozenset(able)
+
+
+def labels_of_pipeline(pipeline: Any) -> set[str] | None:
+    """Lists labels of named entities of a spaCy ``Language``; ``None``: a part does not say."""
+    labels: set[str] = set()
+    for name in pipeline.pipe_names:
+        if pipeline.get_pipe_meta(name).factory in _NAMELESS:
+            continue
+        known = getattr(pipeline.get_pipe(name), "labels", None)
+        if known is None:
+            return None
+        labels.update(known)
+    return labels
+
+
+def _reads_model(recognizer: Any) -> bool:
+    return any(base.__name__ == "SpacyRecognizer" for base in type(recognizer).__mro__)
+
+
+def _entities_of_model(engine: Any, language: str) -> set[str] | None:
+    pipeline = (getattr(engine, "nlp", None) or {}).get(language)
+    if pipeline is None or not hasattr(pipeline, "pipe_names"):
+        return None
+    labels = labels_of_pipeline(pipeline)
+    if labels is None:
+        return None
+    renamed = engine.ner_model_configuration.model_to_presidio_entity_mapping
+    return {renamed.get(label, label) for label in labels}

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,31 +11,20 @@ from dp_middleware.errors import ParameterError
 from dp_middleware.pseudonyms.detection import Entity, entities_of
 from dp_middleware.pseudonyms.labels import kind_of
 from dp_middleware.pseudonyms.matching import Names
+from dp_middleware.pseudonyms.rewriting import Span, between, overlapping
 from dp_middleware.sanitizers.spans import name_of
 
+# a text, found in any case where words end; a regular expression; a function to spans
 What = str | re.Pattern[str] | Callable[[str], Iterable[Any]]
-"""A text, found in any case where words end; a regular expression; a function to spans."""
-
-Also = Mapping[What, str] | Iterable[tuple[What, str]]
-"""What is always replaced, with its kind."""
-
-Span = tuple[int, int]
+Also = Mapping[What, str] | Iterable[tuple[What, str]]  # what is always replaced, with its kind
 
 
 @dataclass(frozen=True)
 class Lists:
-    """What is never replaced, and what always is, which comes first.
-
-    Attributes:
-        allow: What stays.
-        also: What is replaced, each with its kind.
-    """
+    """What is never replaced, and what always is, which comes first."""
 
     allow: tuple[What, ...] = field(default=(), repr=False)
-    also: tuple[tuple[What, str], ...] = field(default=(), repr=False)
-
-    def __bool__(self) -> bool:
-        return bool(self.allow or self.also)
+    also: tuple[tuple[What, str], ...] = field(default=(), repr=False)  # each with its kind
 
     @property
     def kinds(self) -> frozenset[str]:
@@ -61,11 +49,9 @@ class Lists:
 
     def kept(self, text: str) -> list[Span]:
         """Returns what stays of a private text, but what is always replaced; disjoint, sorted."""
-        if not self.allow:
-            return []
         spans = _merged(span for what in self.allow for span in _spans(what, text))
         kept = [Entity(*span, "") for span in spans]
-        return [(a, b) for a, b, _ in _without(kept, self._always(text))]
+        return [each[:2] for each in _without(kept, self._always(text))] if kept else []
 
     def detector(self, detector: Any, kinds: frozenset[str] | None) -> Callable[[str], Any]:
         """Makes a detector of these lists and another one."""
@@ -82,25 +68,19 @@ class Lists:
 
 
 def lists_of(allow: Iterable[What], also: Also) -> Lists:
-    """Returns what is named by hand.
-
-    Raises:
-        ParameterError: One text instead of a collection, or something else than texts, regular
-            expressions and functions; quotes none.
-    """
-    if isinstance(allow, str) or isinstance(also, str):
-        raise ParameterError(
-            "expected collections, such as allow=['Acme'] and also={'Falcon': 'project'}, got a str"
-        )
+    """Returns what is named by hand; what is neither text, expression nor function is refused."""
+    allowed: tuple[What, ...] | None = None if isinstance(allow, str) else tuple(allow)
     try:
         pairs = tuple((what, kind_of(kind)) for what, kind in dict(also).items())
     except (TypeError, ValueError):
+        allowed = None
+    if allowed is None:
         raise ParameterError(
-            "expected also= as a dict, or pairs, from texts to kinds, such as {'Falcon': 'project'}"
-        ) from None
-    allowed = tuple(allow)
+            "expected collections, such as allow=['Acme'] and also={'Falcon': 'project'}"
+        )
     for what in (*allowed, *dict(pairs)):
-        if not (callable(what) or isinstance(what, re.Pattern) or _is_text(what)):
+        is_text = isinstance(what, str) and what.strip()
+        if not (callable(what) or isinstance(what, re.Pattern) or is_text):
             raise ParameterError(
                 "expected texts, compiled regular expressions and functions, got an empty one or a "
                 f"{type(what).__name__}"
@@ -112,10 +92,6 @@ def _named(what: What) -> Any:
     if isinstance(what, re.Pattern):
         return what.pattern, what.flags
     return [what] if isinstance(what, str) else name_of(what)
-
-
-def _is_text(what: object) -> bool:
-    return isinstance(what, str) and what.strip() != ""
 
 
 def _spans(what: What, text: str) -> Iterator[Span]:
@@ -130,13 +106,11 @@ def _spans(what: What, text: str) -> Iterator[Span]:
 
 def _without(entities: Iterable[Entity], spans: Iterable[tuple[Any, ...]]) -> list[Entity]:
     cuts = _merged((start, end) for start, end, *_ in spans)
-    left = []
-    for start, end, kind in entities:
-        for first, behind in overlapping(cuts, start, end):
-            left += [Entity(start, first, kind)] * (start < first)
-            start = behind
-        left += [Entity(start, end, kind)] * (start < end)
-    return left
+    return [
+        Entity(*part, kind)
+        for start, end, kind in entities
+        for part in between(overlapping(cuts, start, end), start, end)
+    ]
 
 
 def _merged(spans: Iterable[Span]) -> list[Span]:
@@ -147,12 +121,3 @@ def _merged(spans: Iterable[Span]) -> list[Span]:
         else:
             merged.append((start, end))
     return merged
-
-
-def overlapping(
-    spans: Sequence[tuple[int, int]], start: int, end: int
-) -> Sequence[tuple[int, int]]:
-    """Returns those of sorted, disjoint spans that overlap a part of a text."""
-    first = bisect_left(spans, (start,))
-    first -= first > 0 and spans[first - 1][1] > start
-    return spans[first : bisect_left(spans, (end,))]

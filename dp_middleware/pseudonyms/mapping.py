@@ -5,23 +5,31 @@ Laws do not depend on the value but for those that stay near it.
 
 from __future__ import annotations
 
+import itertools
+import math
 import secrets
 from collections.abc import Callable, Container, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from threading import RLock
 from typing import Any, ClassVar, Self
 
 from dp_middleware import _forks
 from dp_middleware._forks import StaysHere
 from dp_middleware.errors import ParameterError
-from dp_middleware.pseudonyms.draws import MOST_WORDS, TRIES, Draws, Free, Part, label, whole
+from dp_middleware.pseudonyms.draws import ALPHABETS, Draws, Free, Part, whole
 from dp_middleware.pseudonyms.json_pieces import restore
 from dp_middleware.pseudonyms.keyed import Keyed
 from dp_middleware.pseudonyms.matching import Names, normal
 from dp_middleware.pseudonyms.structured import view_of
 from dp_middleware.sampling.entropy import Entropy, below
 from dp_middleware.vocabulary import frequencies
+
+_TRIES = 16  # draws from a list before entries are combined
+PATTERN_TRIES = 500  # draws of a pattern before it counts as used up
+_LISTED = 2000  # patterns with at most so many texts are drawn from what is left of them
+_MOST_WORDS = 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +52,10 @@ class Kind:
 
     def parts(self, mention: str) -> list[Part]:
         """Returns what is replaced in a mention, in reading order; the rest of it stays."""
-        return [Part(a, b, self._shape(mention[a:b])) for a, b, _ in whole(mention)]
+        return [Part(a, b, self._shape(mention[a:b])) for a, b in self._spans(mention)]
+
+    def _spans(self, mention: str) -> list[tuple[int, int]]:
+        return [part[:2] for part in whole(mention)]
 
     def key(self, text: str, shape: str) -> str:
         """Returns what equal values have in common: they get one pseudonym. Private."""
@@ -53,30 +64,26 @@ class Kind:
     def draw(self, key: str, shape: str, free: Free, draws: Draws) -> str:
         """Draws the pseudonym of a value, as it is written in the middle of a sentence.
 
-        A label where nothing is left of the law.
-
-        Args:
-            key: Of the value, private; only a kind with a loss or a secret shift reads it.
-            shape: Public.
-            free: Refuses what is in use; what is drawn instead depends on public things only.
-            draws: The randomness.
+        A label where nothing is left of the law. The private ``key`` is read by kinds with a loss
+        or a secret shift alone; what is drawn where ``free`` refuses depends on public things only.
         """
-        return self._drawn(key, shape, free, draws) or label(self.name, free, draws)
+        return self._drawn(key, shape, free, draws) or self.label(free, draws)
+
+    def label(self, free: Free, draws: Draws, name: str = "") -> str:
+        """Draws such as "NRP_47": a number of two digits; of eight where others shall agree."""
+
+        def drawn(digits: int) -> str:
+            low = 10 ** (digits - 1)
+            return f"{(name or self.name).upper()}_{low + draws.below(9 * low)}"
+
+        return longer(name or self.name, drawn, free, 8 if draws.agree else 2)
 
     def ciphered(self, text: str, shape: str, law: Keyed, *, back: bool) -> str | None:
         """Encrypts or decrypts a value; ``None`` where those of its shape are not, else empty."""
         return None
 
     def respelled(self, pseudonym: str, was: str, shape: str, free: Free, draws: Draws) -> str:
-        """Returns the pseudonym of a known value in another shape; made of public things.
-
-        Args:
-            pseudonym: What was drawn for the value.
-            was: The shape that it was drawn for.
-            shape: Of the value as it is written now.
-            free: As of :meth:`draw`.
-            draws: The randomness.
-        """
+        """Returns what ``was`` drawn for a value in one shape in another; made of public things."""
         return pseudonym
 
     def _shape(self, text: str) -> str:
@@ -91,8 +98,7 @@ class Spoken(Kind):
     """A kind whose values are written in a language.
 
     Attributes:
-        language: Declared, and public, such as ``"de"``; ``None``: that which a text's public words
-            tell, or English.
+        language: Declared, such as ``"de"``; ``None``: as a text's public words tell, or English.
     """
 
     language: str | None = None
@@ -102,60 +108,25 @@ class Spoken(Kind):
         return self if self.language else replace(self, language=language)
 
 
-def combined(
-    name: str, one: Callable[[], str], joint: str, free: Free, *, twice: bool = False
-) -> str:
-    """Draws what may be used; where a list seems used up, two draws in one word, or more.
-
-    Two from the beginning where that is asked for.
-
-    Raises:
-        ParameterError: Nothing of this kind may be used.
-    """
-    for length in range(1 + twice, MOST_WORDS):
-        for _ in range(TRIES):
-            text = joint.join(one() for _ in range(length))
-            if free(text):
-                return text
-    raise ParameterError(f"no pseudonym of the kind {name} may be used; begin a new session")
-
-
 @dataclass(frozen=True)
 class Pair(StaysHere):
-    """A value and what stands for it.
-
-    Attributes:
-        kind: Its kind.
-        shape: What of it is declared public.
-        key: What equal values have in common.
-        original: The value as it was written first.
-        pseudonym: What stands for it.
-    """
+    """A value and what stands for it."""
 
     kind: Kind
-    shape: str
-    key: str = field(repr=False)
-    original: str = field(repr=False)
+    shape: str  # what of it is declared public
+    key: str = field(repr=False)  # what equal values have in common
+    original: str = field(repr=False)  # as it was written first
     pseudonym: str = field(repr=False)
 
 
-class Mapping(StaysHere):
-    """The pairs of one conversation, and its secret numbers.
+class Mapping(Draws, StaysHere):
+    """The pairs of one conversation, by both sides, and its secret numbers."""
 
-    Attributes:
-        originals: Pairs by what they stand for.
-        pseudonyms: Pairs by what stands for them.
-        name: Random; tells it from another one of the same conversation.
-        law: Of what is drawn for its values; ``None``: once, for this conversation.
-        lock: Held while pairs are made.
-    """
-
-    agree: ClassVar[bool] = False
-    law: Keyed | None = None
+    law: Keyed | None = None  # of what is drawn; ``None``: once, for this conversation
     _entropy: Entropy | None = None  # of the system
 
     def __init__(self) -> None:
-        self.name = secrets.token_bytes(16)
+        self.name = secrets.token_bytes(16)  # tells it from another one of the same conversation
         self.after_fork()
         self._clear()
         _forks.renewed[id(self)] = self
@@ -167,7 +138,7 @@ class Mapping(StaysHere):
         self._otherwise: dict[tuple[str, str], str] = {}
 
     def after_fork(self) -> None:
-        """Makes a lock that no thread holds, for a forked child."""
+        """Makes the lock that is held while pairs are made, for a forked child too."""
         self.lock = RLock()
 
     def __len__(self) -> int:
@@ -203,13 +174,7 @@ class Mapping(StaysHere):
         return self._number(f"first {name}", lambda: value)
 
     def keep_otherwise(self, place: str, released: str, original: str) -> None:
-        """Has an original of its own for what was released in a place of a file.
-
-        Args:
-            place: Its public name.
-            released: Public.
-            original: What no pair restores as it was written.
-        """
+        """Has an original of its own, which no pair restores, for a released place of a file."""
         if self._otherwise.get((place, released)) != original:
             self._otherwise[place, released] = original
             self._note([place, released, original])
@@ -235,19 +200,12 @@ class Mapping(StaysHere):
             seen = view_of(raw).text
             return [match.value.pseudonym for match in self.originals.find(seen)]
 
-    def known(self, key: str) -> Pair | None:
-        """Returns the pair of a value, if it has a pseudonym."""
-        return self._pairs.get(key)
+    def knows(self, key: str) -> bool:
+        """Tells whether a value has a pseudonym."""
+        return key in self._pairs
 
     def pair(self, kind: Kind, text: str, shape: str, public: Container[str]) -> Pair:
-        """Finds or draws the pair of a value, in the way that it is written here.
-
-        Args:
-            kind: Draws.
-            text: The value, private.
-            shape: Public.
-            public: Text around it, in which no pseudonym may occur.
-        """
+        """Finds or draws the pair of a value as it is written here; none new is in ``public``."""
         key = kind.key(text, shape)
         first = self._pairs.get(key)
         if first is not None and first.shape == shape:
@@ -258,9 +216,8 @@ class Mapping(StaysHere):
             ordinary = spelled in frequencies.stop_words()  # "May" comes back as "may" by itself
             return not ordinary and spelled not in self.pseudonyms.values and spelled not in public
 
-        law = self.law
-        if first is None and law is not None:
-            pseudonym = law.pseudonym(kind, key, text, shape, free)
+        if first is None and self.law is not None:
+            pseudonym = self.law.pseudonym(kind, key, text, shape, free)
         elif first is None:
             pseudonym = kind.draw(key, shape, free, self)
         else:
@@ -297,3 +254,38 @@ class Mapping(StaysHere):
             self._secrets[name] = make()
             self._note([name, self._secrets[name]])
         return self._secrets[name]
+
+
+def tried(draw: Callable[[], str | None], free: Free, tries: int = PATTERN_TRIES) -> str | None:
+    """Returns the first of so many draws that may be used."""
+    every = (draw() for _ in range(tries))
+    return next((text for text in every if text is not None and free(text)), None)
+
+
+def longer(name: str, draw: Callable[[int], str], free: Free, least: int) -> str:
+    """Draws what may be used of a length from this one on; a longer one where it seems used up.
+
+    Raises:
+        ParameterError: Nothing of this kind may be used.
+    """
+    for length in range(least, _MOST_WORDS):
+        if text := tried(partial(draw, length), free, _TRIES):
+            return text
+    raise ParameterError(f"no pseudonym of the kind {name} may be used; begin a new session")
+
+
+def combined(
+    name: str, one: Callable[[], str], joint: str, free: Free, *, twice: bool = False
+) -> str:
+    """Draws one, or two in one word, or more; two from the beginning where that is asked for."""
+    return longer(name, lambda n: joint.join(one() for _ in range(n)), free, 1 + twice)
+
+
+def of_pattern(shape: str, free: Free, draws: Draws) -> str | None:
+    """Draws a uniform text of a pattern that may be used; none where none seems left."""
+    if ALPHABETS.keys().isdisjoint(shape):
+        return None
+    sets = [ALPHABETS.get(sign, sign) for sign in shape]
+    if math.prod(map(len, sets)) <= _LISTED:
+        return draws.left(["".join(signs) for signs in itertools.product(*sets)], free)
+    return tried(lambda: draws.fill(shape), free)

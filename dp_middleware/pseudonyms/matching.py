@@ -13,13 +13,11 @@ from dp_middleware.pseudonyms.addresses import POSSIBLE, opening, stays
 V = TypeVar("V")
 Spans = Sequence[tuple[int, int]]
 
+# scripts whose words are not parted by blanks
 _UNSPACED = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
-"""Scripts whose words are not parted by blanks."""
-
-_PIECES = re.compile(rf"[^\W\d_{_UNSPACED}]+|(?:(?![{_UNSPACED}])\d)+|\S")
-"""Words and digits up to where :func:`within_word` sees an end, and other signs alone."""
-
 _OF_UNSPACED = re.compile(f"[{_UNSPACED}]")
+# words and digits up to where within_word sees an end, and other signs alone
+_PIECES = re.compile(rf"[^\W\d_{_UNSPACED}]+|(?:(?![{_UNSPACED}])\d)+|\S")
 _BLANKS = re.compile(r"\s*")
 NUMERAL = re.compile(  # alone, which may go on behind a sign; no address of the internet
     r"(?!\d{1,3}(?:\.\d{1,3}){3}\Z)[$€£¥₹]?\s?"
@@ -28,12 +26,10 @@ NUMERAL = re.compile(  # alone, which may go on behind a sign; no address of the
 _ENCODED = re.compile(r"%\d[a-f]")
 _DIGITS = re.compile(r"\d*")
 _UNDECIDED = re.compile(r"[.,]\d{0,3}\Z")  # of a number, or behind it
+# apostrophes and hyphens that a model or a word processor writes for one another
 _ALIKE = str.maketrans("\u2018\u2019\u02bc\u2010\u2011\u2012\u2013\u2212", "'''-----")
-"""Apostrophes and hyphens that a model or a word processor writes for one another."""
-
+# what stands for a value that no law of its kind can replace
 LABEL = re.compile(r"[A-Z][A-Z_ -]*_[0-9]+")
-"""What stands for a value that no law of its kind can replace."""
-
 _CONTEXT = 3  # signs before a place that tell whether it continues a word or a number
 _BEGINNING = 80  # signs that may begin an address
 _ADDRESS = 300  # signs at the beginning and at the end of an open address that tell what it is
@@ -48,14 +44,10 @@ class Match(NamedTuple, Generic[V]):
 
 
 class Names(Generic[V]):
-    """A set of texts, each with a value, that are looked for at the boundaries of words.
-
-    Attributes:
-        values: By what equal texts have in common.
-    """
+    """A set of texts, each with a value, that are looked for at the boundaries of words."""
 
     def __init__(self, entries: Iterable[tuple[str, V]] = ()) -> None:
-        self.values: dict[str, V] = {}
+        self.values: dict[str, V] = {}  # by what equal texts have in common
         self._heads: set[str] = set()  # the first pieces of all texts
         self._starts: set[str] = set()  # what a text begins with, up to the end of any piece
         self._sorted: list[str] = []
@@ -78,11 +70,8 @@ class Names(Generic[V]):
     ) -> Iterator[Match[V]]:
         """Yields the longest texts from left to right, none overlapping another.
 
-        Args:
-            text: Where to look.
-            parts: The first offset of each part where to look, and that behind it; what stands
-                around is seen as the context of a word. Default: all of it.
-            folded: What :func:`fold` makes of the text, where that is known.
+        They lie in these parts, what stands around is seen as the context of a word; ``folded`` is
+        what :func:`fold` makes of the text, where that is known.
         """
         if not self.values:
             return
@@ -157,12 +146,8 @@ class Names(Generic[V]):
 class Restorer:
     """Restores a text that comes in pieces; what could still become a pseudonym is held back.
 
-    The pieces that it returns, joined, are the restored whole.
-
-    Args:
-        names: Pairs by their pseudonyms; they do not change while it works.
-        hosts: Of somebody who reads the text: in an address of another host a pseudonym stays.
-            ``None``: nowhere.
+    The pieces that it returns, joined, are the restored whole. In an address of another host than
+    these a pseudonym stays, if any are named.
     """
 
     def __init__(self, names: Names[Any], *, hosts: Container[str] | None = None) -> None:
@@ -200,12 +185,11 @@ class Restorer:
 
     def _context(self) -> str:
         """What stands before the place where it goes on, as far as it matters."""
-        kept = _CONTEXT if self._hosts is None else _BEGINNING
-        begun = None
-        if self._hosts is not None and POSSIBLE.search(self._text):
-            begun = opening(self._text, self._done)
+        if self._hosts is None:
+            return self._text[max(0, self._done - _CONTEXT) : self._done]
+        begun = opening(self._text, self._done) if POSSIBLE.search(self._text) else None
         if begun is None:
-            return self._text[max(0, self._done - kept) : self._done]
+            return self._text[max(0, self._done - _BEGINNING) : self._done]
         address = self._text[max(0, begun - _BEGINNING) : self._done]
         return address if len(address) <= 2 * _ADDRESS else address[:_ADDRESS] + address[-_ADDRESS:]
 

@@ -11,7 +11,6 @@ from typing import Any, Literal, NoReturn, get_args
 from dp_middleware import _validate
 from dp_middleware.errors import CannotCalibrate, ParameterError
 from dp_middleware.privacy.releases import Ledger, check_payer
-from dp_middleware.pseudonyms.beside import without_ledger
 from dp_middleware.pseudonyms.common import Word
 from dp_middleware.pseudonyms.detectors.languages import OnLanguage
 from dp_middleware.pseudonyms.detectors.ours import Detector, Strictness, default
@@ -20,7 +19,7 @@ from dp_middleware.pseudonyms.kinds import Kind, Kinds, default_kinds
 from dp_middleware.pseudonyms.kinds.names import LOCALES
 from dp_middleware.pseudonyms.labels import VALIDATED, kind_of, refuse_slips
 from dp_middleware.pseudonyms.lists import Also, Lists, What, lists_of
-from dp_middleware.pseudonyms.releasing import PseudonymReleaser
+from dp_middleware.pseudonyms.releasing import PseudonymReleaser, without_ledger
 from dp_middleware.pseudonyms.session import PseudonymSession
 from dp_middleware.sanitizers.sanitizer import Sanitizer
 from dp_middleware.sanitizers.spans import name_of
@@ -98,39 +97,31 @@ class Pseudonyms(PseudonymReleaser):
         subject: str | None = None,
     ) -> None:
         _validate.one_of(("raise", "pass"), on_empty=on_empty)
-        if on_language is not None:
-            _validate.one_of(get_args(OnLanguage), on_language=on_language)
-        if rest is not None:
-            _validate.one_of(("common",), rest=rest)
-        if rest is not None and sanitizer is not None:
-            raise ParameterError("expected rest= or sanitizer=, got both: one rest, one law")
-        if law is not None:
-            _validate.one_of(("keyed",), law=law)
+        _validate.one_of((None, *get_args(OnLanguage)), on_language=on_language)
+        _validate.one_of((None, "common"), rest=rest)
+        _validate.one_of((None, "keyed"), law=law)
+        _validate.one_of((None, *LOCALES), language=language)
+        if sanitizer is not None and (rest or law):
+            raise ParameterError("expected sanitizer= alone, got rest= or law= beside it")
         if (law is None) != (key is None):
             raise ParameterError('expected law="keyed" and key= together, got one of them')
-        if law is not None and sanitizer is not None:
-            raise ParameterError("expected law= or sanitizer=, got both: guarantees do not add up")
         self._law = None if key is None else Keyed(key)
         self.on_empty, self.rest = on_empty, rest
-        self._lists = lists_of(allow, also) or None
-        if language is not None:
-            _validate.one_of(tuple(LOCALES), language=language)
+        lists = lists_of(allow, also)
+        self._lists = lists if lists.allow or lists.also else None
         self.kinds, self._asked = _chosen(kinds, language)
         if rest is not None:
             self.kinds[Word.name] = Word()
         if detector is None:
             detector = default(self._asked, strictness, language)
-        self._detector = detector
-        if on_language is None and isinstance(self._detector, Detector):
-            on_language = "refuse"
+        self._detector, is_ours = detector, isinstance(detector, Detector)
         is_any = self._asked is not None and self._asked <= VALIDATED | {"secret"}
-        self.on_language = None if is_any or rest or sanitizer else on_language
+        judged = on_language or ("refuse" if is_ours else None)
+        self.on_language = None if is_any or rest or sanitizer else judged
+        self._is_told = is_ours and sanitizer is None and law is None
         self.sanitizer = without_ledger(sanitizer)
-        told = sanitizer is None and law is None
-        self._is_told = told and isinstance(self._detector, Detector)
-        own = (None, None) if sanitizer is None else (sanitizer.ledger, sanitizer.subject)
-        self.ledger = own[0] if ledger is None else ledger
-        self.subject = own[1] if subject is None else subject
+        self.ledger = getattr(sanitizer, "ledger", None) if ledger is None else ledger
+        self.subject = getattr(sanitizer, "subject", None) if subject is None else subject
         check_payer(self.ledger, self.subject)
 
     def __repr__(self) -> str:
@@ -149,12 +140,7 @@ class Pseudonyms(PseudonymReleaser):
         return sha256(json.dumps([*told, self.on_empty, self.on_language]).encode()).hexdigest()
 
     def session(self, key: bytes | None = None, **options: Any) -> PseudonymSession:
-        """Makes a session that releases with pseudonyms and restores what comes back.
-
-        Args:
-            key: 32 bytes or more, for a ``memo=`` that outlives this process.
-            options: As of :class:`~dp_middleware.Session`.
-        """
+        """Makes a session with pseudonyms; key and options are as of :class:`Session`."""
         return PseudonymSession(self, key=key, **options)
 
     def original(self, kind: str, pseudonym: str) -> str:
@@ -185,11 +171,7 @@ class Pseudonyms(PseudonymReleaser):
         )
 
     def naming(self, allow: Iterable[What] = (), also: Also = ()) -> Pseudonyms:
-        """Returns the same with further things that are never, or always, replaced.
-
-        Raises:
-            ParameterError: As of :class:`Pseudonyms`.
-        """
+        """Returns the same with further things that are never, or always, replaced."""
         twin = copy.copy(self)
         twin._lists = (self._lists or Lists()).added(allow, also)
         return twin
@@ -218,13 +200,11 @@ def _chosen(
     laws = default_kinds(language)
     if kinds is None:
         return laws, None
-    if isinstance(kinds, str):
-        raise ParameterError("expected kinds as a collection of names, got one str")
-    asked = list(kinds)
+    asked = [] if isinstance(kinds, str) else list(kinds)
+    if not asked:
+        raise ParameterError("expected kinds as a collection of names and instances of Kind")
     own = {kind.name: kind for kind in asked if isinstance(kind, Kind)}
-    names = {kind_of(kind) for kind in asked if not isinstance(kind, Kind)} | set(own)
-    if not names:
-        raise ParameterError("expected at least one kind, as a name or an instance of Kind")
-    refuse_slips(names - set(own))
-    chosen = Kinds((name, own.get(name) or laws[name]) for name in names)
-    return chosen, frozenset(names)
+    names = {kind_of(kind) for kind in asked if not isinstance(kind, Kind)}
+    refuse_slips(names)
+    chosen = Kinds((name, own.get(name) or laws[name]) for name in names | set(own))
+    return chosen, frozenset(chosen)

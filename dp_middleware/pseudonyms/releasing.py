@@ -9,17 +9,17 @@ from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from threading import Lock
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from dp_middleware.conversation.exchange import Restorers
+from dp_middleware.conversation.memo import Released, Releaser
 from dp_middleware.conversation.notebook import Admitted, Notebook
-from dp_middleware.conversation.releaser import Released, Releaser
 from dp_middleware.conversation.session import Session
 from dp_middleware.errors import NothingFound, ParameterError
+from dp_middleware.mechanisms.text_mechanisms import TextMechanism
 from dp_middleware.privacy import Certificate
 from dp_middleware.privacy.releases import Payer, Release, open_receipts, write_charge
 from dp_middleware.pseudonyms.addresses import Hosts
-from dp_middleware.pseudonyms.beside import read_rest, release_rest
 from dp_middleware.pseudonyms.common import only_common
 from dp_middleware.pseudonyms.detection import entities_in
 from dp_middleware.pseudonyms.detectors.languages import OnLanguage, on_unknown
@@ -35,33 +35,19 @@ from dp_middleware.pseudonyms.rewriting import Mention, PseudonymDraft, count, p
 from dp_middleware.pseudonyms.seal import Seal, SealedMapping
 from dp_middleware.pseudonyms.structured import SIGNS, View, view_of
 from dp_middleware.sampling.entropy import Entropy, os_entropy
+from dp_middleware.sanitizers.draft import Draft
 from dp_middleware.sanitizers.sanitizer import Sanitizer
-from dp_middleware.sanitizers.spans import Scope
+from dp_middleware.sanitizers.spans import Scope, Span
 
 _CONVERSATIONS = 10_000  # whose mappings are in memory
 _DIGEST = 32  # bytes of a conversation's keyed name
 
 
-def seen(text: str, *, plain: bool = False) -> View:
-    """What a reader sees of a text; of a plain one, which is no JSON, all as it is. Private."""
-    if not plain and any(sign in text for sign in SIGNS):
-        return view_of(text)
-    return View(raw=text, text=text, inner=text)
-
-
 class PseudonymReleaser(Payer):
-    """Releases texts of a conversation with pseudonyms.
-
-    Attributes:
-        kinds: The laws, by name.
-        sanitizer: Perturbs the rest of a text; ``None``: the rest is public.
-        on_empty: What happens to a text in which nothing is found: ``"raise"`` or ``"pass"``.
-        on_language: What happens to one in a language that is not known; ``None``: nothing.
-        rest: ``"common"``: of the rest only common words go out.
-    """
+    """Releases texts of a conversation with pseudonyms; see :class:`Pseudonyms`."""
 
     remembers = True
-    kinds: Kinds
+    kinds: Kinds  # the laws, by name
     sanitizer: Sanitizer | None
     on_empty: str
     on_language: OnLanguage | None
@@ -85,16 +71,10 @@ class PseudonymReleaser(Payer):
         return count(text)
 
     def read(self, text: str, scope: Scope | None = None) -> PseudonymDraft:
-        """Detects what is to be replaced in a text. Private; for sessions.
-
-        Raises:
-            ParameterError: Not a text, a scope, or a detector that failed.
-        """
-        if not isinstance(text, str):
-            raise ParameterError(f"expected text of type str, got {type(text).__name__}")
-        if scope is not None:
-            raise ParameterError("expected no scope= with pseudonyms: the detector finds the spans")
-        started, view, lists = time.perf_counter(), seen(text), self._lists
+        """Detects what is to be replaced in a text. Private; for sessions, which have no scope."""
+        started, lists = time.perf_counter(), self._lists
+        is_json = any(sign in text for sign in SIGNS)
+        view = view_of(text) if is_json else View(raw=text, text=text, inner=text)
         detector, asked, always = self._detector, self._asked, frozenset[str]()
         if lists is not None:
             detector, always = lists.detector(detector, asked), lists.kinds
@@ -130,25 +110,20 @@ class PseudonymReleaser(Payer):
     ) -> tuple[Release, PseudonymDraft]:
         """Charges each new value that stays near, and new tokens; draws what is new; writes.
 
-        Args:
-            draft: From :meth:`read`.
-            mapping: Of the conversation; its lock is held by the caller.
-
-        Returns:
-            The release, and the draft with what was written and drawn.
+        The caller holds the lock of the conversation's mapping.
 
         Raises:
             BudgetExhausted: From the ledger; nothing was drawn.
             NothingFound: Nothing was found, and ``on_empty`` is ``"raise"``.
             UnknownLanguage: See ``on_language``.
         """
-        alone, mapping.law = self.sanitizer is None, self._law
-        draft = draft.complete(mapping, public=alone)
+        sanitizer, mapping.law = self.sanitizer, self._law
+        draft = draft.complete(mapping, public=sanitizer is None)
         if self.rest is not None:
             draft = only_common(draft)
         outside = "\n".join(draft.text[start:end] for start, end in draft.gaps)
         notes = on_unknown(outside, self.on_language) if self.on_language else ()
-        is_bare = alone and self.rest is None and not draft.places
+        is_bare = not (sanitizer or self.rest or draft.places)
         if is_bare and self.on_empty == "raise" and draft.text.strip():
             raise NothingFound(
                 "expected a text in which the detector finds something, got one in which it finds "
@@ -156,9 +131,9 @@ class PseudonymReleaser(Payer):
             )
         if self._is_told and (language := language_of(outside)) != "en":
             draft = _spoken(draft, language)
-        near = draft.near(mapping)
-        kinds, sanitizer = {place.kind for place in draft.places}, self.sanitizer
-        rest = None if sanitizer is None else read_rest(sanitizer, draft)
+        near, kinds = draft.near(mapping), {place.kind for place in draft.places}
+        spans = [Span(start, end) for start, end in draft.rest] if sanitizer else []
+        rest = None if sanitizer is None else cast(Draft, sanitizer.read(draft.text, spans))
         certificate = self._certificate(kinds, sanitizer)
         priced = certificate if sanitizer is None else self._certificate(kinds, None)
         for bill, n in ((priced, near), (certificate, 0 if rest is None else len(rest.fresh))):
@@ -166,20 +141,20 @@ class PseudonymReleaser(Payer):
                 self.ledger.charge(self.subject, bill, n)
         for _ in range(near):  # of the tokens the sanitizer does
             write_charge(priced)
-        if rest is not None and sanitizer is not None:
-            written, used = draft.written(mapping, ())
-            release, drawn = release_rest(sanitizer, rest, draft, written, certificate)
-            release = replace(release, for_values=near * priced.epsilon)
-            return release, replace(draft, used=used, drawn=drawn)
         allowed = () if self._lists is None else self._lists.texts
-        written, used = draft.written(mapping, draft.public(allowed))
+        written, used = draft.written(mapping, () if sanitizer else draft.public(allowed))
+        for_values = near * priced.epsilon if near else 0.0
+        if rest is not None and sanitizer is not None:
+            release, drawn = _beside(sanitizer, rest, draft, written, certificate)
+            release = replace(release, for_values=for_values)
+            return release, replace(draft, used=used, drawn=drawn)
         text = draft.filled(written, 0, len(draft.text), draft.view)
         release = Release(
             text=text,
             certificate=certificate.assuming(notes) if notes else certificate,
             tokens_total=count(text),  # not of the values: how many words they have is private
             tokens_verbatim=count(outside),
-            for_values=near * priced.epsilon if near else 0.0,
+            for_values=for_values,
         )
         return release, replace(draft, used=used)
 
@@ -209,19 +184,19 @@ def _spoken(draft: PseudonymDraft, language: str) -> PseudonymDraft:
 
 
 class MappedSession(Session):
-    """A session with a mapping for each conversation."""
+    """A session whose conversations have mappings, in memory or sealed in its memo."""
 
     sanitizer: Any  # Pseudonyms, which make their session
     restores = True
-    _seal: Seal | None
-    _mappings: OrderedDict[bytes, Mapping]
-    _mappings_lock: Lock
+
+    def _keep(self, seal: Seal | None) -> Self:
+        self._seal, self._mappings_lock = seal, Lock()
+        self._mappings: OrderedDict[bytes, Mapping] = OrderedDict()
+        return self
 
     def alone(self) -> Self:
         """Does as that of a session, in the same ledger's and subject's name."""
-        twin = self._with(self.sanitizer)
-        twin._seal, twin._mappings, twin._mappings_lock = None, OrderedDict(), Lock()
-        return twin
+        return self._with(self.sanitizer)._keep(None)
 
     def _way_back(
         self,
@@ -246,23 +221,23 @@ class MappedSession(Session):
                 used.update(match.value.pseudonym for match in mapping.pseudonyms.find(text))
             names, hosts = mapping.bound(used), Hosts(tuple(named))
 
-        return (
-            lambda json, shown: (JsonRestorer if json else Restorer)(
-                names, hosts=hosts if shown else None
-            ),
-            tuple(used),
-        )
+        def restorer(json: bool, shown: bool) -> Restorer | JsonRestorer:
+            kind: type[Restorer | JsonRestorer] = JsonRestorer if json else Restorer
+            return kind(names, hosts=hosts if shown else None)
+
+        return restorer, tuple(used)
 
     def _releaser(self, within: bytes) -> Releaser:
         releaser: Releaser = self.sanitizer.bound(self._mapping(within))
         return releaser
 
-    def _mapped(self, within: bytes) -> bytes:
+    def _conversation(self, name: str) -> bytes:
         """Where mappings are in memory alone, a conversation whose mapping was dropped is another.
 
         Its releases and answers in the memo have pseudonyms that now nobody could restore, and
         that might be drawn for another value.
         """
+        within = super()._conversation(name)
         return within if self._seal is not None else within + self._mapping(within).name
 
     def _mapping(self, within: bytes) -> Mapping:
@@ -283,3 +258,43 @@ class MappedSession(Session):
             with self._memo.exclusive() as entries, mapping.lock:
                 mapping.load(entries)
         return mapping
+
+
+def without_ledger(sanitizer: Sanitizer | None) -> Sanitizer | None:
+    """Returns a sanitizer of tokens that charges nothing: all is charged before it draws."""
+    if sanitizer is None:
+        return None
+    if isinstance(sanitizer.mechanism, TextMechanism):
+        raise ParameterError("expected a sanitizer of tokens beside pseudonyms, got one of texts")
+    twin = copy.copy(sanitizer)
+    twin.ledger = twin.subject = None
+    return twin
+
+
+def _beside(
+    sanitizer: Sanitizer,
+    rest: Draft,
+    draft: PseudonymDraft,
+    written: list[str],
+    certificate: Certificate,
+) -> tuple[Release, Draft]:
+    """Draws for the rest, and writes all of the text; also returns what was drawn."""
+    ends = [0, *(end for _, end in draft.rest)]
+    starts = [*(start for start, _ in draft.rest), len(draft.text)]
+    frame = _apart([draft.filled(written, a, b) for a, b in zip(ends, starts, strict=True)])
+    framed = replace(rest, public=frame)
+    ((release, drawn),) = sanitizer.release_drafts([framed], lambda _: certificate)
+    total = len(rest.ids) + sum(map(sanitizer.count, frame))
+    verbatim = framed.tokens_verbatim - framed.public_tokens
+    free = total - verbatim - len(rest.fresh)
+    release = replace(release, tokens_total=total, tokens_verbatim=verbatim, tokens_free=free)
+    return release, drawn
+
+
+def _apart(frame: list[str]) -> tuple[str, ...]:
+    """What stands around perturbed text, with blanks: no drawn word touches a pseudonym."""
+    last = len(frame) - 1
+    parted = [
+        " " + piece if n > 0 and piece[:1].strip() else piece for n, piece in enumerate(frame)
+    ]
+    return tuple(p + " " if n < last and p[-1:].strip() else p for n, p in enumerate(parted))

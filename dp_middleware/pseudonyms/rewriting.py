@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import pairwise
 from operator import attrgetter, itemgetter
 from typing import NamedTuple, TypeVar
 
@@ -15,7 +14,6 @@ from dp_middleware._forks import StaysHere
 from dp_middleware.pseudonyms.detection import Entity
 from dp_middleware.pseudonyms.kinds import LABELS, Kinds, Label
 from dp_middleware.pseudonyms.kinds.names import titled
-from dp_middleware.pseudonyms.lists import overlapping
 from dp_middleware.pseudonyms.mapping import Kind, Mapping
 from dp_middleware.pseudonyms.matching import (
     NUMERAL,
@@ -27,7 +25,7 @@ from dp_middleware.pseudonyms.matching import (
     is_word,
     within_word,
 )
-from dp_middleware.pseudonyms.structured import Value, View
+from dp_middleware.pseudonyms.structured import View
 from dp_middleware.sanitizers.draft import Draft
 from dp_middleware.sanitizers.spans import PART
 from dp_middleware.vocabulary import frequencies
@@ -35,46 +33,32 @@ from dp_middleware.vocabulary import frequencies
 S = TypeVar("S", Entity, "Mention")
 V = TypeVar("V")
 Written = tuple[list[str], tuple[str, ...]]
+Span = tuple[int, int]
 
 _VALUES = re.compile(r"[^\0\s](?:[^\0]*[^\0\s])?")
+_INSIDE = re.compile(r"\S(?:.*\S)?", re.DOTALL)
 _TOKENS = re.compile(r"\w+|[^\w\s]")
 
 
 class Mention(NamedTuple):
-    """Characters that one pseudonym stands for.
-
-    Attributes:
-        start: Offset of the first.
-        end: Offset behind the last.
-        kind: Of their entity.
-        shape: What of them is public.
-    """
+    """Characters that one pseudonym stands for."""
 
     start: int
     end: int
     kind: Kind
-    shape: str
+    shape: str  # what of them is public
 
 
 @dataclass(frozen=True, kw_only=True)
 class PseudonymDraft(StaysHere):
-    """A text and the entities that were detected in it.
+    """A text and the entities that were detected in it."""
 
-    Attributes:
-        view: What a reader sees of it. Private.
-        places: What is replaced of them, sorted and disjoint.
-        edited: Whether the text replaces an earlier version, of which something was released.
-        kept: What stays where a further mention is found there, by its offsets.
-        used: The pseudonyms that were written, once they are.
-        drawn: What was drawn for the rest, where a sanitizer perturbs it.
-    """
-
-    view: View = field(repr=False)
-    places: tuple[Mention, ...] = field(repr=False)
-    edited: bool = False
-    kept: tuple[tuple[int, int], ...] = field(default=(), repr=False)
-    used: tuple[str, ...] = ()
-    drawn: Draft | None = field(default=None, repr=False)
+    view: View = field(repr=False)  # what a reader sees of it, private
+    places: tuple[Mention, ...] = field(repr=False)  # what is replaced, sorted and disjoint
+    edited: bool = False  # whether the text replaces one of which something was released
+    kept: tuple[tuple[int, int], ...] = field(default=(), repr=False)  # no further mentions
+    used: tuple[str, ...] = ()  # the pseudonyms, once they are written
+    drawn: Draft | None = field(default=None, repr=False)  # for the rest, by a sanitizer
 
     @property
     def text(self) -> str:
@@ -84,13 +68,9 @@ class PseudonymDraft(StaysHere):
     def complete(self, mapping: Mapping, public: bool = True) -> PseudonymDraft:
         """Adds every further mention of these entities and of those of the conversation.
 
-        A public word that is a pseudonym already becomes an entity of its own, or an answer
-        could not tell which of the two it means. A private word, which a sanitizer perturbs,
+        A word of a public rest that is a pseudonym already becomes an entity of its own, or an
+        answer could not tell which of the two it means. A private word, which a sanitizer perturbs,
         stays one: else where it is would tell that it was a pseudonym.
-
-        Args:
-            mapping: Of the conversation.
-            public: Whether the rest of the text is public.
         """
         text, folded = self.text, fold(self.view.inner)
         values = ((text[start:end], kind, shape) for start, end, kind, shape in self.places)
@@ -109,10 +89,9 @@ class PseudonymDraft(StaysHere):
         text, new = self.view.inner, list[Mention]()
         for start, end, name in names.find(text, self.gaps, folded):
             like, kind, shape = known(name)
-            stays = self.kept and overlapping(self.kept, start, end)
-            if stays or ordinary(text[start:end], like):
+            if overlapping(self.kept, start, end) or ordinary(text[start:end], like):
                 continue
-            number = _number_at(self.view, start, end)
+            number = self.view.number_at(start, end) if self.view.values else None
             if number is not None and number[:2] != (start, end):  # of a number all
                 start, end, kind, shape = *number[:2], Label(of=kind.name), ""
             new.append(Mention(start, end, kind, shape))
@@ -124,9 +103,7 @@ class PseudonymDraft(StaysHere):
     @cached_property
     def gaps(self) -> list[tuple[int, int]]:
         """The offsets of what is between the places, before the first and behind the last."""
-        length = len(self.view.text)
-        ends = [(0, 0), *((place.start, place.end) for place in self.places), (length, length)]
-        return [(end, start) for (_, end), (start, _) in pairwise(ends) if end < start]
+        return list(between((place[:2] for place in self.places), 0, len(self.view.text)))
 
     def public(self, others: Iterable[str] = ()) -> Words:
         """Returns the text outside the places, with other public texts."""
@@ -135,13 +112,8 @@ class PseudonymDraft(StaysHere):
     @property
     def rest(self) -> list[tuple[int, int]]:
         """The gaps without blanks at their ends, which stay where they are."""
-        stripped = []
-        for start, end in self.gaps:
-            piece = self.text[start:end]
-            if piece.strip():
-                first = start + len(piece) - len(piece.lstrip())
-                stripped.append((first, start + len(piece.rstrip())))
-        return stripped
+        found = (_INSIDE.search(self.text, *gap) for gap in self.gaps)
+        return [match.span() for match in found if match]
 
     def near(self, mapping: Mapping) -> int:
         """Counts the new values that keep something of themselves, at a loss for each.
@@ -150,15 +122,12 @@ class PseudonymDraft(StaysHere):
         """
         lossy = (place for place in self.places if place.kind.loss or mapping.law)
         keys = {place.kind.key(self.text[place.start : place.end], place.shape) for place in lossy}
-        return sum(mapping.known(key) is None for key in keys)
+        return sum(not mapping.knows(key) for key in keys)
 
     def written(self, mapping: Mapping, public: Container[str]) -> Written:
         """Returns what stands in each place, and the pseudonyms; values without one get one.
 
-        Args:
-            mapping: Of the conversation.
-            public: Text that no new pseudonym may occur in: nothing private, as what is drawn
-                tells that it is not there.
+        No new one occurs in ``public``, in which is nothing private: what is drawn tells of it.
         """
         text = self.view.text
         pairs = [mapping.pair(kind, text[a:b], shape, public) for a, b, kind, shape in self.places]
@@ -172,9 +141,9 @@ class PseudonymDraft(StaysHere):
         """Returns a part of the text, whose ends lie in no place, with what stands in its places.
 
         Args:
-            written: For all places.
-            start: Offset of its first sign.
-            end: Offset behind its last.
+            written: What stands in all places of the text.
+            start: Offset of the part.
+            end: Offset behind it.
             spelling: The raw text, where it is spelled as that is; else as it is seen.
         """
         first = bisect_left(self.places, start, key=itemgetter(0))
@@ -191,11 +160,6 @@ class PseudonymDraft(StaysHere):
         return "".join([*out, text[start:end] if seen is None else seen.slice(start, end)])
 
 
-def _number_at(view: View, start: int, end: int) -> Value | None:
-    value = view.value_at(start, end) if view.values else None
-    return value if value is not None and value.bare else None
-
-
 def places_of(view: View, entities: Iterable[Entity], kinds: Kinds = LABELS) -> list[Mention]:
     """What is replaced of detected entities: of each at least something.
 
@@ -207,7 +171,9 @@ def places_of(view: View, entities: Iterable[Entity], kinds: Kinds = LABELS) -> 
             start = titled(text, start, places[-1].end if places else 0)
         kind, mention = kinds[name], text[start:end]
         parts = kind.parts(mention)
-        whole = _number_at(view, start, end) is None or [p[:2] for p in parts] == [(0, end - start)]
+        whole = [p[:2] for p in parts] == [(0, end - start)] or not (
+            view.values and view.number_at(start, end)
+        )
         if not (parts and whole):  # nothing of it would be replaced, or not all of a number
             kind, parts = Label(of=name), Label(of=name).parts(mention)
         for first, behind, shape in parts:
@@ -222,7 +188,7 @@ def _inside(view: View, entities: Iterable[Entity]) -> Iterator[Entity]:
     for start, end, kind in entities:
         for part in _VALUES.finditer(view.inner, max(start, done), end):
             first, behind = part.span()
-            number = _number_at(view, first, behind)
+            number = view.number_at(first, behind) if view.values else None
             if number is not None:
                 first, behind = min(first, number.start), max(behind, number.end)
             yield Entity(first, behind, kind)
@@ -231,17 +197,17 @@ def _inside(view: View, entities: Iterable[Entity]) -> Iterator[Entity]:
 
 def settled(text: str, places: Iterable[Mention]) -> list[Mention]:
     """Places that end where words do; one that has grown is a label, which may reach further."""
-    settling, grown = list(places), True
-    while grown:
-        own = {(place.start, place.end) for place in settling}
+    settling = list(places)
+    while True:
+        own = {place[:2] for place in settling}
         settling = list(whole_words(text, settling, attrgetter("kind")))
-        grown = False
-        for number, place in enumerate(settling):
-            if (place.start, place.end) not in own:
-                kind = place.kind if isinstance(place.kind, Label) else Label(of=place.kind.name)
-                settling[number] = place._replace(kind=kind, shape="")
-                grown = True
-    return settling
+        grown = [n for n, place in enumerate(settling) if place[:2] not in own]
+        if not grown:
+            return settling
+        for n in grown:
+            kind = settling[n].kind
+            label = kind if isinstance(kind, Label) else Label(of=kind.name)
+            settling[n] = settling[n]._replace(kind=label, shape="")
 
 
 def whole_words(text: str, spans: Iterable[S], kind_of: Callable[[S], Kind]) -> Iterator[S]:
@@ -292,9 +258,26 @@ def _joins(outside: str, inside: str, kind: Kind) -> bool:
 
 def count(text: str) -> int:
     """Number of words and signs."""
-    return sum(1 for _ in _TOKENS.finditer(text))
+    return len(_TOKENS.findall(text))
 
 
 def ordinary(text: str, like: str) -> bool:
     """Whether a word is not a mention of a name but English: "will" is not "Will"."""
     return text.islower() and not like.islower() and text in frequencies.stop_words()
+
+
+def between(spans: Iterable[Span], start: int, end: int) -> Iterator[Span]:
+    """Yields what lies between sorted spans, in a part of a text."""
+    for first, behind in spans:
+        if start < first:
+            yield start, min(first, end)
+        start = max(start, behind)
+    if start < end:
+        yield start, end
+
+
+def overlapping(spans: Sequence[Span], start: int, end: int) -> Sequence[Span]:
+    """Returns those of sorted, disjoint spans that overlap a part of a text."""
+    first = bisect_left(spans, (start,))
+    first -= first > 0 and spans[first - 1][1] > start
+    return spans[first : bisect_left(spans, (end,))]

@@ -12,18 +12,12 @@ from dp_middleware.errors import ParameterError, needs
 from dp_middleware.pseudonyms.kinds import Kinds
 from dp_middleware.pseudonyms.mapping import Mapping, Pair
 
-TAG = 16
-"""Bytes at the end of what is sealed, of all of it and of what was before."""
-
+_TAG = 16  # bytes at the end of what is sealed, of all of it and of what was before
 _NONCE = 12  # bytes
 
 
 class Seal:
-    """Authenticated encryption (AES-GCM) under a key that is never written.
-
-    Raises:
-        MissingExtra: The package ``cryptography`` is not installed.
-    """
+    """Authenticated encryption (AES-GCM) under a key that is never written."""
 
     def __init__(self, key: bytes) -> None:
         with needs("detect"):
@@ -38,11 +32,7 @@ class Seal:
         return nonce + self._cipher.encrypt(nonce, data, conversation)
 
     def opened(self, sealed: bytes, conversation: bytes) -> bytes:
-        """Undoes :meth:`closed`.
-
-        Raises:
-            ParameterError: A byte was changed, or the key is another.
-        """
+        """Undoes :meth:`closed`; raises ParameterError for a changed byte, or another key."""
         try:
             return self._cipher.decrypt(sealed[:_NONCE], sealed[_NONCE:], conversation)
         except self._refusals:
@@ -53,13 +43,7 @@ class Seal:
 
 
 class SealedMapping(Mapping):
-    """A mapping that is kept elsewhere too, encrypted, and has what others added to it there.
-
-    Args:
-        within: The keyed name of the conversation.
-        seal: Encrypts.
-        kinds: Of the pairs that are kept.
-    """
+    """A mapping that is kept elsewhere too, encrypted, and has what others added to it there."""
 
     def __init__(self, within: bytes, seal: Seal, kinds: Kinds) -> None:
         self._within, self._seal, self._kinds = within, seal, kinds
@@ -85,7 +69,7 @@ class SealedMapping(Mapping):
                 data = json.dumps(self._unsaved).encode()
                 sealed = self._seal.closed(data, self._within + self._chain)
                 self._seen = entries.seal(self._within, sealed, now)
-                self._chain, self._unsaved = sealed[-TAG:], []
+                self._chain, self._unsaved = sealed[-_TAG:], []
 
     def load(self, entries: Any) -> None:
         """Reads what another process, or this one before a restart, has kept.
@@ -97,7 +81,7 @@ class SealedMapping(Mapping):
             self._clear()
         for number, sealed in rows[1 if self._seen else 0 :]:
             data = self._seal.opened(sealed, self._within + self._chain)
-            self._seen, self._chain = number, sealed[-TAG:]
+            self._seen, self._chain = number, sealed[-_TAG:]
             for record in json.loads(data):
                 if len(record) == 2:
                     self._secrets.setdefault(*record)

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping as Dict
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from threading import Lock
 from typing import Any
 
+from dp_middleware.conversation.exchange import each_in
+from dp_middleware.conversation.session import Session
 from dp_middleware.errors import ParameterError
 from dp_middleware.privacy.releases import Release
-from dp_middleware.pseudonyms.json_pieces import restore, restore_json
+from dp_middleware.pseudonyms.json_pieces import restore
 from dp_middleware.pseudonyms.lists import Also, What
-from dp_middleware.pseudonyms.mapping import Mapping, Pair
-from dp_middleware.pseudonyms.matching import Names, Restorer
+from dp_middleware.pseudonyms.mapping import Mapping
+from dp_middleware.pseudonyms.matching import Restorer
 from dp_middleware.pseudonyms.releasing import MappedSession
 from dp_middleware.pseudonyms.seal import Seal
 
@@ -29,13 +29,9 @@ class PseudonymSession(MappedSession):
 
     Args:
         pseudonyms: Detects and draws.
-        memo: As of :class:`~dp_middleware.Session`; the mapping survives with it.
-        key: As of :class:`~dp_middleware.Session`; it also encrypts the mapping.
-        options: As of :class:`~dp_middleware.Session`, but ``scope``.
-
-    Raises:
-        MissingExtra: A memo file needs the extra ``detect``, whose encryption it uses.
-        ParameterError: As of :class:`~dp_middleware.Session`.
+        memo: As of :class:`Session`; the mapping survives with it, encrypted: needs ``detect``.
+        key: As of :class:`Session`; it also encrypts the mapping.
+        options: As of :class:`Session`, but ``scope``.
     """
 
     def __init__(
@@ -49,9 +45,7 @@ class PseudonymSession(MappedSession):
         if options.get("scope") is not None:
             raise ParameterError("expected no scope= with pseudonyms: the detector finds the spans")
         super().__init__(pseudonyms, memo=memo, key=key, **options)
-        self._seal = None if memo is None else Seal(self._digests.of("pseudonyms"))
-        self._mappings: OrderedDict[bytes, Mapping] = OrderedDict()
-        self._mappings_lock = Lock()
+        self._keep(None if memo is None else Seal(self._digests.of("pseudonyms")))
 
     def release(
         self,
@@ -67,28 +61,20 @@ class PseudonymSession(MappedSession):
 
         A message in the memo is answered from there, whatever is named.
         """
-        if not allow and not also:
-            return super().release(event_id, role, text, conversation=conversation)
-        named = self._with(self.sanitizer.naming(allow, also))
-        return named.release(event_id, role, text, conversation=conversation)
+        named = self._with(self.sanitizer.naming(allow, also)) if allow or also else self
+        return Session.release(named, event_id, role, text, conversation=conversation)
 
     def mapping(self, conversation: str = "") -> dict[str, str]:
         """Returns the originals by their pseudonyms. **Private**: it undoes what was released."""
-        mapping = self._read(conversation)
-        with mapping.lock:
+        with self._read(conversation) as mapping:
             return {pair.pseudonym: pair.original for pair in mapping.pairs}
 
     def restore(self, text: str, *, conversation: str = "") -> str:
         """Puts the originals in place of their pseudonyms in an answer. **Private**.
 
         A pseudonym that the remote model changed beyond recognition stays as it is.
-
-        Args:
-            text: Public: an answer to what was released in the conversation.
-            conversation: Its name.
         """
-        mapping = self._read(conversation)
-        with mapping.lock:
+        with self._read(conversation) as mapping:
             return restore(text, mapping.pseudonyms)
 
     @contextmanager
@@ -100,8 +86,7 @@ class PseudonymSession(MappedSession):
 
     def restore_stream(self, pieces: Iterable[str], *, conversation: str = "") -> Iterator[str]:
         """Does as :meth:`restore`; what could become a pseudonym is held back, nothing else."""
-        mapping = self._read(conversation)
-        with mapping.lock:
+        with self._read(conversation) as mapping:
             restorer = Restorer(mapping.bound({pair.pseudonym for pair in mapping.pairs}))
         for piece in pieces:
             if restored := restorer.feed(piece):
@@ -111,27 +96,13 @@ class PseudonymSession(MappedSession):
 
     def restore_value(self, value: Any, *, conversation: str = "") -> Any:
         """Does as :meth:`restore`, for all strings of nested dicts, lists and tuples."""
-        mapping = self._read(conversation)
-        with mapping.lock:
-            return _restored(value, mapping.pseudonyms)
+        with self._read(conversation) as mapping:
+            names = mapping.pseudonyms
+            return each_in(value, lambda v: restore(v, names) if isinstance(v, str) else v)
 
-    def restore_json(self, text: str, *, conversation: str = "") -> str:
-        """Does as :meth:`restore`, for JSON, which stays JSON; the same as of its pieces."""
-        mapping = self._read(conversation)
-        with mapping.lock:
-            return restore_json(text, mapping.pseudonyms)
-
-    def _read(self, conversation: str) -> Mapping:
+    @contextmanager
+    def _read(self, conversation: str) -> Iterator[Mapping]:
         """The mapping of a conversation, with what other processes added to it."""
-        return self._loaded(self._conversation(conversation))
-
-
-def _restored(value: Any, names: Names[Pair]) -> Any:
-    if isinstance(value, str):
-        return restore(value, names)
-    if isinstance(value, Dict):
-        return {_restored(key, names): _restored(inner, names) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        values = [_restored(inner, names) for inner in value]
-        return values if isinstance(value, list) else tuple(values)
-    return value
+        mapping = self._loaded(self._conversation(conversation))
+        with mapping.lock:
+            yield mapping

@@ -12,25 +12,23 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from operator import itemgetter
 from typing import NamedTuple
 
 from dp_middleware._forks import StaysHere
 from dp_middleware.conversation.literals import is_json
 from dp_middleware.sanitizers.spans import PART
 
-SIGNS = "{[\\"
-"""A text without any of them is seen as it is."""
-
+SIGNS = "{[\\"  # a text without any of them is seen as it is
 LITERAL = re.compile(r'"((?:[^"\\]++|\\.)*+)("?)', re.DOTALL)
 ESCAPE = re.compile(
     r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|[\"\\/bfnrt])"
 )
+# outside of JSON, as a log, a part of a file or Python have it; ``C:\new`` has none
 LOOSE = re.compile(
     r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}"
     r"|[bfnrt](?![a-z])|[\"'])"
 )
-"""Outside of JSON, as a log, a part of a file or Python have it; ``C:\\new`` has none."""
-
 NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?")
 _STRUCTURE = re.compile(r'[^"]+')
 _BETWEEN = re.compile(rf"[{{}}\[\]:,]|(?P<number>{NUMBER.pattern})")
@@ -38,6 +36,7 @@ _OPENING = re.compile(  # or a string with an escape
     r'\{\s*+"|\[\s*+[{"\[]|"[^"\\\n]*+\\[^\n](?:[^"\\\n]++|\\[^\n])*+"'
 )
 _TOKEN = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[{}\[\]]', re.DOTALL)
+Starts = range | list[int]  # where the signs of a text begin in the raw one
 _PLAIN = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 _DEEPEST = 6  # strings in strings
 _IDENTIFYING = re.compile(
@@ -49,24 +48,12 @@ _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 
 
 class Value(NamedTuple):
-    """A number of JSON, or a string of digits.
-
-    Attributes:
-        start: Offset of its first sign in the view.
-        end: Offset behind its last.
-        bare: Whether it is a number, without quotes.
-        identifies: Whether its key says that it names somebody or something.
-    """
+    """A number of JSON, or a string of digits, by its place in the view."""
 
     start: int
     end: int
-    bare: bool
-    identifies: bool
-
-    def moved(self, gone: int) -> Value:
-        """Returns it where a sign before it is gone."""
-        by = self.start > gone
-        return self._replace(start=self.start - by, end=self.end - by)
+    bare: bool  # whether it is a number, without quotes
+    identifies: bool  # whether its key says that it names somebody or something
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,10 +63,8 @@ class View(StaysHere):
     Attributes:
         raw: The text.
         text: What is seen.
-        inner: What is seen, with NUL for the signs between the values of JSON: no name goes over
-            one of them.
-        starts: Where each sign of it begins in the raw text, and at last its end; empty where the
-            two are the same.
+        inner: That with NUL for the signs between the values of JSON: no name goes over one.
+        starts: Where each sign begins in the raw text, and its end; empty where both are the same.
         depths: How many strings of JSON each sign stands in; empty where none does.
         values: Numbers, and strings of digits.
     """
@@ -99,8 +84,7 @@ class View(StaysHere):
 
     def spelled(self, written: str, start: int, end: int) -> str:
         """Returns what is written in a part of the view as it must be spelled there."""
-        value = self.value_at(start, end)
-        if value is not None and value.bare and not NUMBER.fullmatch(written):
+        if self.number_at(start, end) and not NUMBER.fullmatch(written):
             written = json.dumps(written)
         for _ in range(self.depths[start] if self.depths else 0):
             written = json.dumps(written)[1:-1]
@@ -109,37 +93,40 @@ class View(StaysHere):
     def without(self, place: int) -> View:
         """Returns the same without one sign, which is then a part of what is written before it."""
         starts = self.starts or tuple(range(len(self.raw) + 1))
+        values = (
+            v._replace(start=v[0] - (v[0] > place), end=v[1] - (v[0] > place)) for v in self.values
+        )
         return replace(
             self,
             text=self.text[:place] + self.text[place + 1 :],
             inner=self.inner[:place] + self.inner[place + 1 :],
             starts=starts[:place] + starts[place + 1 :],
             depths=self.depths[:place] + self.depths[place + 1 :],
-            values=tuple(value.moved(place) for value in self.values),
+            values=tuple(values),
         )
 
     def value_at(self, start: int, end: int) -> Value | None:
         """Returns the value that overlaps a part of the view."""
-        k = bisect_left(self.values, end, key=lambda value: value.start) - 1
+        k = bisect_left(self.values, end, key=itemgetter(0)) - 1
         return self.values[k] if k >= 0 and self.values[k].end > start else None
 
+    def number_at(self, start: int, end: int) -> Value | None:
+        """Returns the number of JSON that overlaps a part of the view."""
+        value = self.value_at(start, end)
+        return value if value is not None and value.bare else None
 
-def view_of(text: str) -> View:
-    """Returns what a reader sees of a text."""
+
+def view_of(text: str, *, plain: bool = False) -> View:
+    """Returns what a reader sees of a text; of a plain one, which is no JSON, all as it is."""
+    if plain or not any(sign in text for sign in SIGNS):
+        return View(raw=text, text=text, inner=text)
     reading = _Reading()
     _read(text, range(len(text) + 1), 0, reading)
     seen = "".join(reading.seen)
-    inner, values = "".join(reading.inner), tuple(reading.values)
+    view = View(raw=text, text=seen, inner="".join(reading.inner), values=tuple(reading.values))
     if seen == text and not any(reading.depths):
-        return View(raw=text, text=text, values=values, inner=inner)
-    return View(
-        raw=text,
-        text=seen,
-        starts=(*reading.starts, len(text)),
-        depths=bytes(reading.depths),
-        values=values,
-        inner=inner,
-    )
+        return view
+    return replace(view, starts=(*reading.starts, len(text)), depths=bytes(reading.depths))
 
 
 class _Reading:
@@ -150,20 +137,14 @@ class _Reading:
         self.depths = bytearray()
         self.values = list[Value]()
 
-    def add(
-        self,
-        text: str,
-        starts: Iterator[int] | range | list[int],
-        depth: int,
-        between: bool = False,
-    ) -> None:
+    def add(self, text: str, starts: Starts, depth: int, between: bool = False) -> None:
         self.seen.append(text)
         self.inner.append("\0" * len(text) if between else text)
         self.starts.extend(starts)
         self.depths.extend(bytes([depth]) * len(text))
 
 
-def _read(text: str, starts: range | list[int], depth: int, reading: _Reading) -> None:
+def _read(text: str, starts: Starts, depth: int, reading: _Reading) -> None:
     """Reads a text whose signs begin at these places of the raw one."""
     done = 0
     for begin, end in _regions(text, depth) if depth < _DEEPEST else ():
@@ -174,7 +155,7 @@ def _read(text: str, starts: range | list[int], depth: int, reading: _Reading) -
 
 
 def _read_json(
-    text: str, place: int, end: int, starts: range | list[int], depth: int, reading: _Reading
+    text: str, place: int, end: int, starts: Starts, depth: int, reading: _Reading
 ) -> None:
     keys, last, parses = _Keys(), "", is_json(text[place:end])
     while place < end:
@@ -190,10 +171,8 @@ def _read_json(
                 first, behind = match.span()
                 reading.add(seen[done:first], own[done:first], depth, parses)
                 names = match.group().lstrip("-").isdecimal() and _identifies(keys.key)
-                value = Value(
-                    len(reading.starts), len(reading.starts) + behind - first, True, names
-                )
-                reading.values.append(value)
+                at = len(reading.starts)
+                reading.values.append(Value(at, at + behind - first, True, names))
                 reading.add(match.group(), own[first:behind], depth)
                 done = behind
             reading.add(seen[done:], own[done:], depth, parses)
@@ -202,7 +181,7 @@ def _read_json(
         first, behind = literal.span(1)
         reading.add('"', starts[place:first], depth, parses)
         offset, pieces = len(reading.starts), len(reading.seen)
-        _read_string(text, first, behind, starts, depth + 1, reading)
+        _read(*_unescaped(text, first, behind, starts, ESCAPE), depth + 1, reading)
         last = "".join(reading.seen[pieces:])
         if last.isdecimal():
             reading.values.append(Value(offset, len(reading.starts), False, _identifies(keys.key)))
@@ -225,20 +204,9 @@ class _Keys:
         self.key = last if sign == ":" else self._around[-1]
 
 
-def _read_string(
-    text: str, place: int, end: int, starts: range | list[int], depth: int, reading: _Reading
-) -> None:
-    """Reads the inside of a string, which may hold JSON itself."""
-    inside, own = _unescaped(text, place, end, starts, ESCAPE)
-    if any(sign in inside for sign in '{["\\'):
-        _read(inside, own, depth, reading)
-    else:
-        reading.add(inside, own, depth)
-
-
 def _unescaped(
-    text: str, place: int, end: int, starts: range | list[int], escapes: re.Pattern[str]
-) -> tuple[str, list[int] | range]:
+    text: str, place: int, end: int, starts: Starts, escapes: re.Pattern[str]
+) -> tuple[str, Starts]:
     """A part of a text with the signs of its escapes, and where each begins in the raw one."""
     if "\\" not in text[place:end]:
         return text[place:end], starts[place:end]

@@ -66,15 +66,7 @@ class Certifier:
             f"tokens in {self.policy.label} are released unchanged, also where they are a piece of "
             "another word; where they stand is public"
         )
-        assumptions = (*bare.assumptions, note)
-        return replace(
-            bare,
-            assumptions=assumptions,
-            recovery=None,
-            retention=None,
-            recovery_in_english=None,
-            retention_in_english=None,
-        )
+        return bare.revised(assumptions=(*bare.assumptions, note))
 
     def quick_loss(self) -> float:
         """Returns infinity if a few rows already show it; a certificate says the rest."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
 from typing import NamedTuple
 
 LONGEST = 100
@@ -88,6 +90,13 @@ class Bert:
             numbers.append(self._numbers[piece])
             start = end
         return numbers
+
+
+@cache
+def default_bert() -> Bert:
+    """Reads the WordPieces of the default encoder, which come with the package."""
+    listed = (Path(__file__).parent / "data" / "wordpieces.txt").read_text(encoding="utf-8")
+    return Bert(listed.removesuffix("\n").split("\n"))
 
 
 def _words(text: str) -> list[tuple[str, list[int]]]:

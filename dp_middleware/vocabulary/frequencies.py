@@ -49,25 +49,13 @@ def is_english(vocabulary: Vocabulary) -> bool:
     return float(shares[[word in tokens for word in listed]].sum()) >= _MOST
 
 
-@cache
-def word_set() -> frozenset[str]:
-    """Returns the same words, to be asked for."""
-    return frozenset(words())
-
-
 def in_texts(vocabulary: Vocabulary, texts: Sequence[str]) -> NDArray[np.float64]:
     """Computes each token's share among those of the texts, float64 (V,); 0 without any."""
-    counts = counts_in(vocabulary, texts)
-    counts /= max(1.0, counts.sum())
-    return counts
-
-
-def counts_in(vocabulary: Vocabulary, texts: Sequence[str]) -> NDArray[np.float64]:
-    """Counts occurrences of each token in the texts, float64 (V,)."""
     counts = np.zeros(len(vocabulary))
     for text in texts:
         ids = vocabulary.encode(text)
         np.add.at(counts, ids[ids >= 0], 1.0)
+    counts /= max(1.0, counts.sum())
     return counts
 
 
@@ -112,6 +100,12 @@ def keywords_fingerprint() -> str:
 def words() -> tuple[str, ...]:
     """Lists the 30,000 most frequent words of English in lower case."""
     return _words()[0]
+
+
+@cache
+def word_set() -> frozenset[str]:
+    """Returns the same words, to be asked for."""
+    return frozenset(words())
 
 
 @lru_cache(8)

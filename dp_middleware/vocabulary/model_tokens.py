@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dp_middleware.errors import ParameterError
-from dp_middleware.vocabulary.sources import first
-from dp_middleware.vocabulary.tokenizers import LibraryTokenizer
+from dp_middleware.vocabulary.tokenizers import LibraryTokenizer, first
 from dp_middleware.vocabulary.vocabulary import Vocabulary
 from dp_middleware.vocabulary.word_pieces import WordPieceTokenizer
 

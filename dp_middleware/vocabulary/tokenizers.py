@@ -8,10 +8,15 @@ import unicodedata
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import lru_cache, partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+from dp_middleware import _validate
+from dp_middleware.errors import ParameterError
+
+T = TypeVar("T")
 
 LONGEST_WORD = 100
 
@@ -85,6 +90,15 @@ class NumberedTokenizer(ABC):
     def join(self, tokens: Sequence[str]) -> str:
         """Writes the text that the tokens stand for; a function of the tokens alone."""
         return self.finish("".join(map(self.written, tokens)))
+
+
+def first(tokens: list[T], size: int | None, source: str) -> list[T]:
+    """Takes so many of them, all for ``None``, or raises ParameterError if there are fewer."""
+    if size is not None:
+        _validate.at_least(1, size=size)
+        if size > len(tokens):
+            raise ParameterError(f"expected size <= {len(tokens)} for {source}, got size={size}")
+    return tokens[:size]
 
 
 def clean(text: str) -> str:

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dp_middleware import _validate
-from dp_middleware.errors import ParameterError, UnknownTokenError
-from dp_middleware.vocabulary import sources
+from dp_middleware import _files, _validate
+from dp_middleware.errors import ParameterError, UnknownTokenError, library
+from dp_middleware.vocabulary.bert import default_bert
 from dp_middleware.vocabulary.tokenizers import (
     BlankTokenizer,
     NumberedTokenizer,
     TextPiece,
+    TiktokenTokenizer,
     Tokenizer,
+    first,
+    spellings,
 )
+from dp_middleware.vocabulary.word_pieces import WordPieceTokenizer
 
+_WORD = re.compile(r" ?[A-Za-z]+")
 UNKNOWN = -1
 _BLANK = -2
 _SHORTEST_WORD = 3
@@ -89,8 +95,11 @@ class Vocabulary:
         Raises:
             ParameterError: The encoding has fewer such tokens.
         """
-        words, tokenizer = sources.from_tiktoken(encoding, size)
-        return cls(words, tokenizer=tokenizer, unknown=unknown)
+        _files.use_bundled_tiktoken_files()
+        source = library("tiktoken", "models").get_encoding(encoding)
+        words = [token for token in spellings(source) if token and _WORD.fullmatch(token)]
+        tokenizer = TiktokenTokenizer(source)
+        return cls(first(words, size, encoding), tokenizer=tokenizer, unknown=unknown)
 
     @classmethod
     def from_encoder(
@@ -112,7 +121,12 @@ class Vocabulary:
         Raises:
             ParameterError: The encoder does not use WordPieces, or has fewer tokens.
         """
-        words, tokenizer = sources.from_encoder(name, size)
+        own = name == _files.DEFAULT_ENCODER
+        source: Any = default_bert() if own else _files.encoder_tokenizer(name)
+        if not own and type(source.model).__name__ != "WordPiece":
+            raise ParameterError(f"expected a WordPiece encoder, got {name!r}; pass a word list")
+        tokenizer = WordPieceTokenizer(name, source)
+        words = first([*tokenizer.texts.values()], size, name)
         return cls(words, tokenizer=tokenizer, unknown=unknown)
 
     def __len__(self) -> int:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 from langchain_core.messages import (
@@ -18,18 +18,11 @@ from langchain_core.messages import (
 )
 
 import dp_middleware as dp
-from dp_middleware.conversation.exchange import Exchange, Tools
+from dp_middleware.conversation.exchange import Exchange
 from dp_middleware.errors import guarded
-from langchain_dp_middleware._answers import answer_of
-from langchain_dp_middleware._boundary import remedied
+from langchain_dp_middleware._boundary import System
 from langchain_dp_middleware._calls import restored
-from langchain_dp_middleware._messages import (
-    Input,
-    MessageReading,
-    MessageRules,
-    public_reading,
-    read_message,
-)
+from langchain_dp_middleware._messages import Input, answer_of, public_reading, read_message
 
 _MARK = "dp_public"
 _PUBLIC = ("content", "tool_call_id", "name", "status", "id")  # an artifact stays here
@@ -72,18 +65,17 @@ class PublicResults:
         return self.session.digest(_MARK, *parts)
 
 
-@dataclass(frozen=True, kw_only=True)
-class ModelCall:
-    """What is sent to a model, and its way back; noted in ``own``, of the agent's own messages."""
+class ModelCall(NamedTuple):
+    """What was sent to a model, and what notes its answers: of the agent's own messages."""
 
     exchange: Exchange
     own: Exchange
-    extracts: bool
-    messages: list[Any] = field(repr=False)
-    system: SystemMessage | None = field(default=None, repr=False)
 
-    def shown(self, result: Sequence[BaseMessage]) -> list[BaseMessage]:
-        """Notes a result, and returns what is shown of it, answers with ids."""
+    def shown(self, result: Sequence[BaseMessage], *, extracts: bool) -> list[BaseMessage]:
+        """Notes a result, and returns what is shown of it, answers with ids.
+
+        ``extracts``: a local model will write the answers.
+        """
         remote = [
             m if m.id or not isinstance(m, AIMessage) else m.model_copy(update={"id": str(uuid4())})
             for m in result
@@ -92,72 +84,28 @@ class ModelCall:
         for said, seen in zip(remote, shown, strict=True):
             if isinstance(said, AIMessage):
                 answer = answer_of(said)
-                self.own.note(answer, answer if self.extracts else answer_of(seen))
+                self.own.note(answer, answer if extracts else answer_of(seen))
         return shown
 
 
-@dataclass(frozen=True, kw_only=True)
-class CallReleaser:
-    """Releases the messages of one run of an agent; ``extracts``: a local model writes answers."""
-
-    session: dp.Session
-    conversation: str | None
-    rules: MessageRules
-    public: PublicResults
-    tools: Tools
-    extracts: bool
-
-    def call(
-        self,
-        messages: Sequence[AnyMessage],
-        before: Sequence[AnyMessage],
-        system: SystemMessage | None,
-    ) -> ModelCall:
-        """Makes what one call sends; ``before``: the state's, which middleware may have changed."""
-        own, private = None, None if self.rules.system == "pass" else system
-        if self.conversation is None and before and list(before) != list(messages):
-            own, _ = self._exchange(before)
-        name = None if own is None else own.conversation
-        exchange, sent = self._exchange(messages, system=private, conversation=name)
-        if private is not None:
-            system, *sent = sent
-        own, extracts = own or exchange, self.extracts
-        return ModelCall(
-            exchange=exchange, own=own, extracts=extracts, messages=sent, system=system
-        )
-
-    def _exchange(
-        self,
-        messages: Sequence[AnyMessage],
-        *,
-        system: SystemMessage | None = None,
-        conversation: str | None = None,
-    ) -> tuple[Exchange, list[Any]]:
-        """Releases a transcript, behind a system prompt if there is one: what goes out."""
-
-        def work() -> tuple[Exchange, list[Any]]:
-            readings = [self._read(m, k) for k, m in enumerate(_with_ids(messages))]
-            if system is not None:
-                prompt = read_message(system.model_copy(update={"id": None}), self.rules, "system")
-                aside = replace(prompt.message, aside=True)
-                readings = [replace(prompt, message=aside), *readings]
-            private = Input(readings=readings)
-            with remedied():
-                exchange = self.session.exchange(
-                    private.transcript,
-                    conversation=conversation or self.conversation,
-                    unknown=self.rules.passes,
-                    tools=self.tools,
-                )
-            return exchange, private.copy(exchange.sent)
-
-        return guarded(work)
-
-    def _read(self, message: AnyMessage, place: int) -> MessageReading:
-        if not self.public.knows(message):
-            return read_message(message, self.rules, f"message {place}")
-        fields: Any = {name: getattr(message, name) for name in _PUBLIC}
-        return public_reading(ToolMessage(**fields))
+def read_state(
+    messages: Sequence[AnyMessage],
+    prompt: SystemMessage | None,
+    public: PublicResults,
+    system: System,
+) -> Input:
+    """Reads an agent's messages, behind a private system prompt if there is one."""
+    readings = []
+    if prompt is not None:
+        reading = read_message(prompt.model_copy(update={"id": None}), system, "system")
+        readings = [reading._replace(message=replace(reading.message, aside=True))]
+    for place, message in enumerate(_with_ids(messages)):
+        if public.knows(message):
+            fields: Any = {name: getattr(message, name) for name in _PUBLIC}
+            readings.append(public_reading(ToolMessage(**fields)))
+        else:
+            readings.append(read_message(message, system, f"message {place}"))
+    return Input(readings)
 
 
 def turn_of(messages: Sequence[AnyMessage]) -> str:

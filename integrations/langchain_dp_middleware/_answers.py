@@ -1,8 +1,7 @@
-"""Answers of a remote model: noted at its own call, and sent again as it said them."""
+"""Answers of a remote model, which are noted at its own call, or by hand."""
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from langchain_core.callbacks import BaseCallbackHandler, CallbackManager
@@ -26,45 +25,9 @@ from langchain_core.runnables.base import RunnableBindingBase
 
 import dp_middleware as dp
 from dp_middleware.conversation.exchange import Exchange
-from dp_middleware.conversation.messages import Message, ToolCall
 from dp_middleware.errors import ParameterError
 from langchain_dp_middleware._calls import METADATA, restored
-
-_REPEATED = ("tool_calls", "function_call")  # what a provider says of calls is said in them
-
-
-def answer_of(message: AIMessage) -> Message:
-    """Returns all that the remote model is told again of its answer."""
-    calls = tuple(
-        ToolCall(call["id"] or "", call["name"], json.dumps(call["args"]))
-        for call in message.tool_calls
-    )
-    texts, extra = tuple[str, ...](), dict[str, Any]()
-    if isinstance(message.content, str):
-        texts = (message.content,)
-    else:
-        extra["content"] = _json_of(message.content)
-    if message.invalid_tool_calls:
-        extra["invalid_tool_calls"] = _json_of(message.invalid_tool_calls)
-    kwargs = {k: v for k, v in message.additional_kwargs.items() if k not in _REPEATED or not calls}
-    if (calls or extra) and kwargs:
-        extra["additional_kwargs"] = _json_of(kwargs)
-    return Message(role="assistant", texts=texts, calls=calls, extra=extra, id=message.id)
-
-
-def message_again(sent: Message) -> AIMessage:
-    """Makes an answer again, from what :func:`answer_of` gave for it and nothing else."""
-    fields = dict(sent.extra)
-    calls = [
-        {"name": call.name, "args": json.loads(call.arguments), "id": call.id or None}
-        for call in sent.calls
-    ]
-    content = fields.pop("content", sent.text)
-    return AIMessage(content=content, tool_calls=calls, id=sent.id, **fields)
-
-
-def _json_of(value: Any) -> Any:
-    return json.loads(json.dumps(value, default=str))
+from langchain_dp_middleware._messages import answer_of
 
 
 def note_answer(
@@ -111,7 +74,6 @@ class Noting(BaseCallbackHandler):
         return self
 
     def on_llm_end(self, response: LLMResult, **_: Any) -> None:
-        """Notes the answer of a call."""
         note_all(self._exchange, response.generations)
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import math
 from abc import abstractmethod
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, cast
+from typing import Any, TypeVar
 
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
 from langchain_core.messages.tool import tool_call_chunk
@@ -17,9 +17,12 @@ from langchain_core.outputs import ChatGeneration
 from langchain_core.runnables import Runnable, RunnableConfig, RunnablePassthrough
 from pydantic import BaseModel
 
+from dp_middleware._quiet import afed, fed
 from dp_middleware.conversation.exchange import Exchange, Reply
 from dp_middleware.privacy.releases import Receipt
 from langchain_dp_middleware._wrappers import RefusedWrappers
+
+T = TypeVar("T")
 
 METADATA = "dp"  # of an answer that an adapter has shown
 
@@ -38,21 +41,10 @@ class Entered:
         """Returns what the caller is shown; it is in no run of LangChain."""
         return signed(restored(self.exchange, answer), self.receipt)
 
-    def pieces(self, pieces: Iterator[Any]) -> Iterator[Any]:
-        """Yields what the caller is shown; what could become a pseudonym is held back."""
+    def shown_by(self, way: Callable[..., T], pieces: Any) -> T:
+        """Shows pieces by ``fed`` or ``afed``: what could become a pseudonym is held back."""
         stream = _Stream(self.exchange, self.receipt)
-        for piece in pieces:
-            yield stream.feed(piece)
-        yield from stream.close()
-
-    async def apieces(self, pieces: AsyncIterator[Any]) -> AsyncIterator[Any]:
-        """Does as :meth:`pieces`."""
-        stream = _Stream(self.exchange, self.receipt)
-        async with aclosing(pieces):  # type: ignore[type-var]
-            async for piece in pieces:
-                yield stream.feed(piece)
-        for piece in stream.close():
-            yield piece
+        return way(pieces, stream.feed, stream.close)
 
 
 class ReleasedCalls(RefusedWrappers):
@@ -63,12 +55,10 @@ class ReleasedCalls(RefusedWrappers):
         """Releases the input: what runs behind the boundary, and all that it is given."""
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
-        """Releases the input, then runs the rest."""
         entered = self._enter(input, config)
         return entered.whole(entered.rest.invoke(entered.input, entered.config, **kwargs))
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
-        """Does as :meth:`invoke`; the release runs in a thread."""
         entered = await asyncio.to_thread(self._enter, input, config)
         return entered.whole(await entered.rest.ainvoke(entered.input, entered.config, **kwargs))
 
@@ -77,15 +67,15 @@ class ReleasedCalls(RefusedWrappers):
     ) -> Iterator[Any]:
         """Releases the whole input when first iterated, then streams the rest."""
         entered = self._enter(input, config)
-        yield from entered.pieces(entered.rest.stream(entered.input, entered.config, **kwargs))
+        pieces = entered.rest.stream(entered.input, entered.config, **kwargs)
+        yield from entered.shown_by(fed, pieces)
 
     async def astream(
         self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
     ) -> AsyncIterator[Any]:
-        """Does as :meth:`stream`; the release runs in a thread."""
         entered = await asyncio.to_thread(self._enter, input, config)
         source = entered.rest.astream(entered.input, entered.config, **kwargs)
-        async with aclosing(cast("Any", entered.apieces(source))) as pieces:
+        async with aclosing(entered.shown_by(afed, source)) as pieces:
             async for piece in pieces:
                 yield piece
 
@@ -98,23 +88,20 @@ class ReleasedCalls(RefusedWrappers):
         self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
     ) -> Any:
         """Gives the events of the rest; of ``version="v3"`` an awaitable, as LangChain does."""
-        if kwargs.get("version") == "v3":
-            return self._typed_events(input, config, **kwargs)
-        return self._events(input, config, **kwargs)
 
-    async def _events(
-        self, input: Any, config: RunnableConfig | None, **kwargs: Any
-    ) -> AsyncIterator[Any]:
-        entered = await asyncio.to_thread(self._enter, input, config)
-        source: Any = entered.rest.astream_events(entered.input, entered.config, **kwargs)
-        async with aclosing(source) as events:
-            async for event in events:
-                yield event
+        async def begun() -> Any:
+            entered = await asyncio.to_thread(self._enter, input, config)
+            return entered.rest.astream_events(entered.input, entered.config, **kwargs)
 
-    async def _typed_events(self, input: Any, config: RunnableConfig | None, **kwargs: Any) -> Any:
-        entered = await asyncio.to_thread(self._enter, input, config)
-        rest: Any = entered.rest
-        return await rest.astream_events(entered.input, entered.config, **kwargs)
+        async def typed() -> Any:
+            return await (await begun())
+
+        async def untyped() -> AsyncIterator[Any]:
+            async with aclosing(await begun()) as events:
+                async for event in events:
+                    yield event
+
+        return typed() if kwargs.get("version") == "v3" else untyped()
 
 
 def signed(answer: Any, receipt: Receipt) -> Any:
@@ -168,7 +155,6 @@ class _Stream:
         return shown
 
     def close(self) -> list[Any]:
-        """Returns what was held back to the end."""
         rests = {} if self._reply is None else self._reply.close_all()
         return [self._rest(place, text) for place, text in rests.items()]
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import replace
 from itertools import islice
-from typing import Any, Literal
+from typing import Any, NamedTuple
 
 from langchain_core.messages import (
     AIMessage,
@@ -18,78 +19,37 @@ from langchain_core.messages import (
 )
 from langchain_core.prompt_values import ChatPromptValue, StringPromptValue
 
-from dp_middleware.conversation.messages import ONCE, Message
+from dp_middleware.conversation.messages import ONCE, Message, Reading, ToolCall, copies_of
 from dp_middleware.errors import ParameterError
-from langchain_dp_middleware._answers import answer_of, message_again
 
 _EXPECTED = "expected text, a string or chat prompt value, or a list of messages"
 _PUBLIC_OF_TOOLS = ("tool_call_id", "name", "status")
+_REPEATED = ("tool_calls", "function_call")  # what a provider says of calls is said in them
 
 
-@dataclass(frozen=True, kw_only=True)
-class MessageRules:
-    """What happens to what is not the text of a human or of a tool.
-
-    Attributes:
-        system: ``"pass"``: public, sent as it is; ``"release"``: private.
-        ai: ``"noted"``: sent if the session knows it as a remote answer, refused otherwise;
-            ``"pass"``: one that is not known is declared public and sent.
-    """
-
-    system: Literal["pass", "release"] = "pass"
-    ai: Literal["noted", "pass"] = "noted"
-
-    def __post_init__(self) -> None:
-        one_of(("pass", "release"), "system", self.system)
-        one_of(("noted", "pass"), "ai", self.ai)
-
-    @classmethod
-    def of(cls, adapter: object) -> MessageRules:
-        """Reads the rules off an adapter's fields of these names."""
-        names = [rule.name for rule in fields(cls) if hasattr(adapter, rule.name)]
-        return cls(**{name: getattr(adapter, name) for name in names})
-
-    def passes(self, words: str) -> bool:
-        """Tells whether an answer that is not known may be sent."""
-        return self.ai == "pass"
-
-
-@dataclass(frozen=True, kw_only=True)
-class MessageReading:
-    """A message, or a text, of LangChain's as one of a transcript; ``build`` makes its copy."""
-
-    message: Message = field(repr=False)
-    build: Callable[[Message], Any]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Input:
+class Input(NamedTuple):
     """What is private in an input, as one transcript; ``build`` makes its copy of their copies."""
 
-    readings: list[MessageReading]
+    readings: list[Reading]
     build: Callable[[list[Any]], Any] = list
 
     @property
     def transcript(self) -> list[Message]:
-        """For a session."""
         return [reading.message for reading in self.readings]
 
     def copy(self, sent: Sequence[Message]) -> Any:
-        """Makes what goes out."""
-        pairs = zip(self.readings, sent, strict=True)
-        return self.build([reading.build(message) for reading, message in pairs])
+        return self.build(copies_of(self.readings, sent))
 
 
-def read_transcript(value: object, rules: MessageRules) -> Input:
-    """Reads what chat models take."""
-    return Input(readings=_read_all(messages_in(value), rules, "the input"))
+def read_transcript(value: object, system: str) -> Input:
+    return Input(_read_all(messages_in(value), system, "the input"))
 
 
-def read_input(keys: Collection[str] | None, value: object, rules: MessageRules) -> Input:
+def read_input(keys: Collection[str] | None, value: object, system: str) -> Input:
     """Reads what is private in an input, messages first; of a dict, with ``keys``, their values."""
     if not isinstance(value, dict):
         if keys is None:
-            return _read_value(value, rules, "the input")
+            return _read_value(value, system, "the input")
         raise ParameterError(f"expected a dict with the keys {keys}, got {type(value).__name__}")
     for key in keys or ():
         if key not in value:
@@ -101,7 +61,7 @@ def read_input(keys: Collection[str] | None, value: object, rules: MessageRules)
                 "keys with keys=, which declares the others public"
             )
     private = [key for key in value if keys is None or key in keys]
-    inputs = {key: _read_value(value[key], rules, f"key {key!r}") for key in private}
+    inputs = {key: _read_value(value[key], system, f"key {key!r}") for key in private}
     order = sorted(inputs, key=lambda key: isinstance(value[key], str | StringPromptValue))
 
     def build(copies: list[Any]) -> dict[Any, Any]:
@@ -110,20 +70,20 @@ def read_input(keys: Collection[str] | None, value: object, rules: MessageRules)
         built = {key: inputs[key].build(list(islice(rest, sizes[key]))) for key in order}
         return {**value, **built}
 
-    return Input(readings=[r for key in order for r in inputs[key].readings], build=build)
+    return Input([r for key in order for r in inputs[key].readings], build=build)
 
 
-def _read_value(value: object, rules: MessageRules, where: str) -> Input:
+def _read_value(value: object, system: str, where: str) -> Input:
     if not isinstance(value, str | list | StringPromptValue | ChatPromptValue):
         raise ParameterError(f"{where}: {_EXPECTED}, got {type(value).__name__}")
-    readings = _read_all(messages_in(value), rules, where)
+    readings = _read_all(messages_in(value), system, where)
     if isinstance(value, str):
-        return Input(readings=readings, build=lambda copies: copies[0])
+        return Input(readings, build=lambda copies: copies[0])
     if isinstance(value, StringPromptValue):
-        return Input(readings=readings, build=lambda copies: StringPromptValue(text=copies[0]))
+        return Input(readings, build=lambda copies: StringPromptValue(text=copies[0]))
     if isinstance(value, ChatPromptValue):
-        return Input(readings=readings, build=lambda copies: ChatPromptValue(messages=copies))
-    return Input(readings=readings)
+        return Input(readings, build=lambda copies: ChatPromptValue(messages=copies))
+    return Input(readings)
 
 
 def messages_in(value: object) -> list[Any]:
@@ -135,31 +95,25 @@ def messages_in(value: object) -> list[Any]:
     raise ParameterError(f"{_EXPECTED}, got {type(value).__name__}")
 
 
-def one_of(allowed: tuple[str, ...], name: str, value: object) -> None:
-    """Refuses a value that is not allowed."""
-    if value not in allowed:
-        raise ParameterError(f"expected {name} in {allowed}, got {value!r}")
-
-
 # messages ----------------------------------------------------------------------------------------
 
 
-def _read_all(messages: Sequence[Any], rules: MessageRules, where: str) -> list[MessageReading]:
+def _read_all(messages: Sequence[Any], system: str, where: str) -> list[Reading]:
     """Reads a transcript; a str stays one and never comes again."""
     once = Message(role="user", id=ONCE)
     return [
         _reading(once, message, lambda copy: copy, where)
         if isinstance(message, str)
-        else read_message(message, rules, f"{where}, message {i}")
+        else read_message(message, system, f"{where}, message {i}")
         for i, message in enumerate(messages)
     ]
 
 
-def read_message(x: object, rules: MessageRules, where: str) -> MessageReading:
+def read_message(x: object, system: str, where: str) -> Reading:
     """Reads a message; its copy is built anew: metadata, artifact and author are cut."""
     message, public = message_of(x, where), dict[str, Any]()
     if isinstance(message, AIMessage):
-        return MessageReading(message=answer_of(message), build=message_again)
+        return Reading(message=answer_of(message), build=message_again)
     role = next((role for role, kind in _ROLES.items() if isinstance(message, kind)), None)
     if role is None:
         raise ParameterError(
@@ -174,7 +128,7 @@ def read_message(x: object, rules: MessageRules, where: str) -> MessageReading:
     def build(content: Any) -> BaseMessage:
         return _ROLES[role](content=content, id=message.id, **public)
 
-    if role == "system" and rules.system == "pass":
+    if role == "system" and system == "pass":
         return public_reading(build(message.content))
     return _reading(Message(role=role, id=message.id), message.content, build, where)
 
@@ -186,9 +140,9 @@ _ROLES: dict[Any, type[BaseMessage]] = {
 }
 
 
-def public_reading(copy: BaseMessage) -> MessageReading:
+def public_reading(copy: BaseMessage) -> Reading:
     """Makes a message of which nothing is private go out as this copy."""
-    return MessageReading(message=Message(role="system", public=True), build=lambda _: copy)
+    return Reading(message=Message(role="system", public=True), build=lambda _: copy)
 
 
 def message_of(x: object, where: str) -> BaseMessage:
@@ -203,9 +157,7 @@ def message_of(x: object, where: str) -> BaseMessage:
     )
 
 
-def _reading(
-    event: Message, content: Any, build: Callable[[Any], Any], where: str
-) -> MessageReading:
+def _reading(event: Message, content: Any, build: Callable[[Any], Any], where: str) -> Reading:
     """The blocks of a message are the parts of one event: their number and order are public."""
     whole = isinstance(content, str)
     blocks = [
@@ -221,7 +173,7 @@ def _reading(
         ]
         return build(copies[0] if whole else copies)
 
-    return MessageReading(message=replace(event, texts=texts, public=not texts), build=again)
+    return Reading(message=replace(event, texts=texts, public=not texts), build=again)
 
 
 def _text_of(block: Any, where: str) -> str:
@@ -229,3 +181,37 @@ def _text_of(block: Any, where: str) -> str:
     if not isinstance(text, str):
         raise ParameterError(f"{where}: only text blocks can be released; take other blocks out")
     return text
+
+
+def answer_of(message: AIMessage) -> Message:
+    """Returns all that the remote model is told again of its answer."""
+    calls = tuple(
+        ToolCall(call["id"] or "", call["name"], json.dumps(call["args"]))
+        for call in message.tool_calls
+    )
+    texts, extra = tuple[str, ...](), dict[str, Any]()
+    if isinstance(message.content, str):
+        texts = (message.content,)
+    else:
+        extra["content"] = _json_of(message.content)
+    if message.invalid_tool_calls:
+        extra["invalid_tool_calls"] = _json_of(message.invalid_tool_calls)
+    kwargs = {k: v for k, v in message.additional_kwargs.items() if k not in _REPEATED or not calls}
+    if (calls or extra) and kwargs:
+        extra["additional_kwargs"] = _json_of(kwargs)
+    return Message(role="assistant", texts=texts, calls=calls, extra=extra, id=message.id)
+
+
+def message_again(sent: Message) -> AIMessage:
+    """Makes an answer again, from what :func:`answer_of` gave for it and nothing else."""
+    fields = dict(sent.extra)
+    calls = [
+        {"name": call.name, "args": json.loads(call.arguments), "id": call.id or None}
+        for call in sent.calls
+    ]
+    content = fields.pop("content", sent.text)
+    return AIMessage(content=content, tool_calls=calls, id=sent.id, **fields)
+
+
+def _json_of(value: Any) -> Any:
+    return json.loads(json.dumps(value, default=str))

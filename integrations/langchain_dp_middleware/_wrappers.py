@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Any, cast
+from collections.abc import Callable, Collection
+from typing import Any, TypeVar, cast
 
 from langchain_core.runnables import RunnableBinding
 from pydantic import Field
 
 from dp_middleware.errors import ParameterError
+
+Kind = TypeVar("Kind", bound=type)
 
 _REMEDIES = {
     "map": "call batch()",
@@ -18,26 +20,29 @@ _REMEDIES = {
     "configurable_alternatives": "choose before you wrap",
 }
 _HANDS_ON = ("with_fallbacks", "configurable_alternatives")  # raw input to other Runnables
+_WRAPPERS = ("map", "with_retry", "pipe", "__or__", *_HANDS_ON)
+LISTENERS = ("with_types", "with_listeners", "with_alisteners")
 
 
-_WAYS = {
-    "_wrapped": "refused, unless its input is public",
-    "_derived": "refuses the same wrappers",
-    "_with_rest": "made of the rest",
-    "_batched": "a release for each input",
-}
+def by_way(way: str, *names: str) -> Callable[[Kind], Kind]:
+    """Gives a class methods of a Runnable that go by another of its methods, told their names."""
+
+    def method_of(name: str) -> Any:
+        def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+            return getattr(self, way)(name, *args, **kwargs)
+
+        return method
+
+    def decorated(kind: Kind) -> Kind:
+        for name in names:
+            setattr(kind, name, method_of(name))
+        return kind
+
+    return decorated
 
 
-def by_way(way: str, name: str) -> Any:
-    """A method of a Runnable that goes by another method of the adapter, which gets its name."""
-
-    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return getattr(self, way)(name, *args, **kwargs)
-
-    method.__name__, method.__doc__ = name, f"As :meth:`Runnable.{name}`: {_WAYS[way]}."
-    return method
-
-
+@by_way("_wrapped", *_WRAPPERS)
+@by_way("_derived", "bind", "with_config", "configurable_fields", *LISTENERS)
 class RefusedWrappers:
     """Refuses what would trace raw input or hand it on, also on all that derives from it."""
 
@@ -50,25 +55,6 @@ class RefusedWrappers:
     def _component(self) -> Any:
         """The adapter that the answers to these come from."""
         return self
-
-    @property
-    def _behind(self) -> Any:
-        """What stands for the adapter where the input was released already."""
-        return self
-
-    map = by_way("_wrapped", "map")
-    with_retry = by_way("_wrapped", "with_retry")
-    pipe = by_way("_wrapped", "pipe")
-    __or__ = by_way("_wrapped", "__or__")
-    with_fallbacks = by_way("_wrapped", "with_fallbacks")
-    configurable_alternatives = by_way("_wrapped", "configurable_alternatives")
-
-    bind = by_way("_derived", "bind")
-    with_config = by_way("_derived", "with_config")
-    with_types = by_way("_derived", "with_types")
-    with_listeners = by_way("_derived", "with_listeners")
-    with_alisteners = by_way("_derived", "with_alisteners")
-    configurable_fields = by_way("_derived", "configurable_fields")
 
     def as_tool(self, *args: Any, **kwargs: Any) -> Any:
         """Refuses, unless its input is public: LangChain would trace the raw arguments."""

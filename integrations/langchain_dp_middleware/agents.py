@@ -10,21 +10,27 @@ from typing import Any, Literal
 from langchain_core.messages import AIMessage, BaseMessage
 
 import dp_middleware as dp
-from dp_middleware.conversation.events import checked_tools, public_texts
-from dp_middleware.conversation.exchange import Tools
+from dp_middleware._validate import one_of
+from dp_middleware.conversation.events import checked_tools, public_texts, with_outputs
+from dp_middleware.conversation.exchange import Exchange, Tools
 from dp_middleware.conversation.session import session_of
-from dp_middleware.errors import needs, raise_alone, without_text
+from dp_middleware.errors import guarded, needs, raise_alone, without_text
 from dp_middleware.frameworks import inferdpt
 from dp_middleware.models.chat import local_model
 from langchain_dp_middleware._agent_calls import (
-    CallReleaser,
     ModelCall,
     PublicResults,
+    read_state,
     turn_of,
 )
-from langchain_dp_middleware._boundary import conversation_of, session_for
+from langchain_dp_middleware._boundary import (
+    Answers,
+    System,
+    conversation_of,
+    release,
+    session_for,
+)
 from langchain_dp_middleware._calls import restored
-from langchain_dp_middleware._messages import MessageRules, one_of
 from langchain_dp_middleware.tracing import refuse_recorders
 
 with needs("agents", "langchain"):
@@ -87,15 +93,16 @@ class DPAgentMiddleware(AgentMiddleware[Any, Any, Any]):
         trusted_hosts: Iterable[str] = (),
         instruction: str = ANSWER,
         public_tools: Collection[str] = (),
-        system: Literal["pass", "release"] = "pass",
-        ai: Literal["noted", "pass"] = "noted",
+        system: System = "pass",
+        ai: Answers = "noted",
         traced: Literal["refuse", "allow"] = "refuse",
         tools: Tools = (),
     ) -> None:
         super().__init__()
-        one_of(("refuse", "allow"), "traced", traced)
-        self._session = session_of(session)
-        self._rules = MessageRules(system=system, ai=ai)
+        one_of(("refuse", "allow"), traced=traced)
+        one_of(("pass", "release"), system=system)
+        one_of(("noted", "pass"), ai=ai)
+        self._session, self._system, self._ai = session_of(session), system, ai
         self._tools = checked_tools(tools)
         self._public = PublicResults(self._session, public_texts(public_tools, "public_tools"))
         self._traced = traced
@@ -107,22 +114,21 @@ class DPAgentMiddleware(AgentMiddleware[Any, Any, Any]):
     ) -> ModelResponse[Any]:
         """Sends what was released, notes what the remote model answered, and restores it."""
         call, swapped = self._swapped(request)
-        response = handler(swapped)
-        shown = call.shown(response.result)
-        for k, question in self._questions(request, shown):
-            shown[k] = _with_text(shown[k], self._extractor(question))
-        return _shown_response(call, response, shown)
+        response, questions = self._shown(call, request, handler(swapped))
+        for k, question in questions:
+            response.result[k] = _with_text(response.result[k], self._extractor(question))
+        return response
 
     async def awrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[Any]]
     ) -> ModelResponse[Any]:
-        """Does as :meth:`wrap_model_call`."""
         call, swapped = await asyncio.to_thread(self._swapped, request)
-        response = await handler(swapped)
-        shown = await asyncio.to_thread(call.shown, response.result)
-        for k, question in self._questions(request, shown):
-            shown[k] = _with_text(shown[k], await self._extractor.acall(question))
-        return _shown_response(call, response, shown)
+        said = await handler(swapped)
+        response, questions = await asyncio.to_thread(self._shown, call, request, said)
+        for k, question in questions:
+            text = await self._extractor.acall(question)
+            response.result[k] = _with_text(response.result[k], text)
+        return response
 
     def wrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Any]
@@ -136,7 +142,6 @@ class DPAgentMiddleware(AgentMiddleware[Any, Any, Any]):
     async def awrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Any]]
     ) -> Any:
-        """Does as :meth:`wrap_tool_call`."""
         tool = request.tool_call["name"]
         with self._textless(tool):
             result = await handler(request)
@@ -160,38 +165,44 @@ class DPAgentMiddleware(AgentMiddleware[Any, Any, Any]):
         """Releases a request of a run that nothing records; schemas of answers get originals."""
         if self._traced == "refuse":
             refuse_recorders(type(self).__name__)
-        specs, tools = getattr(request.response_format, "schema_specs", ()), self._tools
-        releaser = CallReleaser(
-            session=session_for(self._session, None),
-            conversation=conversation_of(None),
-            rules=self._rules,
-            public=self._public,
-            tools=tools if tools == "all" else {*tools, *(spec.name for spec in specs)},
-            extracts=self._extractor is not None,
-        )
-        before = request.state.get("messages") or ()
-        call = releaser.call(request.messages, before, request.system_message)
-        return call, request.override(messages=call.messages, system_message=call.system)
+        session, name = session_for(self._session, None), conversation_of(None)
+        specs = getattr(request.response_format, "schema_specs", ())
+        options: Any = {"tools": with_outputs(self._tools, [spec.name for spec in specs])}
+        messages, before = request.messages, request.state.get("messages") or ()
+        prompt = system = request.system_message
+        if self._system == "pass":
+            prompt = None
 
-    def _questions(
-        self, request: ModelRequest[Any], shown: list[BaseMessage]
-    ) -> list[tuple[int, inferdpt.Messages]]:
-        """What the extractor is asked of answers with a text, by their places. Private."""
-        if self._extractor is None:
-            return []
+        def released(messages: Any, prompt: Any, name: str | None) -> tuple[Any, Exchange]:
+            private = read_state(messages, prompt, self._public, self._system)
+            [crossed] = release(session, [private], name, self._ai, **options)
+            return crossed
+
+        own = None
+        if name is None and before and list(before) != list(messages):  # which others changed
+            _, own = guarded(released, before, None, None)
+            name = own.conversation
+        sent, exchange = guarded(released, messages, prompt, name)
+        if prompt is not None:
+            system, *sent = sent
+        swapped = request.override(messages=sent, system_message=system)
+        return ModelCall(exchange, own or exchange), swapped
+
+    def _shown(
+        self, call: ModelCall, request: ModelRequest[Any], response: ModelResponse[Any]
+    ) -> tuple[ModelResponse[Any], list[tuple[int, inferdpt.Messages]]]:
+        """What is shown, and what the extractor is asked of answers with a text, by places."""
+        extracts = self._extractor is not None
+        shown = call.shown(response.result, extracts=extracts)
         turn = turn_of(request.messages)
-        return [
+        questions = [
             (k, inferdpt.for_extractor(turn, message.text, self._instruction))
-            for k, message in enumerate(shown)
+            for k, message in enumerate(shown if extracts else ())
             if isinstance(message, AIMessage) and not message.tool_calls and message.text.strip()
         ]
+        structured = restored(call.exchange, response.structured_response)
+        return ModelResponse(shown, structured), questions
 
 
 def _with_text(remote: BaseMessage, text: str) -> BaseMessage:
     return remote.model_copy(update={"content": text, "additional_kwargs": {}})
-
-
-def _shown_response(
-    call: ModelCall, response: ModelResponse[Any], shown: list[BaseMessage]
-) -> ModelResponse[Any]:
-    return ModelResponse(shown, restored(call.exchange, response.structured_response))

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage
@@ -23,14 +23,15 @@ from langchain_core.runnables.config import merge_configs
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import AfterValidator, Field
 
-from dp_middleware.conversation.events import checked_tools
+from dp_middleware.conversation.events import checked_tools, with_outputs
 from dp_middleware.conversation.exchange import Exchange
+from dp_middleware.conversation.session import session_of
 from dp_middleware.errors import ParameterError
 from langchain_dp_middleware._answers import note_all, with_notes
-from langchain_dp_middleware._boundary import MODEL_CONFIG, SPECS, cross, fields_of
+from langchain_dp_middleware._boundary import MODEL_CONFIG, Answers, System, cross
 from langchain_dp_middleware._calls import Entered, ReleasedCalls, restored
 from langchain_dp_middleware._messages import read_transcript
-from langchain_dp_middleware._wrappers import PrivateBinding, RefusedWrappers
+from langchain_dp_middleware._wrappers import PrivateBinding
 from langchain_dp_middleware.head import Head
 
 
@@ -58,14 +59,15 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
 
     session: Any = Field(exclude=True, repr=False)
     inner: BaseChatModel = Field(exclude=True)
-    system: Literal["pass", "release"] = "pass"
-    ai: Literal["noted", "pass"] = "noted"
+    system: System = "pass"
+    ai: Answers = "noted"
     tools: Annotated[Any, AfterValidator(checked_tools)] = ()
 
     def __init__(self, session: Any, inner: Any, **options: Any) -> None:
         if not isinstance(inner, BaseChatModel):
             raise ParameterError(f"expected inner= a chat model, got {type(inner).__name__}")
-        super().__init__(**fields_of(type(self), session, options, inner=inner))
+        fields: dict[str, Any] = {"session": session_of(session), "inner": inner}
+        super().__init__(**options, **fields)
 
     # composition -----------------------------------------------------------------------------
 
@@ -92,9 +94,8 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
         model = self
         with contextlib.suppress(Exception):  # the inner model says what is wrong with a schema
             name = convert_to_openai_tool(schema)["function"]["name"]
-            tools = "all" if self.tools == "all" else {*self.tools, name}
-            model = self.model_copy(update={"tools": tools})
-        return model._head(self.inner.with_structured_output(schema, **kwargs))
+            model = self.model_copy(update={"tools": with_outputs(self.tools, [name])})
+        return ModelHead(model=model, then=self.inner.with_structured_output(schema, **kwargs))
 
     def _derived(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
         """What is made of the model is made of the inner one, behind the boundary."""
@@ -102,18 +103,9 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
             return getattr(BoundModel(bound=self), name)(*args, **kwargs)
         if name == "configurable_fields":
             return super()._derived(name, *args, **kwargs)
-        return getattr(self._head(), name)(*args, **kwargs)
+        return getattr(ModelHead(model=self, then=self.inner), name)(*args, **kwargs)
 
-    def _wrapped(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
-        """Retries and fallbacks send the same release; what is piped is given its answers."""
-        if name in ("with_fallbacks", "with_retry", "pipe", "__or__"):
-            return getattr(self._head(), name)(*args, **kwargs)
-        return super()._wrapped(name, *args, **kwargs)
-
-    def _head(self, rest: Runnable[Any, Any] | None = None) -> ModelHead:
-        return ModelHead(model=self, then=rest or self.inner)
-
-    config_specs = SPECS
+    _wrapped = _derived  # retries and fallbacks send the same release, pipes get its answers
 
     # calls of chat models --------------------------------------------------------------------
 
@@ -128,7 +120,6 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
     async def agenerate(
         self, messages: list[list[BaseMessage]], stop: Any = None, callbacks: Any = None, **kw: Any
     ) -> LLMResult:
-        """Does as :meth:`generate`; the release runs in a thread."""
         released, exchanges = await asyncio.to_thread(self._released, *messages)
         answers = await self.inner.agenerate(released, stop, callbacks, **kw)
         return await asyncio.to_thread(_answered, answers, exchanges)
@@ -160,22 +151,7 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
         return self.inner
 
     def _enter(self, value: Any, config: RunnableConfig | None) -> Entered:
-        return self.entered(value, config, self.inner)
-
-    def entered(
-        self, value: Any, config: RunnableConfig | None, rest: Runnable[Any, Any]
-    ) -> Entered:
-        """Releases the input of a call of what is behind the boundary."""
-        [(released, exchange)] = cross(self, [value], read_transcript, config, tools=self.tools)
-        fields = {"callbacks": self.callbacks, "tags": self.tags, "metadata": self.metadata}
-        own: Any = {name: field for name, field in fields.items() if field}
-        return Entered(
-            rest=with_notes(rest, exchange),
-            input=released,
-            config=merge_configs(own, ensure_config(config)),
-            exchange=exchange,
-            receipt=exchange.receipt,
-        )
+        return ModelHead(model=self, then=self.inner)._enter(value, config)
 
     def _released(self, *transcripts: list[BaseMessage]) -> tuple[list[Any], list[Exchange]]:
         """What ``generate`` takes is not converted: the inner model would fail after the charge."""
@@ -214,22 +190,34 @@ class ModelHead(Head):
     def __ror__(self, other: Any) -> Any:
         return RunnableSequence(coerce_to_runnable(other), self)
 
-    config_specs = SPECS
-
     def _with_rest(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
         """A fallback that is a DPChatModel is called behind this boundary."""
         if name == "with_fallbacks":
             fallbacks, *args = args or [kwargs.pop("fallbacks")]  # type: ignore[assignment]
-            args = ([x._behind if isinstance(x, RefusedWrappers) else x for x in fallbacks], *args)
+            ours = DPChatModel | ModelHead | BoundModel
+            args = ([x._behind if isinstance(x, ours) else x for x in fallbacks], *args)
         return super()._with_rest(name, *args, **kwargs)
+
+    @property
+    def _component(self) -> Any:
+        return self.model
 
     @property
     def _behind(self) -> Runnable[Any, Any]:
         return self._rest.with_config(self.config) if self.config else self._rest
 
     def _enter(self, value: Any, config: RunnableConfig | None) -> Entered:
-        entered: Entered = self.model.entered(value, self._merged(config), self._rest)
-        return entered
+        model, asked = self.model, self._merged(config)
+        [(released, exchange)] = cross(model, [value], read_transcript, asked, tools=model.tools)
+        fields = {name: getattr(model, name) for name in ("callbacks", "tags", "metadata")}
+        own: Any = {name: field for name, field in fields.items() if field}
+        return Entered(
+            rest=with_notes(self._rest, exchange),
+            input=released,
+            config=merge_configs(own, ensure_config(asked)),
+            exchange=exchange,
+            receipt=exchange.receipt,
+        )
 
 
 class BoundModel(PrivateBinding):
@@ -243,10 +231,8 @@ class BoundModel(PrivateBinding):
 
     @property
     def head(self) -> ModelHead:
-        """What is made of it is made of the inner model, behind the boundary."""
         model: Any = self.bound
-        head: ModelHead = model._head(model.inner.bind(**self.kwargs))
-        return head.with_config(self.config)
+        return ModelHead(model=model, then=model.inner.bind(**self.kwargs), config=self.config)
 
     @property
     def _behind(self) -> Runnable[Any, Any]:

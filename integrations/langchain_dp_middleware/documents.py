@@ -42,7 +42,6 @@ class DPDocumentTransformer(BaseDocumentTransformer):
     def transform_documents(
         self, documents: Sequence[Document], **kwargs: Any
     ) -> Sequence[Document]:
-        """Returns released copies, in the order of the documents."""
         session = guarded(for_subject, self._session, None)
         return release_documents(
             session, documents, self._metadata, lambda document: document.id or ONCE

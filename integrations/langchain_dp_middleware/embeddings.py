@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, cast
+from typing import Any
 
 from langchain_core.embeddings import Embeddings
 
@@ -11,7 +11,6 @@ import dp_middleware as dp
 from dp_middleware.conversation.session import ONCE, session_of
 from dp_middleware.errors import ParameterError, guarded
 from dp_middleware.models.embedders import embedding_service
-from dp_middleware.models.trust import Location, locate
 from dp_middleware.privacy.releases import Ledger
 from dp_middleware.sanitizers.vectors import VectorSanitizer
 from langchain_dp_middleware._boundary import for_subject
@@ -29,7 +28,8 @@ class DPEmbeddings(Embeddings):
 
     Args:
         session: A ``dp.Session``, a ``dp.Sanitizer`` or a ``dp.VectorResponse``.
-        inner: Embeds. It may be remote, but for a ``dp.VectorResponse``.
+        inner: Embeds. For a ``dp.VectorResponse`` it must be local, and may be a
+            ``dp.EmbeddingService``.
         ledger: For a ``dp.VectorResponse``: charged once per text, before the draw.
         subject: For a ``dp.VectorResponse``: whose budget is charged; needed with a ledger.
         trusted_hosts: For a ``dp.VectorResponse``: hosts that may see raw text.
@@ -49,11 +49,6 @@ class DPEmbeddings(Embeddings):
         subject: str | None = None,
         trusted_hosts: Iterable[str] = (),
     ) -> None:
-        if not isinstance(inner, Embeddings):
-            raise ParameterError(
-                f"expected a LangChain embedding model, got {type(inner).__name__}"
-            )
-        self._inner = inner
         self._vectors: VectorSanitizer | None = None
         if isinstance(session, dp.VectorResponse):
             service = embedding_service(inner, trusted_hosts=trusted_hosts)
@@ -65,19 +60,20 @@ class DPEmbeddings(Embeddings):
                 "session has a ledger, and its inner model sees released text"
             )
         self._session = session_of(session)
+        if not isinstance(inner, Embeddings):
+            kind = type(inner).__name__
+            raise ParameterError(f"expected a LangChain embedding model, got {kind}")
+        self._inner = inner
 
     def __repr__(self) -> str:
-        releases = self._vectors or self._session
-        return f"DPEmbeddings({releases!r}, {type(self._inner).__name__})"
+        return f"DPEmbeddings({self._vectors or self._session!r})"
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """Returns one vector per text."""
         if self._vectors is not None:
             return guarded(self._vectors.release, texts)
         return self._inner.embed_documents(self._released(texts))
 
     def embed_query(self, text: str) -> list[float]:
-        """Returns the vector of a text."""
         if self._vectors is not None:
             return self.embed_documents([text])[0]
         return self._inner.embed_query(*self._released([text]))
@@ -89,42 +85,3 @@ class DPEmbeddings(Embeddings):
             return [release.text for release in session.release_many(events)]
 
         return guarded(work)
-
-
-class ServiceEmbeddings(Embeddings):
-    """Vectors of raw text from the service that all parts of the process share.
-
-    Asynchronous calls run in a thread.
-
-    Releases nothing: vectors of raw text are as private as the text. For a vector store or a model
-    outside, use :class:`DPEmbeddings`.
-
-    Args:
-        service: A ``dp.EmbeddingService``; default: the default model's.
-
-    Raises:
-        ParameterError: ``service`` is none.
-        EmbeddingError: From a call: the model failed. Holds no text.
-    """
-
-    def __init__(self, service: dp.EmbeddingService | None = None) -> None:
-        service = dp.EmbeddingService() if service is None else service
-        if not isinstance(service, dp.EmbeddingService):
-            raise ParameterError(f"expected a dp.EmbeddingService, got {type(service).__name__}")
-        self.service = service
-
-    def __repr__(self) -> str:
-        return f"ServiceEmbeddings({self.service!r})"
-
-    @property
-    def location(self) -> Location:
-        """Where the model runs that sees the raw text."""
-        return locate(self.service.backend)
-
-    def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """Returns one unit vector per text."""
-        return cast("list[list[float]]", self.service.encode(texts).tolist())
-
-    def embed_query(self, text: str) -> list[float]:
-        """Returns the unit vector of a text."""
-        return self.embed_documents([text])[0]

@@ -5,31 +5,22 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, Self
+from typing import Any, ClassVar, Literal, NoReturn, Self
 
 from langchain_core.runnables import Runnable, RunnableConfig, RunnablePassthrough
 from langchain_core.runnables.base import coerce_to_runnable
 from langchain_core.runnables.config import merge_configs
-from langchain_core.runnables.utils import ConfigurableFieldSpec
 
+from dp_middleware._validate import one_of
 from dp_middleware.conversation.events import checked_tools
-from dp_middleware.conversation.exchange import Tools
+from dp_middleware.conversation.exchange import Exchange, Tools
+from dp_middleware.conversation.session import session_of
 from dp_middleware.errors import ParameterError
 from langchain_dp_middleware._answers import with_notes
-from langchain_dp_middleware._boundary import (
-    SPECS,
-    USAGE,
-    check_fields,
-    cross,
-    refuse_outer_run,
-)
+from langchain_dp_middleware._boundary import USAGE, Answers, System, cross, refuse_outer_run
 from langchain_dp_middleware._calls import Entered, ReleasedCalls
-from langchain_dp_middleware._messages import one_of, read_input
-from langchain_dp_middleware._wrappers import by_way
-
-if TYPE_CHECKING:
-    from langchain_core.runnables.graph import Graph
-    from langchain_core.utils.pydantic import TypeBaseModel
+from langchain_dp_middleware._messages import read_input
+from langchain_dp_middleware._wrappers import LISTENERS, by_way
 
 _REMEDY = (
     "put a PrivateHead first instead, or, if all that records this chain may see raw text, set "
@@ -39,6 +30,8 @@ _REMEDY = (
 
 # A plain Runnable, not a RunnableSerializable: pydantic would copy the session into configured
 # copies and offer it to serializers; a frozen dataclass hands on the same object.
+@by_way("_with_rest", "bind", "with_retry", "with_fallbacks", *LISTENERS)
+@by_way("_batched", "batch", "abatch", "batch_as_completed", "abatch_as_completed")
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Head(ReleasedCalls, Runnable[Any, Any]):
     """First step of a chain: ``head | a | b`` is again a head, which runs ``a | b`` itself.
@@ -80,45 +73,6 @@ class Head(ReleasedCalls, Runnable[Any, Any]):
         merged: Any = {**self.config, **(config or {}), **kwargs}
         return replace(self, config=merged)
 
-    bind = by_way("_with_rest", "bind")
-    with_retry = by_way("_with_rest", "with_retry")
-    with_fallbacks = by_way("_with_rest", "with_fallbacks")
-    with_listeners = by_way("_with_rest", "with_listeners")
-    with_alisteners = by_way("_with_rest", "with_alisteners")
-    with_types = by_way("_with_rest", "with_types")
-
-    batch = by_way("_batched", "batch")
-    abatch = by_way("_batched", "abatch")
-    batch_as_completed = by_way("_batched", "batch_as_completed")
-    abatch_as_completed = by_way("_batched", "abatch_as_completed")
-
-    def get_input_schema(self, config: RunnableConfig | None = None) -> TypeBaseModel:
-        """Returns the schema of what the rest takes."""
-        return self._rest.get_input_schema(config)
-
-    def get_output_schema(self, config: RunnableConfig | None = None) -> TypeBaseModel:
-        """Returns the schema of what the rest returns."""
-        return self._rest.get_output_schema(config)
-
-    @property
-    def config_specs(self) -> list[ConfigurableFieldSpec]:
-        """What can be configured in the rest."""
-        return self._rest.config_specs
-
-    def get_graph(self, config: RunnableConfig | None = None) -> Graph:
-        """Returns the head, then the graph of the rest."""
-        graph = super().get_graph(config)
-        if self.then is None:
-            return graph
-        graph.trim_last_node()
-        head = graph.last_node()
-        rest = self.then.get_graph(config)
-        rest.trim_first_node()
-        first, _ = graph.extend(rest)
-        if head is not None and first is not None:
-            graph.add_edge(head, first)
-        return graph
-
     @property
     def _rest(self) -> Runnable[Any, Any]:
         return RunnablePassthrough() if self.then is None else self.then
@@ -138,7 +92,31 @@ class Head(ReleasedCalls, Runnable[Any, Any]):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PrivateHead(Head):
+class Releasing(ReleasedCalls, Runnable[Any, Any]):
+    """Releases what is private in an input; what heads and sanitizers have in common."""
+
+    session: Any
+    keys: Collection[str] | None = None
+    system: System = field(default="pass", kw_only=True)
+    ai: Answers = field(default="noted", kw_only=True)
+
+    def __post_init__(self) -> None:
+        if self.keys is not None and (isinstance(self.keys, str) or not self.keys):
+            raise ParameterError(f"expected keys=['question', ...], got keys={self.keys!r}")
+        one_of(("pass", "release"), system=self.system)
+        one_of(("noted", "pass"), ai=self.ai)
+        object.__setattr__(self, "session", session_of(self.session))
+        object.__setattr__(self, "keys", None if self.keys is None else tuple(self.keys))
+
+    def _cross(
+        self, value: Any, config: RunnableConfig | None, tools: Tools = ()
+    ) -> tuple[Any, Exchange]:
+        [crossed] = cross(self, [value], partial(read_input, self.keys), config, tools=tools)
+        return crossed
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PrivateHead(Releasing, Head):
     """Stands first in a chain; what stands to its right receives released text only.
 
     ``PrivateHead(sanitizer, keys=["question"]) | prompt | model | parser`` is again a PrivateHead.
@@ -161,8 +139,10 @@ class PrivateHead(Head):
             others public; None: on a dict, every value is private and must be text.
         then: The rest of the chain, set by ``|``; None: the released input is the output.
         config: Merged into the config of every call; set by :meth:`with_config`.
-        system: See :class:`MessageRules`, as for the next.
-        ai: ``"noted"`` or ``"pass"``.
+        system: What happens to system messages: ``"pass"``: they are public, sent as they are;
+            ``"release"``: private.
+        ai: What happens to AI messages: ``"noted"``: sent if the session knows them as remote
+            answers, refused otherwise; ``"pass"``: others are declared public and sent.
         answers: ``"note"``: what the chat model at the beginning of the rest answers, behind
             nothing but prompts, is noted in the session as a remote answer. Default: ``"ignore"``.
         tools: Names of the tools whose calls get the originals of pseudonyms, or ``"all"``; others
@@ -184,31 +164,24 @@ class PrivateHead(Head):
         True
     """
 
-    session: Any
-    keys: Collection[str] | None = None
-    system: Literal["pass", "release"] = field(default="pass", kw_only=True)
-    ai: Literal["noted", "pass"] = field(default="noted", kw_only=True)
     answers: Literal["ignore", "note"] = field(default="ignore", kw_only=True)
     tools: Tools = field(default=(), kw_only=True)
 
     def __post_init__(self) -> None:
+        Head.__post_init__(self)
         super().__post_init__()
-        check_fields(self)
-        one_of(("ignore", "note"), "answers", self.answers)
+        one_of(("ignore", "note"), answers=self.answers)
         object.__setattr__(self, "tools", checked_tools(self.tools))
 
     def __repr__(self) -> str:
         rest = "" if self.then is None else f"\n| {self.then!r}"
         return f"PrivateHead({self.session!r}, keys={self.keys!r}){rest}"
 
-    config_specs = SPECS
-
     def _enter(self, value: Any, config: RunnableConfig | None) -> Entered:
         """Lets the release itself be the output of a head without a rest: nothing is restored."""
         merged = self._merged(config)
         refuse_outer_run(merged, "PrivateHead")
-        read = partial(read_input, self.keys)
-        [(released, exchange)] = cross(self, [value], read, merged, tools=self.tools)
+        released, exchange = self._cross(value, merged, self.tools)
         if self.then is None:
             return Entered(input=released, config=merged)
         rest = self.then if self.answers == "ignore" else with_notes(self.then, exchange)
@@ -218,7 +191,7 @@ class PrivateHead(Head):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class DPSanitizer(ReleasedCalls, Runnable[Any, Any]):
+class DPSanitizer(Releasing):
     """Releases what passes through: text, prompt values, messages, or chosen keys of a dict.
 
     In the middle of a chain callbacks and tracers of the sequence have recorded the raw text. So it
@@ -233,20 +206,14 @@ class DPSanitizer(ReleasedCalls, Runnable[Any, Any]):
             that cannot be released.
     """
 
-    session: Any
-    keys: Collection[str] | None = None
     traced: Literal["refuse", "allow"] = "refuse"
-    system: Literal["pass", "release"] = "pass"
-    ai: Literal["noted", "pass"] = "noted"
 
     def __post_init__(self) -> None:
-        check_fields(self)
-        one_of(("refuse", "allow"), "traced", self.traced)
+        super().__post_init__()
+        one_of(("refuse", "allow"), traced=self.traced)
 
     def __repr__(self) -> str:
         return f"DPSanitizer({self.session!r}, keys={self.keys!r}, traced={self.traced!r})"
-
-    config_specs = SPECS
 
     @property
     def _allowed(self) -> Collection[str]:
@@ -256,5 +223,4 @@ class DPSanitizer(ReleasedCalls, Runnable[Any, Any]):
         config = config or RunnableConfig()
         if self.traced == "refuse":
             refuse_outer_run(config, "DPSanitizer", _REMEDY)
-        [(released, _)] = cross(self, [value], partial(read_input, self.keys), config)
-        return Entered(input=released, config=config)
+        return Entered(input=self._cross(value, config)[0], config=config)

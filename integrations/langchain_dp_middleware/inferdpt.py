@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, NoReturn, cast
+from typing import Any, ClassVar, Literal, NoReturn
 from uuid import uuid4
 
 from langchain_core.language_models import BaseChatModel
@@ -16,7 +16,6 @@ from langchain_core.messages import (
     HumanMessage,
     SystemMessage,
 )
-from langchain_core.outputs import ChatGeneration, ChatResult, LLMResult
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import set_config_context
 from pydantic import Field
@@ -24,19 +23,20 @@ from pydantic import Field
 from dp_middleware._quiet import in_thread, pieces_in_thread
 from dp_middleware.conversation.exchange import Exchange
 from dp_middleware.conversation.messages import Message
+from dp_middleware.conversation.session import session_of
 from dp_middleware.errors import ParameterError, RemoteError, guarded
 from dp_middleware.frameworks import chat_model, inferdpt
 from dp_middleware.models.chat import local_model
 from langchain_dp_middleware._boundary import (
     MODEL_CONFIG,
-    SPECS,
+    Answers,
+    System,
     cross,
-    fields_of,
     refuse_outer_run,
 )
 from langchain_dp_middleware._calls import signed
 from langchain_dp_middleware._messages import message_of, messages_in, read_transcript
-from langchain_dp_middleware._wrappers import RefusedWrappers
+from langchain_dp_middleware._wrappers import RefusedWrappers, by_way
 
 REMEDY = (
     "call it alone, as the whole app, or, if all that records the run may see raw text, set "
@@ -48,9 +48,9 @@ _NOTE = (
     "what a remote model wrote with note_answer(session, message)"
 )
 
-_OTHERS = "use DPChatModel, or an agent with DPAgentMiddleware(session, extractor=...)"
 
-
+@by_way("_refused", "bind_tools", "with_structured_output", "generate", "agenerate")
+@by_way("_refused", "stream_events", "astream_events")
 class InferDPTChatModel(RefusedWrappers, BaseChatModel):
     """Answers from the raw text with a local model, helped by a remote one that never sees it.
 
@@ -78,6 +78,8 @@ class InferDPTChatModel(RefusedWrappers, BaseChatModel):
     """
 
     model_config = MODEL_CONFIG
+    system: ClassVar[System] = "pass"
+    ai: ClassVar[Answers] = "noted"
 
     session: Any = Field(exclude=True, repr=False)
     instruction: str = "Answer the message below."
@@ -96,48 +98,41 @@ class InferDPTChatModel(RefusedWrappers, BaseChatModel):
         trusted_hosts: Iterable[str] = (),
         **options: Any,
     ) -> None:
-        fields = fields_of(
-            type(self),
-            session,
-            options,
-            remote=replace(chat_model(remote), error=RemoteError),
-            extractor=local_model(extractor, trusted_hosts),
-            trusted_hosts=frozenset(trusted_hosts),
-        )
-        super().__init__(**fields)
-
-    # composition -----------------------------------------------------------------------------
+        fields: dict[str, Any] = {
+            "session": session_of(session),
+            "remote": replace(chat_model(remote), error=RemoteError),
+            "extractor": local_model(extractor, trusted_hosts),
+            "trusted_hosts": frozenset(trusted_hosts),
+        }
+        super().__init__(**options, **fields)
 
     @property
     def _allowed(self) -> Collection[str]:
         return ("record",) if self.traced == "allow" else ()
 
-    def bind_tools(self, *args: Any, **kwargs: Any) -> NoReturn:
-        """Refuses: an answer is text, and calls of tools would be the draft's."""
-        raise ParameterError(f"InferDPTChatModel has no tools; {_OTHERS}")
+    def _refused(self, name: str, *args: Any, **kwargs: Any) -> NoReturn:
+        """Refuses what would trace raw text, or give something else than the extractor's text."""
+        raise ParameterError(
+            f"InferDPTChatModel has no {name}(): it answers with text, by invoke(), batch() and "
+            "stream(); use DPChatModel, or an agent with DPAgentMiddleware(session, extractor=...)"
+        )
 
-    def with_structured_output(self, *args: Any, **kwargs: Any) -> NoReturn:
-        """Refuses: an answer is text, as the extractor writes it."""
-        raise ParameterError(f"InferDPTChatModel has no structured output; {_OTHERS}")
-
-    # calls -----------------------------------------------------------------------------------
+    def _generate(self, *args: Any, **kwargs: Any) -> NoReturn:
+        self._refused("generate")
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> AIMessage:
-        """Releases, asks the remote model, extracts."""
         asked = self._asked(input, config, kwargs)
-        return _answered(asked, self.extractor(asked.question))
+        return asked.answered(self.extractor(asked.question))
 
     async def ainvoke(
         self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
     ) -> AIMessage:
-        """Does as :meth:`invoke`."""
         asked = await in_thread(self._asked, input, config, kwargs)
-        return _answered(asked, await self.extractor.acall(asked.question))
+        return asked.answered(await self.extractor.acall(asked.question))
 
     def stream(
         self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
     ) -> Iterator[AIMessageChunk]:
-        """Does as :meth:`invoke`, giving the answer in pieces."""
         asked, said = self._asked(input, config, kwargs), ""
         try:
             for piece in self.extractor.stream(asked.question):
@@ -151,52 +146,10 @@ class InferDPTChatModel(RefusedWrappers, BaseChatModel):
     async def astream(
         self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
     ) -> AsyncIterator[AIMessageChunk]:
-        """Does as :meth:`stream`, with every step in a thread."""
         pieces: Any = self.stream(input, config, **kwargs)
         async with aclosing(pieces_in_thread(pieces)) as later:
             async for piece in later:
                 yield piece
-
-    async def astream_events(  # type: ignore[override]
-        self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
-    ) -> AsyncIterator[Any]:
-        """Yields start, pieces and end of the answer, as LangChain's versions 1 and 2 have it."""
-        if kwargs.pop("version", "v2") not in ("v1", "v2"):
-            raise ParameterError('expected version="v2", there are no typed events of an answer')
-        run = {"name": self.get_name(), "run_id": str(uuid4()), "tags": [], "metadata": {}}
-        run["parent_ids"] = []
-        answer: Any = None
-        yield {"event": "on_chat_model_start", **run, "data": {}}
-        async for piece in self.astream(input, config, **kwargs):
-            answer = piece if answer is None else answer + piece
-            yield {"event": "on_chat_model_stream", **run, "data": {"chunk": piece}}
-        yield {"event": "on_chat_model_end", **run, "data": {"output": answer}}
-
-    def stream_events(self, *args: Any, **kwargs: Any) -> NoReturn:
-        """Refuses: there are no typed events of an answer."""
-        raise ParameterError('expected stream() or astream_events(version="v2")')
-
-    def generate(
-        self, messages: list[list[BaseMessage]], stop: Any = None, callbacks: Any = None, **kw: Any
-    ) -> LLMResult:
-        """Returns an answer to each transcript, one after the other."""
-        options = {name: kw.pop(name) for name in ("tags", "metadata", "run_name") if name in kw}
-        kw.pop("run_id", None)
-        config: Any = {"callbacks": callbacks, **options}
-        answers = [self.invoke(transcript, config, stop=stop, **kw) for transcript in messages]
-        return LLMResult(generations=[[ChatGeneration(message=answer)] for answer in answers])
-
-    async def agenerate(self, *args: Any, **kwargs: Any) -> LLMResult:
-        """Does as :meth:`generate`, in a thread."""
-        return await in_thread(self.generate, *args, **kwargs)
-
-    def _generate(
-        self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **kwargs: Any
-    ) -> ChatResult:
-        answer = self.invoke(messages, stop=stop, **kwargs)
-        return ChatResult(generations=[ChatGeneration(message=answer)])
-
-    # the boundary ----------------------------------------------------------------------------
 
     def _asked(self, value: Any, config: RunnableConfig | None, options: dict[str, Any]) -> Asked:
         config = config or RunnableConfig()
@@ -213,25 +166,17 @@ class InferDPTChatModel(RefusedWrappers, BaseChatModel):
             draft = context.run(self.remote, sent)
         question = guarded(self._question, messages, draft)
         asked = Asked(exchange=exchange, question=question, draft=draft)
-        asked.note()
+        remote = Message(role="assistant", texts=(draft,), id=asked.name)
+        exchange.note(remote, remote)  # goes out again for an answer of this id
         return asked
 
     def _question(self, messages: list[BaseMessage], draft: str) -> Any:
         history, text, instruction = turn_of(messages, self.instruction)
         return [*history, *inferdpt.for_extractor(text, draft, instruction)]
 
-    # description -----------------------------------------------------------------------------
-
-    config_specs = SPECS
-
     @property
     def _llm_type(self) -> str:
         return "dp-inferdpt"
-
-
-def _answered(asked: Asked, text: str) -> AIMessage:
-    asked.note_place(text)
-    return cast("AIMessage", signed(AIMessage(content=text, id=asked.name), asked.exchange.receipt))
 
 
 def messages_of(value: object) -> list[BaseMessage]:
@@ -242,12 +187,8 @@ def messages_of(value: object) -> list[BaseMessage]:
         else message_of(x, f"the input, message {i}")
         for i, x in enumerate(messages_in(value))
     ]
-    for i, message in enumerate(messages):
-        if not isinstance(message, HumanMessage | SystemMessage | AIMessage):
-            raise ParameterError(
-                f"the input, message {i}: expected a human, system or ai message, got "
-                f"{type(message).__name__}"
-            )
+    if not all(isinstance(x, HumanMessage | SystemMessage | AIMessage) for x in messages):
+        raise ParameterError("expected human, system and ai messages, got others")
     last = messages[-1] if messages else None
     if not isinstance(last, HumanMessage) or not last.text.strip():
         raise ParameterError("expected a human message with text at the end of the transcript")
@@ -276,12 +217,12 @@ class Asked:
     draft: str
     name: str = field(default_factory=lambda: f"dp-{uuid4()}")
 
-    def note(self) -> None:
-        """Lets the draft out again for an answer of this id."""
-        remote = Message(role="assistant", texts=(self.draft,), id=self.name)
-        self.exchange.note(remote, remote)
+    def answered(self, text: str) -> AIMessage:
+        self.note_place(text)
+        answer: AIMessage = signed(AIMessage(text, id=self.name), self.exchange.receipt)
+        return answer
 
     def note_place(self, answer: str) -> None:
-        """Lets it out again for this answer without an id, behind its turn. Never waits."""
+        """Lets the draft out again for this answer without an id, behind its turn. Never waits."""
         remote, local = (Message(role="assistant", texts=(x,)) for x in (self.draft, answer))
         self.exchange.note_extracted((remote, local), left=True)

@@ -11,9 +11,9 @@ from langchain_core.runnables.config import RunnableConfig, set_config_context
 import dp_middleware as dp
 from dp_middleware.errors import ParameterError, guarded
 from dp_middleware.privacy.releases import receipts
-from langchain_dp_middleware._boundary import refuse_epsilon, refuse_outer_run
+from langchain_dp_middleware._boundary import OWN, asked_of, refuse_outer_run
 from langchain_dp_middleware._calls import Entered
-from langchain_dp_middleware._messages import MessageRules, read_input
+from langchain_dp_middleware._messages import read_input
 from langchain_dp_middleware.head import Head
 
 
@@ -44,7 +44,10 @@ class PrivRewriteRunnable(Head):
     def _enter(self, value: Any, config: RunnableConfig | None) -> Entered:
         merged = self._merged(config)
         refuse_outer_run(merged, "PrivRewriteRunnable")
-        refuse_epsilon(merged, "PrivRewriteRunnable", "make a rewriter with another epsilon")
+        if asked := [name for name in OWN if asked_of(merged).get(name) is not None]:
+            raise ParameterError(
+                f"PrivRewriteRunnable takes no {asked[0]} in the config; make another rewriter"
+            )
         text, build = guarded(lambda: _one_text(value))
         with receipts() as receipt, set_config_context(merged) as context:
             release = context.run(guarded, lambda: self.rewriter.rewrite(text), what="the rewrite")
@@ -53,7 +56,7 @@ class PrivRewriteRunnable(Head):
 
 def _one_text(value: Any) -> tuple[str, Callable[[str], Any]]:
     """The private text of an input, and how the rewrite is put in its place."""
-    private = read_input(None, value, MessageRules())
+    private = read_input(None, value, "pass")
     events = [message for message in private.transcript if not message.public]
     if len(events) != 1 or len(events[0].texts) != 1 or events[0].role == "assistant":
         raise ParameterError(

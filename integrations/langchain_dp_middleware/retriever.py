@@ -17,15 +17,10 @@ from pydantic import BeforeValidator, Field
 
 import dp_middleware as dp
 from dp_middleware.conversation.events import public_texts
+from dp_middleware.conversation.session import session_of
 from dp_middleware.errors import ParameterError, guarded
 from dp_middleware.models.trust import require_local
-from langchain_dp_middleware._boundary import (
-    MODEL_CONFIG,
-    SPECS,
-    fields_of,
-    refuse_outer_run,
-    session_for,
-)
+from langchain_dp_middleware._boundary import MODEL_CONFIG, refuse_outer_run, session_for
 from langchain_dp_middleware._calls import Entered, ReleasedCalls
 from langchain_dp_middleware.documents import release_documents
 from langchain_dp_middleware.tracing import deaf_handlers, quiet
@@ -78,9 +73,9 @@ class DPRetriever(ReleasedCalls, BaseRetriever):
                 f"expected a LangChain retriever, got {type(retriever).__name__}; a vector store "
                 "makes one with as_retriever()"
             )
-        fields = fields_of(type(self), session, options, retriever=retriever)
         require_local(retriever, options.get("trusted_hosts", ()))
-        super().__init__(**fields)
+        fields: dict[str, Any] = {"session": session_of(session), "retriever": retriever}
+        super().__init__(**options, **fields)
 
     def invoke(self, input: str, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
         """Returns the released documents; ``kwargs`` go to the local retriever."""
@@ -88,7 +83,6 @@ class DPRetriever(ReleasedCalls, BaseRetriever):
         return entered.rest.invoke(entered.input, entered.config)
 
     async def ainvoke(self, input: str, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
-        """Does as :meth:`invoke`; search and release run in a thread."""
         entered = await asyncio.to_thread(self._enter, input, config, **kwargs)
         return await entered.rest.ainvoke(entered.input, entered.config)
 
@@ -96,8 +90,6 @@ class DPRetriever(ReleasedCalls, BaseRetriever):
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun
     ) -> list[Document]:
         return self._release(session_for(self.session, None), query)
-
-    config_specs = SPECS
 
     @property
     def _allowed(self) -> Collection[str]:

@@ -6,17 +6,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from langchain_core.callbacks import (
-    BaseCallbackManager,
-    CallbackManager,
-    StdOutCallbackHandler,
-)
+from langchain_core.callbacks import CallbackManager, StdOutCallbackHandler
 from langchain_core.runnables import ensure_config
 from langchain_core.runnables.config import var_child_runnable_config
 from langchain_core.tracers import context as tracers
 from langchain_core.tracers.event_stream import _AstreamEventsCallbackHandler
 from langchain_core.tracers.log_stream import LogStreamCallbackHandler
 from langchain_core.tracers.stdout import ConsoleCallbackHandler
+from langsmith.run_helpers import get_current_run_tree
 
 from dp_middleware import _quiet
 from dp_middleware.errors import ParameterError
@@ -29,13 +26,7 @@ _REMEDY = (
 
 
 def refuse_recorders(name: str) -> None:
-    """Raise if anything records the run in which this is called.
-
-    Raises:
-        ParameterError: Names the classes of what records.
-    """
-    from langsmith.run_helpers import get_current_run_tree
-
+    """Raises if anything records the run in which this is called; names the classes."""
     recorders = _recorders(ensure_config().get("callbacks"))
     if get_current_run_tree() is not None:
         recorders.append("LangSmith")
@@ -112,9 +103,9 @@ def _recorders(callbacks: Any) -> list[str]:
     harmless: list[type] = [Noting, _DeafConsole, _DeafPrinter]
     if _quiet.is_unrecorded():
         harmless += [_AstreamEventsCallbackHandler, LogStreamCallbackHandler]
-    kinds = {type(handler) for handler in _handlers(callbacks)} - {*harmless}
-    return sorted(kind.__name__ for kind in kinds if not kind.__module__.startswith("langgraph."))
-
-
-def _handlers(callbacks: Any) -> list[Any]:
-    return callbacks.handlers if isinstance(callbacks, BaseCallbackManager) else callbacks or []
+    kinds = {type(handler) for handler in getattr(callbacks, "handlers", callbacks) or ()}
+    return sorted(
+        kind.__name__
+        for kind in kinds.difference(harmless)
+        if not kind.__module__.startswith("langgraph.")
+    )

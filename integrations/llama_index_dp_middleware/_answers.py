@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Generator, Hashable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import (
+    AsyncGenerator,
+    Callable,
+    Collection,
+    Generator,
+    Hashable,
+    Iterator,
+    Sequence,
+)
+from contextlib import aclosing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Any, Generic, Literal, TypeVar
 
 from llama_index.core.base.llms import types as llms
 from llama_index.core.llms.llm import LLM
+from llama_index.core.llms.structured_llm import StructuredLLM
 from pydantic import BaseModel
 
 import dp_middleware as dp
-from dp_middleware._quiet import aclosing, closing
+from dp_middleware._quiet import afed, fed
 from dp_middleware.conversation.exchange import RESTORATION, Exchange, Growing, Tools
-from dp_middleware.conversation.messages import ONCE, Message
+from dp_middleware.conversation.literals import printed
+from dp_middleware.conversation.messages import ONCE, Message, copies_of
 from dp_middleware.conversation.templates import Template, parts_of
 from dp_middleware.errors import ParameterError, guarded
 from llama_index_dp_middleware._blocks import in_block
-from llama_index_dp_middleware._messages import answer_of, slots_of
+from llama_index_dp_middleware._messages import answer_of, read_message
 
 T = TypeVar("T")
 Response = TypeVar("Response", llms.ChatResponse, llms.CompletionResponse)
@@ -29,16 +39,17 @@ System = Literal["pass", "release"]
 Show = Callable[[Hashable, str, bool], str]
 """Shows a text at a named place of an answer; ``True``: it is the arguments of a call."""
 
-_ARGUMENTS = ("arguments", "args", "partial_json")  # of a call, in what providers keep besides
+_ARGUMENTS = ("tool_kwargs", "arguments", "args", "partial_json")  # of a call; as providers say
+_WORDS = ("text", "content")  # of blocks
 _THOUGHTS = "thinking_delta"
 
 
 class AnswerCall(Generic[T]):
-    """What a model is sent, and its answer; ``structured``: an object, as JSON and in ``raw``."""
+    """What a model is sent, and its answer, of a structured model an object: JSON, and ``raw``."""
 
-    def __init__(self, exchange: Exchange, structured: bool, model: LLM, sent: T) -> None:
+    def __init__(self, exchange: Exchange, model: LLM, sent: T) -> None:
         self.model, self.sent = model, sent
-        self._exchange, self._structured = exchange, structured
+        self._exchange, self._structured = exchange, isinstance(model, StructuredLLM)
         self._growing: dict[Hashable, Growing] = {}
         self._words, self._thoughts = self._restorer(), self._restorer()  # of deltas
         self._last: tuple[Any, Any] | None = None  # piece, and what was shown of it
@@ -53,21 +64,16 @@ class AnswerCall(Generic[T]):
         self, pieces: Generator[Response, None, None]
     ) -> Generator[Response, None, None]:
         """Does as :meth:`note`, of an answer in pieces, as far as it went when it is left."""
-        with closing(pieces), self._noting():
-            for piece in pieces:
-                yield self._feed(piece)
-            yield from self._close()
+        with self._noting():
+            yield from fed(pieces, self._feed, self._close)
 
     async def anote_pieces(
         self, pieces: AsyncGenerator[Response, None]
     ) -> AsyncGenerator[Response, None]:
-        """Does as :meth:`note_pieces`."""
-        async with aclosing(pieces):
+        async with aclosing(afed(pieces, self._feed, self._close)) as shown:
             with self._noting():
-                async for piece in pieces:
-                    yield self._feed(piece)
-                for rest in self._close():
-                    yield rest
+                async for piece in shown:
+                    yield piece
 
     def _signed(self, response: Response) -> Response:
         if receipt := self._exchange.receipt.to_dict():
@@ -132,10 +138,9 @@ class AnswerCall(Generic[T]):
 
     def _grown(self, place: Hashable, text: str, is_call: bool) -> str:
         """Shows a text that has grown since the last piece, or is another one."""
-        key = place, is_call  # a place may hold a text first, and then a call
-        growing = self._growing.get(key)
+        growing = self._growing.get(place)
         if growing is None or not text.startswith(growing.said):
-            growing = self._growing[key] = self._restorer(is_call=is_call)
+            growing = self._growing[place] = self._restorer(is_call=is_call)
         growing.feed(text[len(growing.said) :])
         return growing.shown
 
@@ -144,47 +149,37 @@ class AnswerCall(Generic[T]):
         update: dict[str, Any]
         if isinstance(response, llms.ChatResponse):
             message = response.message
-            blocks = [self._block(block, place, show) for place, block in enumerate(message.blocks)]
-            kept = self._kept(message.additional_kwargs, show)
+            blocks = self._copied(message.blocks, show, "blocks", words=_WORDS)
+            kept = self._copied(message.additional_kwargs, show, "kept")
             message = message.model_copy(update={"blocks": blocks, "additional_kwargs": kept})
             update, text = {"message": message}, message.content or ""
         else:
             text = show("text", response.text, False)
-            update = {
-                "text": text,
-                "additional_kwargs": self._kept(response.additional_kwargs, show),
-            }
+            kept = self._copied(response.additional_kwargs, show, "kept")
+            update = {"text": text, "additional_kwargs": kept}
         if self._structured and isinstance(response.raw, BaseModel):
             update["raw"] = type(response.raw).model_validate_json(text)
         return response.model_copy(update=update)
 
-    def _block(self, block: llms.ContentBlock, place: int, show: Show) -> llms.ContentBlock:
-        if isinstance(block, llms.TextBlock):
-            return block.model_copy(update={"text": show(place, block.text, False)})
-        if isinstance(block, llms.ThinkingBlock):
-            return block.model_copy(
-                update={"content": block.content and show(place, block.content, False)}
-            )
-        if isinstance(block, llms.ToolCallBlock):
-            arguments = self._arguments(place, block.tool_name, block.tool_kwargs, show)
-            return block.model_copy(update={"tool_kwargs": arguments})
-        return block
-
-    def _kept(
-        self, value: Any, show: Show, place: tuple[Hashable, ...] = (), tool: str = ""
+    def _copied(
+        self, value: Any, show: Show, *place: Hashable, tool: str = "", words: Collection[str] = ()
     ) -> Any:
-        """Copies what a provider keeps besides: of calls of tools the arguments are restored."""
-        if place and place[-1] in _ARGUMENTS:
+        """Copies nested fields with what is shown of texts by these names and of arguments."""
+        if place[-1] in _ARGUMENTS:
             return self._arguments(place, tool, value, show)
+        if place[-1] in words and isinstance(value, str):
+            return show(place, value, False)
+        if not isinstance(value, BaseModel | dict | list):
+            return value
         if isinstance(value, BaseModel):
             fields = {name: getattr(value, name) for name in type(value).model_fields}
-            return value.model_copy(update=self._kept(fields, show, place, tool))
+            copied = self._copied(fields, show, *place, tool=tool, words=words)
+            return value.model_copy(update=copied)
         if isinstance(value, dict):
             tool = str(value.get("name") or value.get("tool_name") or tool)
-            return {k: self._kept(part, show, (*place, k), tool) for k, part in value.items()}
-        if isinstance(value, list):
-            return [self._kept(part, show, (*place, k), tool) for k, part in enumerate(value)]
-        return value
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        parts = {k: self._copied(x, show, *place, k, tool=tool, words=words) for k, x in items}
+        return parts if isinstance(value, dict) else [*parts.values()]
 
     def _arguments(self, place: Hashable, tool: str, value: Any, show: Show) -> Any:
         if not self._exchange.gives_originals(tool):
@@ -223,21 +218,12 @@ class Transcript:
     conversation: str | None
     tools: Tools
     inner: LLM
-    structured: bool
 
-    def release(self, messages: Sequence[llms.ChatMessage]) -> AnswerCall[list[llms.ChatMessage]]:
-        """Makes new messages that may be sent, or raises an error without text."""
-        return guarded(self._call, self._messages, messages)
-
-    def release_prompt(self, prompt: str) -> AnswerCall[str]:
-        """Releases a prompt without a transcript: a new event at every call."""
-        return guarded(self._call, self._prompt, prompt)
-
-    def _call(
-        self, work: Callable[[dp.Session, Any], tuple[Exchange, T]], private: Any
-    ) -> AnswerCall[T]:
-        exchange, sent = work(in_block(self.session), private)
-        return AnswerCall(exchange, self.structured, self.inner, sent)
+    def call(self, private: Any, *, is_chat: bool) -> AnswerCall[Any]:
+        """Releases messages, or a prompt, which is a new event at every call."""
+        work = self._messages if is_chat else self._prompt
+        exchange, sent = guarded(lambda: work(in_block(self.session), private))
+        return AnswerCall(exchange, self.inner, sent)
 
     def _prompt(self, session: dp.Session, prompt: str) -> tuple[Exchange, str]:
         parts = parts_of(self.templates, "user", prompt)
@@ -249,11 +235,8 @@ class Transcript:
         self, session: dp.Session, messages: Sequence[llms.ChatMessage]
     ) -> tuple[Exchange, list[llms.ChatMessage]]:
         """Releases messages; those before the history, which memories rewrite, stand aside."""
-        slots = [
-            slots_of(m, f"message {k}", self.templates, printed=session.restores)
-            for k, m in enumerate(messages)
-        ]
-        told = [slot.message for slot in slots]
+        read = [read_message(m, f"message {k}", self.templates) for k, m in enumerate(messages)]
+        told = [printed(r.message) if session.restores else r.message for r in read]
         if self.system == "pass":
             told = [replace(m, public=m.public or m.role == "system") for m in told]
         private = [place for place, message in enumerate(told) if not message.public]
@@ -263,7 +246,7 @@ class Transcript:
         for number, place in enumerate(leading):
             told[place] = replace(told[place], aside=True, id=f"{start} {number}")
         exchange = self._exchange(session, told)
-        return exchange, [slot.build(sent) for slot, sent in zip(slots, exchange.sent, strict=True)]
+        return exchange, copies_of(read, exchange.sent)
 
     def _exchange(self, session: dp.Session, transcript: Sequence[Message]) -> Exchange:
         return session.exchange(transcript, conversation=self.conversation, tools=self.tools)

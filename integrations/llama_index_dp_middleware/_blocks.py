@@ -38,11 +38,8 @@ def epsilon(value: float) -> Iterator[None]:
         NotPrepared: From a call in the block: it takes a search first, by ``session.at(value)`` or
             ``dp-middleware prepare`` when your program starts.
     """
-    token = _epsilon.set(min(checked_epsilon(value), _epsilon.get()))
-    try:
+    with _set(_epsilon, min(checked_epsilon(value), _epsilon.get())):
         yield
-    finally:
-        _epsilon.reset(token)
 
 
 @contextmanager
@@ -61,11 +58,17 @@ def subject(name: str) -> Iterator[None]:
     asked: object = name
     if not isinstance(asked, str) or not asked.strip():
         raise ParameterError("expected the name of a subject, a str that is not empty")
-    token = _subject.set(name)
+    with _set(_subject, name):
+        yield
+
+
+@contextmanager
+def _set(variable: ContextVar[Any], value: Any) -> Iterator[None]:
+    token = variable.set(value)
     try:
         yield
     finally:
-        _subject.reset(token)
+        variable.reset(token)
 
 
 def in_block(session: dp.Session) -> dp.Session:

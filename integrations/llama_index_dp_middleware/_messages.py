@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Collection, Iterable, Iterator
+from typing import Any
 
 from llama_index.core.base.llms import types as llms
 from llama_index.core.prompts import ChatPromptTemplate, PromptTemplate, SelectorPromptTemplate
 
-from dp_middleware.conversation.literals import as_json
-from dp_middleware.conversation.messages import Message, Role, ToolCall
+from dp_middleware.conversation.messages import Message, Reading, Role, ToolCall
 from dp_middleware.conversation.templates import Parts, Template, parts_of
 from dp_middleware.errors import ParameterError
 
@@ -28,22 +27,13 @@ _ROLES: dict[llms.MessageRole, Role] = {
 _VALUE = re.compile(r"\{[a-zA-Z_][a-zA-Z0-9_]*(?:\.[a-zA-Z_][a-zA-Z0-9_]*)*\}")  # as LlamaIndex's
 
 
-class Slots(NamedTuple):
-    """A message as a session is told of it, and what makes its copy of what goes out for it."""
-
-    message: Message
-    build: Callable[[Message], llms.ChatMessage]
-
-
-def slots_of(
-    message: Any, where: str, templates: Collection[Template] = (), *, printed: bool = False
-) -> Slots:
-    """Reads a message's texts, of templates the values; ``printed``: results of tools as JSON."""
+def read_message(message: Any, where: str, templates: Collection[Template] = ()) -> Reading:
+    """Reads a message's texts, of templates the values."""
     if not isinstance(message, llms.ChatMessage):
         raise ParameterError(f"{where}: expected a ChatMessage, got {type(message).__name__}")
     kind, role = message.role, _ROLES.get(message.role)
     if role == "assistant":
-        return Slots(answer_of(message), lambda sent: _said_again(sent, kind))
+        return Reading(answer_of(message), lambda sent: _said_again(sent, kind))
     if role is None:
         raise ParameterError(f"{where}: the role {kind} cannot be released")
     blocks: list[Parts] = []
@@ -52,8 +42,7 @@ def slots_of(
             raise ParameterError(
                 f"{where}: only text blocks can be released; take other blocks out"
             )
-        text = as_json(block.text) if printed and role == "tool" else block.text
-        blocks.append(parts_of(templates, role, text))
+        blocks.append(parts_of(templates, role, block.text))
     call = message.additional_kwargs.get("tool_call_id")
     kept = {"tool_call_id": call} if role == "tool" and isinstance(call, str) else {}
 
@@ -63,7 +52,7 @@ def slots_of(
         return llms.ChatMessage(role=kind, blocks=copies, additional_kwargs=kept)
 
     texts = tuple(value for block in blocks for value in block.values)
-    return Slots(Message(role=role, texts=texts, public=not texts), build)
+    return Reading(Message(role=role, texts=texts, public=not texts), build)
 
 
 def answer_of(message: llms.ChatMessage) -> Message:

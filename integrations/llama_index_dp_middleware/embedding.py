@@ -49,7 +49,6 @@ class ServiceEmbedding(BaseEmbedding):
 
     @property
     def service(self) -> dp.EmbeddingService:
-        """The service."""
         return self._service
 
     @property

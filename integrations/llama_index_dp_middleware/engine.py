@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Collection, Generator, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +13,7 @@ from llama_index.core.prompts.mixin import PromptMixinType
 from llama_index.core.schema import NodeWithScore, QueryBundle, QueryType
 
 import dp_middleware as dp
-from dp_middleware._quiet import aclosing, closing, in_thread, pieces_in_thread
+from dp_middleware._quiet import afed, fed, in_thread, pieces_in_thread
 from dp_middleware.conversation.events import public_texts
 from dp_middleware.conversation.exchange import RESTORATION, Exchange
 from dp_middleware.errors import ParameterError, guarded
@@ -92,7 +92,6 @@ class DPQueryEngine(BaseQueryEngine):
 
     @unspanned
     def query(self, str_or_query_bundle: QueryType) -> responses.RESPONSE_TYPE:
-        """Answers a raw query."""
         query = _bundle(str_or_query_bundle)
         receipt, (passages, nodes), released = self._release(query)
         if self._retriever is None:
@@ -111,7 +110,6 @@ class DPQueryEngine(BaseQueryEngine):
 
     @unspanned
     async def aquery(self, str_or_query_bundle: QueryType) -> responses.RESPONSE_TYPE:
-        """Does as :meth:`query`, without blocking the event loop."""
         query = _bundle(str_or_query_bundle)
         receipt, (passages, nodes), released = await in_thread(self._release, query)
         if self._retriever is None:
@@ -181,12 +179,11 @@ def _restored(
     if not exchange.restores:
         return answer
     metadata = {**(answer.metadata or {}), "dp": receipt.to_dict()}
-    if isinstance(answer, responses.StreamingResponse):
-        pieces = _restored_pieces(exchange, answer.response_gen)
+    if isinstance(answer, responses.StreamingResponse | responses.AsyncStreamingResponse):
+        way: Any = fed if isinstance(answer, responses.StreamingResponse) else afed
+        words = exchange.restorer()
+        pieces = way(answer.response_gen, words.feed, lambda: [words.close()])
         return replace(answer, response_gen=pieces, metadata=metadata)
-    if isinstance(answer, responses.AsyncStreamingResponse):
-        later = _arestored_pieces(exchange, answer.response_gen)
-        return replace(answer, response_gen=later, metadata=metadata)
     metadata["remote_text"] = str(answer)
     if isinstance(answer, responses.PydanticResponse):
         value = answer.response
@@ -197,23 +194,3 @@ def _restored(
     return replace(
         answer, response=answer.response and exchange.restore(answer.response), metadata=metadata
     )
-
-
-def _restored_pieces(
-    exchange: Exchange, pieces: Generator[str, None, None]
-) -> Generator[str, None, None]:
-    restorer = exchange.restorer()
-    with closing(pieces):
-        for piece in pieces:
-            yield restorer.feed(piece)
-    yield restorer.close()
-
-
-async def _arestored_pieces(
-    exchange: Exchange, pieces: AsyncGenerator[str, None]
-) -> AsyncGenerator[str, None]:
-    restorer = exchange.restorer()
-    async with aclosing(pieces):
-        async for piece in pieces:
-            yield restorer.feed(piece)
-    yield restorer.close()

@@ -11,10 +11,10 @@ from llama_index.core.base.llms import types as llms
 from llama_index.core.bridge.pydantic import PrivateAttr
 from llama_index.core.llms.function_calling import FunctionCallingLLM
 from llama_index.core.llms.llm import LLM
-from llama_index.core.llms.structured_llm import StructuredLLM
 
 import dp_middleware as dp
-from dp_middleware.conversation.events import checked_tools, public_texts
+from dp_middleware._validate import one_of
+from dp_middleware.conversation.events import checked_tools, public_texts, with_outputs
 from dp_middleware.conversation.exchange import Tools
 from dp_middleware.conversation.session import session_of
 from dp_middleware.conversation.templates import Template
@@ -54,12 +54,12 @@ def _silent(name: str) -> Any:
 
 def _released(name: str) -> Any:
     """Makes a call of the model: what it is given is released, its answer noted and restored."""
-    field, which = ("messages", "release") if "chat" in name else ("prompt", "release_prompt")
+    is_chat = "chat" in name
     note = {"a": "anote_pieces", "s": "note_pieces"}[name[0]] if "stream" in name else "note"
 
     def call_of(self: Any, args: Any, kwargs: Any) -> tuple[Any, list[Any]]:
-        private, *rest = args or (kwargs.pop(field),)
-        return getattr(self._transcript, which)(private), rest
+        private, *rest = args or (kwargs.pop("messages" if is_chat else "prompt"),)
+        return self._transcript.call(private, is_chat=is_chat), rest
 
     @unspanned
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -128,10 +128,7 @@ class DPLLM(FunctionCallingLLM):
             raise ParameterError(f"expected a LlamaIndex LLM, got {type(inner).__name__}")
         if isinstance(inner, DPLLM):
             raise ParameterError("expected a model that is not wrapped yet, got a DPLLM")
-        if system not in ("pass", "release"):
-            raise ParameterError(
-                "expected system='pass' or 'release'; prompts go to public_system="
-            )
+        one_of(("pass", "release"), system=system)
         texts = public_texts(public_system, "public_system")
         named = filter(None, {*texts, inner.system_prompt})
         public = (Template(fixed=(text,), role="system") for text in named)
@@ -142,7 +139,6 @@ class DPLLM(FunctionCallingLLM):
             conversation=conversation,
             tools=checked_tools(tools),
             inner=inner,
-            structured=isinstance(inner, StructuredLLM),
         )
         super().__init__(**{name: getattr(inner, name) for name in _SETTINGS})
         self._inner, self._transcript = inner, transcript
@@ -200,10 +196,8 @@ class DPLLM(FunctionCallingLLM):
 
     def answering(self, output: Any) -> DPLLM:
         """Returns the same model: an output is no tool, and has the originals."""
-        tools = self._transcript.tools
-        if tools != "all":
-            title = output.model_json_schema().get("title")
-            tools = {*tools, *filter(None, (output.__name__, title))}
+        names = (output.__name__, output.model_json_schema().get("title"))
+        tools = with_outputs(self._transcript.tools, filter(None, names))
         twin = self.model_copy()
         twin._inner, twin._transcript = self._inner, replace(self._transcript, tools=tools)
         return twin

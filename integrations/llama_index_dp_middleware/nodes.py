@@ -23,6 +23,7 @@ CONVERSATION = "llama-index-nodes"
 """Of nodes and queries: under a session with pseudonyms they must have the same ones."""
 
 _RELATED = ("SOURCE", "PREVIOUS", "NEXT")
+_EXCLUDED = ("excluded_embed_metadata_keys", "excluded_llm_metadata_keys")
 _MEDIA = ("image_resource", "audio_resource", "video_resource")
 
 
@@ -84,12 +85,10 @@ class DPTransform(_Releases, schema.TransformComponent):
 
     @unspanned
     def __call__(self, nodes: Sequence[schema.BaseNode], **kwargs: Any) -> list[schema.BaseNode]:
-        """Returns released copies of nodes."""
         return guarded(release_nodes, self._session, nodes, self.metadata)
 
     @unspanned
     async def acall(self, nodes: Sequence[schema.BaseNode], **kwargs: Any) -> list[schema.BaseNode]:
-        """Does as a call, without blocking the event loop."""
         return await asyncio.to_thread(self, nodes)
 
     def to_dict(self, **kwargs: Any) -> dict[str, Any]:
@@ -171,17 +170,15 @@ def _release(
     """Copies the id, chosen metadata and neighbours' ids: more would tell of the raw text."""
     text = node.get_content()
     release = in_block(session).release(node.id_, "tool", text, conversation=CONVERSATION)
+    public: Any = {name: [k for k in getattr(node, name) if k in metadata] for name in _EXCLUDED}
     return (schema.Document if isinstance(node, schema.Document) else schema.TextNode)(
         id_=node.id_,
         text=release.text,
         metadata={key: node.metadata[key] for key in metadata if key in node.metadata},
-        excluded_embed_metadata_keys=[
-            k for k in node.excluded_embed_metadata_keys if k in metadata
-        ],
-        excluded_llm_metadata_keys=[k for k in node.excluded_llm_metadata_keys if k in metadata],
         relationships={
             kind: schema.RelatedNodeInfo(node_id=related.node_id)
             for kind in (schema.NodeRelationship[name] for name in _RELATED)
             if isinstance(related := node.relationships.get(kind), schema.RelatedNodeInfo)
         },
+        **public,
     )

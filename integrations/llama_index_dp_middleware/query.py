@@ -53,7 +53,6 @@ class DPQueryTransform(BaseQueryTransform):
         return self._release(query_bundle)
 
     async def arun(self, query_bundle: QueryBundle) -> QueryBundle:
-        """Does as :meth:`run`, without blocking the event loop."""
         return await asyncio.to_thread(self._release, query_bundle)
 
     def _release(self, bundle: QueryBundle) -> QueryBundle:

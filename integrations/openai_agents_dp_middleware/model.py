@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from dataclasses import replace
 from typing import Any
 
@@ -13,12 +21,14 @@ from pydantic import BaseModel
 from dp_middleware._quiet import aclosing
 from dp_middleware.conversation.events import checked_tools, public_texts
 from dp_middleware.conversation.exchange import Exchange, Growing, Tools
-from dp_middleware.conversation.literals import as_json
+from dp_middleware.conversation.literals import printed
 from dp_middleware.conversation.messages import Message, Role
-from dp_middleware.conversation.notebook import Unknown
 from dp_middleware.conversation.response_items import answer_of, item_of
-from dp_middleware.conversation.session import Session, session_of
+from dp_middleware.conversation.session import session_of
 from dp_middleware.errors import ParameterError
+
+Release = Callable[[str | None, Any], Awaitable[tuple[Exchange, str | None, list[Any]]]]
+"""Of instructions and an input."""
 
 _ROLES: dict[str, Role] = {"user": "user", "system": "system", "developer": "system"}
 _SAID = ("output_text", "refusal")  # parts of an answer
@@ -61,12 +71,12 @@ class DPModel(Model):
         if isinstance(inner, DPModel) or not isinstance(inner, Model):
             raise ParameterError(f"expected inner= an agents.Model, got {type(inner).__name__}")
         self._inner = inner
-        self._released = ReleasedItems(session, public_instructions, conversation, "refuse", tools)
+        options: Any = {"conversation": conversation, "tools": checked_tools(tools)}
+        self._released = releasing(session, public_instructions, **options)
 
     async def get_response(
         self, system_instructions: str | None, input: Any, *args: Any, **options: Any
     ) -> ModelResponse:
-        """Returns the inner model's answer to what was released."""
         exchange, rules, items = await self._sent(system_instructions, input, options)
         response = await self._inner.get_response(rules, items, *args, **options)
         response.output = [_answered(exchange, item) for item in response.output]
@@ -85,11 +95,9 @@ class DPModel(Model):
                     yield piece
 
     async def close(self) -> None:
-        """Does as the inner model."""
         await self._inner.close()
 
     def get_retry_advice(self, request: Any) -> Any:
-        """Does as the inner model."""
         return self._inner.get_retry_advice(request)
 
     async def _sent(
@@ -99,7 +107,7 @@ class DPModel(Model):
             raise ParameterError("expected the whole transcript, got an id of one kept elsewhere")
         if (options.get("prompt") or {}).get("variables"):
             raise ParameterError("expected no variables of a stored prompt: they are not released")
-        return await self._released.of(instructions, given)
+        return await self._released(instructions, given)
 
 
 class _ShownEvents:
@@ -161,9 +169,6 @@ def private_run(session: object, inner: Model, **settings: Any) -> RunConfig:
     return RunConfig(**{**settings, "model": model, "trace_include_sensitive_data": False})
 
 
-# items of the SDK as messages of a transcript, and back -----------------------------------------
-
-
 def release_input(
     session: object,
     *,
@@ -180,51 +185,39 @@ def release_input(
     Args:
         session: As of :class:`DPModel`, and so the rest.
     """
-    released = ReleasedItems(session, public_instructions, conversation, "pass", ())
+    options: Any = {"conversation": conversation, "unknown": "pass"}
+    released = releasing(session, public_instructions, **options)
 
     async def filtered(data: CallModelData[Any]) -> ModelInputData:
         given = data.model_data
-        _, instructions, items = await released.of(given.instructions, given.input)
+        _, instructions, items = await released(given.instructions, given.input)
         return ModelInputData(input=items, instructions=instructions)
 
     return filtered
 
 
-class ReleasedItems:
-    """Releases inputs of models; ``unknown``: what happens to answers that were not noted."""
+def releasing(session: object, public: Collection[str], **options: Any) -> Release:
+    """Makes what releases instructions and input items: what may be sent are new objects."""
+    own, public = session_of(session), public_texts(public, "public_instructions")
 
-    def __init__(
-        self,
-        session: object,
-        public: Collection[str],
-        conversation: str | None,
-        unknown: Unknown,
-        tools: Tools,
-    ) -> None:
-        self._session: Session = session_of(session)
-        self._public, self._tools = (
-            public_texts(public, "public_instructions"),
-            checked_tools(tools),
-        )
-        self._options: Any = {"conversation": conversation, "unknown": unknown}
-
-    async def of(
-        self, instructions: str | None, given: str | Sequence[Any]
+    async def released(
+        instructions: str | None, given: str | Sequence[Any]
     ) -> tuple[Exchange, str | None, list[Any]]:
-        """Releases instructions and input items; what may be sent are new objects."""
         items = [{"role": "user", "content": given}] if isinstance(given, str) else given
         calls: set[str] = set()
         transcript = [_message(item, f"input item {k}", calls) for k, item in enumerate(items)]
-        if self._session.restores:  # the SDK prints what a function returned
-            transcript = [_printed(message) for message in transcript]
+        if own.restores:  # the SDK prints what a function returned
+            transcript = [*map(printed, transcript)]
         if instructions is not None:
-            public = instructions in self._public
-            told = Message(role="system", texts=(instructions,), aside=True, public=public)
-            transcript.insert(0, told)
-        exchange = await self._session.aexchange(transcript, tools=self._tools, **self._options)
+            told = (instructions,)
+            rule = Message(role="system", texts=told, aside=True, public=instructions in public)
+            transcript.insert(0, rule)
+        exchange = await own.aexchange(transcript, **options)
         sent = list(exchange.sent)
         rules = None if instructions is None else sent.pop(0).text
         return exchange, rules, [item_of(*pair) for pair in zip(items, sent, strict=True)]
+
+    return released
 
 
 def _message(item: Any, where: str, calls: set[str]) -> Message:
@@ -246,12 +239,6 @@ def _message(item: Any, where: str, calls: set[str]) -> Message:
         )
     calls.update(call.id for call in answer.calls)
     return answer
-
-
-def _printed(message: Message) -> Message:
-    if message.role != "tool":
-        return message
-    return replace(message, texts=tuple(map(as_json, message.texts)))
 
 
 def _texts(content: Any, where: str) -> tuple[str, ...]:

@@ -26,7 +26,6 @@ class ModelReading:
         self._tools: dict[str, str] = {}  # by the ids of their calls, the remote model's
 
     def instructions(self, text: str) -> Callable[[Sent], str]:
-        """Reads instructions."""
         public = text in self._public
         return self._texts("system", [text], lambda sent: sent.text, aside=True, public=public)
 

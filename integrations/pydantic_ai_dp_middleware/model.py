@@ -12,7 +12,7 @@ from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse
 from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.usage import RequestUsage
 
-from dp_middleware.conversation.events import checked_tools, public_texts
+from dp_middleware.conversation.events import checked_tools, public_texts, with_outputs
 from dp_middleware.conversation.exchange import Exchange, Growing, Tools
 from dp_middleware.conversation.session import session_of
 from dp_middleware.errors import ParameterError
@@ -85,7 +85,6 @@ class DPModel(WrapperModel):
         model_request_parameters: Any,
         run_context: Any = None,  # the inner model is given none: it holds the raw prompt
     ) -> AsyncGenerator[StreamedResponse]:
-        """Does as :meth:`request`, in pieces; noted as far as it went."""
         exchange, sent, parameters = await self._released(messages, model_request_parameters)
         async with self.wrapped.request_stream(sent, model_settings, parameters) as stream:
             shown = _ShownStream(exchange, stream)
@@ -115,9 +114,7 @@ class DPModel(WrapperModel):
             reading.message(message, f"message {k}", instructed=given is None)
             for k, message in enumerate(messages)
         ]
-        tools = self._tools
-        if tools != "all":  # an output is no tool: it is the answer
-            tools = {*tools, *(tool.name for tool in parameters.output_tools)}
+        tools = with_outputs(self._tools, [tool.name for tool in parameters.output_tools])
         exchange = await self._session.aexchange(
             reading.transcript, conversation=self._conversation, tools=tools
         )
@@ -193,11 +190,9 @@ class _ShownStream(StreamedResponse):
             yield ai.PartDeltaEvent(index=event.index, delta=delta(**{f"{name}_delta": rest}))
 
     def get(self) -> ai.ModelResponse:
-        """Returns the answer as far as it was shown."""
         return replace(self._inner.get(), parts=self._parts_manager.get_parts())
 
     async def close_stream(self) -> None:
-        """Cancels the remote model's."""
         await self._inner.cancel()
 
     usage, model_name, timestamp = _inners("usage"), _inners("model_name"), _inners("timestamp")

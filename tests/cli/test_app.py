@@ -118,25 +118,18 @@ app()
     [
         (("sanitise",), "did you mean sanitize?"),
         (("sanitize", "x", "--epsilom", "1"), "did you mean --epsilon?"),
-        (("sanitize", "x", "--epsilom", "1"), "no such option --epsilom of sanitize;"),
-        (("sanitize", "x", "--dry-run"), "--dry-run of sanitize; it is one of sanitize-file."),
-        (("chat", "x", "--quickly"), "no such option of chat; expected one of --"),
+        (("chat", "x", "--quickly"), "no such option; see --help."),
         (("sanitize", "x", "-m", "nearest-respons"), "did you mean nearest-response?"),
         (("attack", "bayse", "x"), "did you mean bayes?"),
         (("evaluate", "x", "--out", "y", "--metric", "rougel"), "did you mean rouge-l?"),
         (
             ("sanitize", "x", "--space", "o2000"),
-            "expected one of default, wordpieces, glove, cl100k, o200k",
+            "one of default, wordpieces, glove, cl100k, o200k; did you mean o200k?",
         ),
     ],
 )
 def test_a_name_that_is_nearly_one_of_ours_is_suggested(arguments, told):
     assert told in refused(*arguments).stderr
-
-
-@pytest.mark.parametrize("option", ["-m", "--attack", "--metric"])
-def test_no_name_of_an_evaluation_is_quoted(option):
-    run("evaluate", "x", "--out", "y", option, f"{CANARY} hurts", code=2)
 
 
 def test_the_help_has_four_panels():

@@ -53,7 +53,7 @@ def test_the_provider_sees_pseudonyms_and_the_user_reads_originals(provider):
     assert 'the tool is called look_up_order({"order": "ORD-77812"})' in flat
     assert f"the user reads {ANSWER}" in flat
     assert f"the client reads {ANSWER}" in flat
-    assert "curl -N http://127.0.0.1:" in flat
+    assert "curl http://127.0.0.1:" in flat
 
 
 def test_it_says_what_a_release_is_worth_and_what_is_not_there(provider):

@@ -7,20 +7,14 @@ import pytest
 from support.commands import flat, refused, run
 from support.texts import CANARY
 
-import dp_middleware as dp
-from dp_middleware.cli import choices
-
 pytest.importorskip("pandas", reason="needs the eval extra")
 pytestmark = pytest.mark.usefixtures("letters")
-
-
-SAMPLES = Path(dp.__file__).parent / "evaluation" / "samples"
 
 
 @pytest.fixture(autouse=True)
 def cl100k(monkeypatch, toy):
     """Thirty words in place of it."""
-    monkeypatch.setattr(choices, "space_of", lambda name: toy)
+    monkeypatch.setattr("dp_middleware.cli.evaluate.space_of", lambda name: toy)
 
 
 LIGHT = ("--metric", "rouge-l", "--metric", "retention", "--attack", "bayes")
@@ -69,7 +63,6 @@ def test_evaluate_as_json(tmp_path):
         (),
         ("--out", "x"),
         (CANARY,),
-        (str(SAMPLES / "reviews.jsonl"),),
         (CANARY, "--out", "x", "--attack", "none-such"),
         (CANARY, "--out", "x", "--metric", "bayes"),
         (CANARY, "--out", "x", "-m", "none-such"),

@@ -57,8 +57,3 @@ def test_verify(url, tmp_path):
     connection.commit()
     connection.close()
     assert "missing row" in ledger("verify", url, code=3).stderr
-
-
-def test_the_url_may_stay_out_of_the_command(url, monkeypatch):
-    monkeypatch.setenv("DP_MIDDLEWARE_LEDGER", url)
-    assert "intact: 3 subjects" in run("ledger", "verify").stdout

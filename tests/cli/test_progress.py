@@ -6,12 +6,12 @@ import pytest
 import typer
 
 from dp_middleware import _waits
-from dp_middleware.cli import progress
+from dp_middleware.cli import console
 
 LINE = "calibrating ...\n"
 
 
-@pytest.mark.parametrize("meanwhile", [progress.working, progress.announced])
+@pytest.mark.parametrize("meanwhile", [console.working, console.announced])
 def test_a_long_wait_is_one_plain_line_where_no_terminal_is(meanwhile, monkeypatch, capsys):
     monkeypatch.setattr(_waits, "PATIENCE", 0.01)
     echo, told = typer.echo, Event()
@@ -22,8 +22,8 @@ def test_a_long_wait_is_one_plain_line_where_no_terminal_is(meanwhile, monkeypat
 
 
 def test_a_short_wait_is_silent(capsys):
-    with progress.working("calibrating"):
+    with console.working("calibrating"):
         pass
-    with pytest.raises(KeyError), progress.working("calibrating"):
+    with pytest.raises(KeyError), console.working("calibrating"):
         raise KeyError
     assert capsys.readouterr() == ("", "")

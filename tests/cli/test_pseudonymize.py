@@ -94,7 +94,7 @@ def test_a_text_in_a_language_that_is_not_known_is_refused():
     assert result.stdout == f"{text}\n"
     assert "public this text is in Japanese" in flat(result.stderr)
     said = flat(pseudonymize("x", "--on-language", CANARY, code=2).stderr)
-    assert "expected one of refuse, warn, pass" in said
+    assert "one of refuse, warn, pass" in said
 
 
 def test_kinds(asked):
@@ -182,7 +182,7 @@ def one_line(result):
 def test_a_wrong_or_missing_key(mapping, tmp_path):
     pseudonymize(CANARY, "--mapping", mapping, code=0)
     absent = restored("x", mapping, "--key", tmp_path / "absent", code=2)
-    assert "FileNotFoundError; say where it is with --key" in one_line(absent)
+    assert "got No such file or directory; say where it is with --key" in one_line(absent)
     (tmp_path / "short").write_bytes(b"k" * 31)
     assert "got 31 bytes" in one_line(restored("x", mapping, "--key", tmp_path / "short", code=2))
     (tmp_path / "other").write_bytes(b"k" * 32)

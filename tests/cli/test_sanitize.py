@@ -57,19 +57,6 @@ def test_exact_epsilon_is_certified_and_nominal_is_the_parameter():
     assert "asked for nominal epsilon 2, the mechanism's own parameter" in words
 
 
-def test_explain_draws_nothing(monkeypatch):
-    monkeypatch.setattr(dp.Sanitizer, "release", None)
-    table = run("sanitize", "the patient the", "--explain")
-    assert table.exit_code == 0
-    assert "Do not retry" in flat(table.stdout)
-    assert "spends 30 nats on this text" in flat(table.stdout)
-    found = json.loads(run("sanitize", "the patient the", "--explain", "--json").stdout)
-    assert [(each["token"], each["count"]) for each in found["alternatives"]] == [
-        ("the", 2),
-        ("patient", 1),
-    ]
-
-
 def test_an_infinite_loss_is_refused_unless_accepted():
     aggressive = ("sanitize", "w1", "--mechanism", "custext-aggressive")
     refused = run(*aggressive, "--nominal")

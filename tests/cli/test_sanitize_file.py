@@ -48,13 +48,7 @@ def test_a_budget_that_is_spent_is_3_and_a_missing_column_2(places, tmp_path):
     (tmp_path / "in.csv").write_text(f"{CANARY}\nx\n")
     assert not places[1].exists()
     refused = run("sanitize-file", *places, "-c", "txet", code=2)
-    assert "among 1 columns: 1 whose names are withheld" in flat(refused.stderr)
-    (tmp_path / "in.csv").write_text(f"id,Text,{CANARY}\n1,x,y\n")
-    refused = run("sanitize-file", *places, "-c", "text", code=2)
-    assert (
-        "expected one column 'text' in the file, got 0 among 3 columns: 'id', 'Text' and 1 whose "
-        in flat(refused.stderr)
-    )
+    assert "among 1 columns, whose names may be text" in flat(refused.stderr)
     run("sanitize-file", *places, code=2)
 
 

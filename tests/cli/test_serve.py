@@ -33,7 +33,7 @@ def test_a_new_client(monkeypatch):
     key = result.stderr.split()[-1]
     (line,) = [line for line in result.stdout.splitlines() if line.startswith("key_hash")]
     client = Client.made(id="ann", subject="ann", key_hash=line.split('"')[1])
-    assert Clients(SECRET, [client]).of(f"Bearer {key}") == client
+    assert Clients(SECRET, [client]).asking({"x-api-key": key}) == client
     assert key not in result.stdout
     run("serve", "--new-client", f"{CANARY} {CANARY}", code=2)
 

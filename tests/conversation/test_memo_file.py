@@ -13,10 +13,6 @@ from dp_middleware.conversation.notebook import Digests
 DIGEST = Digests(bytes(32)).of
 
 
-def entry(created):
-    return Entry(digest=b"d", created=created, content="words")
-
-
 def test_no_release_scans_a_table(tmp_path):
     """SQLite's plan of each statement: rows are searched for, not looked through."""
     memo, statements = FileMemo(tmp_path / "memo.db", DIGEST, None), []
@@ -25,7 +21,7 @@ def test_no_release_scans_a_table(tmp_path):
         rows.forget(-1.0, -2.0)
         assert len(rows) == 0
         assert rows.get(b"event") is None
-        rows.put(b"event", entry(1.0))
+        rows.put(b"event", Entry(b"d", 1.0, "words"))
         rows.forget_oldest()
         rows.use(b"talk", 1.0)
         rows.seal(b"talk", b"data", 1.0)
@@ -49,6 +45,8 @@ HARMED = {
     "a row twice": "INSERT INTO sealed(conversation, created, data) SELECT conversation, created, "
     "data FROM sealed LIMIT 1",
     "a count of fewer": "UPDATE conversations SET kept = kept - 1",
+    "other data": "UPDATE sealed SET data = CAST(substr(data, 1, length(data) - 1) || 'x' AS BLOB)",
+    "no data": "UPDATE sealed SET data = x'00'",
 }
 
 

@@ -164,7 +164,7 @@ def test_what_is_private_at_one_epsilon_is_noted_at_none(options):
 
 def leave(own: dp.Session, text: str) -> None:
     """Notes an answer that was given up; never waits."""
-    own._memo.note_left(own._digests.answer(own._conversation(""), text), text)
+    own._memo.note_left((own._digests.of("answer", own._conversation(""), text), text))
 
 
 def test_a_left_answer_outlives_a_release_that_fails(options):

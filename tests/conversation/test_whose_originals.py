@@ -273,22 +273,9 @@ def webhook(gateway, seen):
     return ask
 
 
-ADAPTERS = [
-    chat_model,
-    chat_model_stream,
-    head_on_messages,
-    head_on_texts,
-    unnamed_agent,
-    llama_complete,
-    llama_stream_complete,
-    llama_chat,
-    llama_stream_chat,
-    llama_agent,
-    query_engine,
-    openai_agent,
-    openai_agent_stream,
-    pydantic_agent,
-]
+ADAPTERS = [chat_model, chat_model_stream, head_on_messages, head_on_texts, unnamed_agent]
+ADAPTERS += [llama_complete, llama_stream_complete, llama_chat, llama_stream_chat, llama_agent]
+ADAPTERS += [query_engine, openai_agent, openai_agent_stream, pydantic_agent]
 ONE_TEXT = (head_on_texts, llama_complete, llama_stream_complete, query_engine)
 GATEWAY = {
     "chat": posted("/chat/completions", "messages", of_chat),

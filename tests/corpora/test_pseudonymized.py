@@ -171,7 +171,7 @@ def test_values_that_stay_near_are_charged_once_for_all_rows(tmp_path):
 def test_wrong_columns_kinds_and_mappings_are_refused(tmp_path):
     data = table([(CANARY, *row[1:]) for row in ROWS])
     refused = [
-        ({"mial": "email"}, "among 5 columns: 'id', 'name', 'mail', 'phone', 'notes'"),
+        ({"mial": "email"}, "got 0 among 5 columns"),
         ({"name": "persn"}, "expected a kind of 'name' out of person, "),
     ]
     for columns, said in refused:

@@ -12,7 +12,8 @@ PAPERS = Path(__file__).parents[2] / "benchmarks" / "papers"
 def scripts():
     """Scripts import each other as they do when they run."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(PAPERS))
+        for folder in (PAPERS.parent, PAPERS):
+            patch.syspath_prepend(str(folder))
         yield
-        for name in [path.stem for path in PAPERS.glob("*.py")]:
+        for name in ("probing", *(path.stem for path in PAPERS.glob("*.py"))):
             sys.modules.pop(name, None)

@@ -11,7 +11,6 @@ from support.commands import run
 from support.gateway import SECRET, running
 
 from dp_middleware.gateway import Settings, app
-from dp_middleware.gateway.rules import policy_of
 from dp_middleware.gateway.settings import Client
 
 ROOT = Path(__file__).parents[2]
@@ -27,7 +26,7 @@ def environment(monkeypatch):
 def test_the_example_is_read(environment, tmp_path, monkeypatch):
     text = (ROOT / "docs/gateway.toml").read_text("utf-8")
     settings = Settings.read(ROOT / "docs/gateway.toml")
-    assert policy_of(settings.rules, "/v1/chat/completions") == "letters"
+    assert settings.policy_of("/v1/chat/completions") == "letters"
     assert settings.policies["default"].epsilon == 10
     whole = tmp_path / "gateway.toml"  # with a client, as the page says, and all that is commented
     client = run("serve", "--new-client", "ann", code=0).stdout
@@ -61,7 +60,7 @@ def test_the_files_for_containers():
 
 
 def test_the_page_names_all_paths_and_headers():
-    paths = {path.replace("{id:path}", "{id}") for path, _, _ in app._table()}
+    paths = {path.replace("{id:path}", "{id}") for path, _ in app.ROUTES}
     named = set(re.findall(r"`(/(?:v1|beta)/[^`]+)`", PAGE))
     assert paths - named == {"/v1/models/{id}"}
     assert named <= paths

@@ -14,8 +14,8 @@ from support.noise_laws import plane_law
 from support.spaces import crowded_space, host_rows, random_space, space_of
 
 import dp_middleware as dp
-from dp_middleware.mechanisms import rantext
-from dp_middleware.mechanisms.kernels import density, noise as _noise, window as _window
+from dp_middleware.mechanisms import dyntext, rantext, stencil
+from dp_middleware.mechanisms.kernels import noise as _noise
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "guarantees.md").read_text(encoding="utf-8")
@@ -134,8 +134,8 @@ def rantext_radius():
 def dyntext_unchanged():
     mechanism, space = dp.DynText(epsilon=3.0), cl100k()
     size, parameters = mechanism.candidates, (mechanism.epsilon_density, mechanism.delta)
-    fresh = np.exp(density.density(space, size, *parameters).log_lengths())
-    parts = density.device_density(space, size, *parameters, mechanism.table_seed)
+    fresh = np.exp(dyntext.density(space, size, *parameters).log_lengths())
+    parts = dyntext.device_density(space, size, *parameters, mechanism.table_seed)
     laws = {"table": np.exp(parts[2].cpu().numpy()), "fresh": fresh}
     mean = np.arange(1, size + 1)
     return [
@@ -173,7 +173,7 @@ def stencil_constants():
     for window, sigma in ((5, 0.75), (5, 1.25), (4, 1.25), (3, 1.25), (2, 1.25), (5, 50)):
         mechanism = dp.DChiStencil(eta=1.0, window=window, sigma=sigma)
         found = [f"{mechanism.lipschitz(n):.4f}" for n in (1, 3, 5, 10, None)]
-        assert mechanism.lipschitz(10) == pytest.approx(_window.influences(10, window, sigma).max())
+        assert mechanism.lipschitz(10) == pytest.approx(stencil.influences(10, window, sigma).max())
         lines.append([f"{window}, {sigma}", *found])
     return lines
 

@@ -10,16 +10,16 @@ pytestmark = pytest.mark.usefixtures("scripts")
 
 
 def test_paired_differences_are_judged_by_hand():
-    import protocol
+    import common
 
     # t = 2 / (1 / sqrt(3)) = 3.464 with 2 degrees of freedom
     more, less, both = np.array([1.0, 2, 3]), np.array([-1.0, -2, -3]), np.array([-1.0, 0, 1])
-    assert protocol.chance(more) == pytest.approx(0.0371, abs=1e-4)
-    assert protocol.chance(less) == pytest.approx(1 - 0.0371, abs=1e-4)
-    assert [protocol.chance(np.full(3, k)) for k in (2.0, 0.0, -2.0)] == [0.0, 0.5, 1.0]
-    assert protocol.paired("more", {"a": more}).holds is True
-    assert protocol.paired("more", {"a": more, "b": both}).holds is None
-    assert protocol.paired("more", {"a": more, "b": np.full(3, -1.0)}).holds is False
+    assert common.chance(more) == pytest.approx(0.0371, abs=1e-4)
+    assert common.chance(less) == pytest.approx(1 - 0.0371, abs=1e-4)
+    assert [common.chance(np.full(3, k)) for k in (2.0, 0.0, -2.0)] == [0.0, 0.5, 1.0]
+    assert common.paired("more", {"a": more}).holds is True
+    assert common.paired("more", {"a": more, "b": both}).holds is None
+    assert common.paired("more", {"a": more, "b": np.full(3, -1.0)}).holds is False
 
 
 def test_dyntexts_parts_are_its_own():
@@ -72,7 +72,7 @@ def test_a_seed_repeats_its_release():
 
 
 def test_a_probe_reads_labels_of_texts_and_of_pairs():
-    import protocol
+    import probing
 
     asked = []
 
@@ -82,11 +82,11 @@ def test_a_probe_reads_labels_of_texts_and_of_pairs():
 
     texts = ["good", "so good", "bad", "so bad"] * 3
     records = [{"text": t, "question": "good", "label": int("good" in t)} for t in texts]
-    encoder = protocol.Remembered(encode)
-    alone = protocol.Labelled.of("sst2", records, 4, 8, encoder)
+    encoder = probing.remembered(encode)
+    alone = probing.Labelled.of("sst2", records, 4, 8, encoder)
     assert alone.accuracy(["good", "so good", "bad", "bad"]) == 1
     assert alone.accuracy(["bad", "bad", "good", "good"]) == 0
-    pairs = protocol.Labelled.of("qnli", records, 4, 8, encoder)
+    pairs = probing.Labelled.of("qnli", records, 4, 8, encoder)
     assert pairs.accuracy(pairs.texts, pairs.questions) == 1
     assert pairs.accuracy(pairs.texts, ["bad"] * 4) < 1
     assert len(asked) == len(set(asked))
@@ -96,14 +96,14 @@ def test_cape_measures_texts_and_laws():
     pytest.importorskip("rouge_score", reason="needs the extra eval")
     import cape
     import cape_study
-    import protocol
+    import probing
 
     words = ["the", "good", "bad", "film", "old", "new"]
     space = dp.EmbeddingSpace(dp.Vocabulary(words), np.eye(6))
     texts = ["the good film", "the bad film", "the old film", "the new film"] * 2
     records = [{"text": text, "label": k % 2} for k, text in enumerate(texts)]
-    encoder = protocol.Remembered(lambda some: np.array([[t.count("o"), len(t)] for t in some]))
-    data = protocol.Labelled.of("sst2", records, 4, 4, encoder)
+    encoder = probing.remembered(lambda some: np.array([[t.count("o"), len(t)] for t in some]))
+    data = probing.Labelled.of("sst2", records, 4, 4, encoder)
     sharp = cape_study.Method(
         name="sharp",
         space=space,
@@ -176,15 +176,15 @@ def test_stencil_is_compared_where_as_much_is_named():
 
 
 def test_stencil_keeps_stop_words_and_unknown_words_and_is_attacked_by_the_cosine():
-    import protocol
+    import probing
     from stencil_study import Study
 
     words = ["the", "good", "great", "bad", "film", "book"]
     vectors = np.eye(6) * np.arange(1, 7)[:, None]  # of other lengths: a cosine does not see them
     space = dp.EmbeddingSpace(dp.Vocabulary(words), vectors)
-    encoder = protocol.Remembered(lambda some: np.array([[t.count("o"), len(t)] for t in some]))
+    encoder = probing.remembered(lambda some: np.array([[t.count("o"), len(t)] for t in some]))
     records = [{"text": t, "label": k % 2} for k, t in enumerate(["The good Zyx", "the bad film"])]
-    data = protocol.Labelled.of("sst2", records * 2, 2, 2, encoder)
+    data = probing.Labelled.of("sst2", records * 2, 2, 2, encoder)
     study = Study.keeping(space, [data])
     found = study.outcome(dp.MetricNoise(eta=1e6, nearness="cosine"), data)
     assert (found.hits.tolist(), found.drawn.tolist()) == ([1, 2], [1, 2])

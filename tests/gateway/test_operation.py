@@ -7,7 +7,6 @@ import socket
 import subprocess
 import sys
 import time
-from functools import partial
 from pathlib import Path
 
 import httpx
@@ -19,8 +18,7 @@ from support.servers import free_port
 from support.texts import CANARY
 
 from dp_middleware.gateway import create_app
-from dp_middleware.gateway.reloading import reload
-from dp_middleware.gateway.rules import policy_of
+from dp_middleware.gateway.app import reload
 from dp_middleware.gateway.service import hash_of
 
 NAMES = {"mode": "pseudonyms", "on_empty": "pass"}
@@ -59,7 +57,7 @@ def test_the_first_rule_that_fits_tells_the_policy():
         upstream={"models": [MODEL, "big"]},
         rules=rules,
     )
-    told = partial(policy_of, ruled.rules)
+    told = ruled.policy_of
     chat, messages = "/v1/chat/completions", "/v1/messages"
     assert told(chat, "big", "ann") == told(messages, "big", "ann") == "one"
     assert told(messages, MODEL, "ann") == told(f"{messages}/count_tokens", "big", "bob") == "two"
@@ -105,7 +103,7 @@ def test_other_settings_hold_from_the_next_request_on_and_what_is_the_same_stays
         file.write_text(FILE + BOB + policy + limits)
         client.portal.call(reload, gateway, str(file))
         assert gateway.sessions.sessions["default", "ann"] is before
-        assert policy_of(gateway.settings.rules, "/v1/messages", None, "bob") == "names"
+        assert gateway.settings.policy_of("/v1/messages", None, "bob") == "names"
         assert len(gateway.sessions.sessions) == 4
         assert gateway.gate.limits.body_bytes == 77
         assert made == ["sanitizer", "pseudonyms"]
@@ -205,8 +203,11 @@ def test_metrics_tell_what_was_found_and_refused_in_words_of_ours():
     assert counts["date"] == "2.0"
     assert counts["email"] == counts["amount"] == "1.0"
     assert "dp_gateway_detection_seconds_count 1.0" in text
+    assert "dp_gateway_charged_nats_total" in text
+    assert 'dp_gateway_requests_total{route="/v1/chat/completions",status="200"} 1.0' in text
     assert re.search(r'dp_gateway_refusals_total\{code="\w+"\} 1\.0', text)
-    assert not any(value in text for value in (CANARY, "Mirela", "Berlin"))
+    private = (CANARY, "Mirela", "Berlin", *KEYS.values(), "ann", "bob")
+    assert not any(value in text for value in private)
 
 
 def test_spans_tell_kinds_and_statuses_and_no_text(monkeypatch):
@@ -246,7 +247,6 @@ def test_what_is_not_ready_is_named(tmp_path):
     with TestClient(app) as client:
         assert client.get("/readyz").json() == {"status": "ready"}
         app._app.state.gateway.ledger.close()
-        app._app.state.gateway._pulse._asked = None
         (tmp_path / "ledger.db").unlink()
         (tmp_path / "ledger.db").mkdir()
         answer = client.get("/readyz")

@@ -9,7 +9,6 @@ from support.texts import CANARY
 from dp_middleware.errors import ParameterError
 from dp_middleware.gateway import Settings
 from dp_middleware.gateway.releasing import releases_of
-from dp_middleware.gateway.rules import policy_of
 from dp_middleware.gateway.service import Clients, hash_of, new_key
 from dp_middleware.gateway.settings import Client, Policy
 
@@ -53,8 +52,8 @@ def read(tmp_path, text):
 def test_a_file_and_the_environment(tmp_path, environment):
     settings = read(tmp_path, FILE)
     assert settings.policies["default"].epsilon == 5.0
-    assert policy_of(settings.rules, "/v1/responses") == "names"
-    assert policy_of(settings.rules, "/v1/chat/completions") == "default"
+    assert settings.policy_of("/v1/responses") == "names"
+    assert settings.policy_of("/v1/chat/completions") == "default"
     assert settings.upstream_key.get_secret_value() == "sk-secret"
     shown = repr(settings)
     assert SECRET not in shown
@@ -110,11 +109,16 @@ def test_keys_are_known_by_their_hashes_alone():
     key, other = new_key(), new_key()
     client = Client.made(id="a", subject="s", key_hash=hash_of(SECRET, key))
     clients = Clients(SECRET, [client])
-    assert clients.of(f"Bearer {key}") == client
-    assert clients.of(f"bearer {key}") == client
-    for wrong in (None, "", key, "Bearer ", f"Basic {key}", f"Bearer {other}", f"Bearer {key}x"):
-        assert clients.of(wrong) is None
-    assert Clients("x" * 32, [client]).of(f"Bearer {key}") is None
+    for header, given in (
+        ("authorization", f"Bearer {key}"),
+        ("authorization", f"bearer {key}"),
+        ("x-api-key", key),
+    ):
+        assert clients.asking({header: given}) == client
+        assert Clients("x" * 32, [client]).asking({header: given}) is None
+    assert clients.asking({}) is None
+    for wrong in ("", key, "Bearer ", f"Basic {key}", f"Bearer {other}", f"Bearer {key}x"):
+        assert clients.asking({"authorization": wrong}) is None
     assert key not in repr(client)
     assert key not in repr(settings("http://x/v1"))
     assert len({new_key() for _ in range(100)}) == 100

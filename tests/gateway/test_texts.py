@@ -6,7 +6,6 @@ from contextlib import closing
 
 import pytest
 from starlette.testclient import TestClient
-from support.cases import over
 from support.contract import OpenAIServer
 from support.gateway import KEYS, MODEL, WORDS, running, settings
 from support.texts import CANARY
@@ -100,23 +99,3 @@ def test_a_language_that_is_not_known_is_refused_with_the_remedy(caplog):
         assert "one in Cyrillic letters" in error["message"]
         assert 'on_language="pass"' in error["message"]
         assert "Иван" not in answer.text
-
-
-REFUSED = [
-    ("/embeddings", {"input": [1, 2, 3]}),
-    ("/embeddings", {"input": [[1, 2]]}),
-    ("/embeddings", {"input": CANARY, "user": CANARY}),
-    ("/embeddings", {"input": []}),
-    ("/completions", {"prompt": [1, 2]}),
-    ("/completions", {"prompt": "x", "suffix": CANARY}),
-    ("/completions", {"prompt": "x", "echo": True}),
-    ("/completions", {}),
-]
-
-
-@over("path, body", REFUSED)
-def test_others_are_refused(gateway, path, body):
-    answer = ask(gateway, path, **body)
-    assert answer.status_code == 400
-    assert CANARY not in answer.text
-    assert not gateway.upstream.requests

@@ -14,13 +14,12 @@ from support.texts import CANARY
 
 import dp_middleware as dp
 from dp_middleware.contexts import Context
-from dp_middleware.mechanisms.cape import Cape, CapeStrict
+from dp_middleware.mechanisms.cape import bucket_law, equal_frequency
 from dp_middleware.mechanisms.drawing import drawer
-from dp_middleware.mechanisms.kernels.buckets import bucket_law, equal_frequency
 from dp_middleware.sampling import sampler
 
 E = math.e
-BOTH = over("kind", [Cape, CapeStrict])
+BOTH = over("kind", [dp.Cape, dp.CapeStrict])
 EPSILONS = st.sampled_from([1e-3, 0.5, 2.0, 8.0, 60.0])
 LOGITS = st.one_of(st.sampled_from([-3.0, 0.0, 1.0, 4.0, 9.0]), st.floats(-5, 12))
 
@@ -41,7 +40,7 @@ def loss(rows):
 def test_utilities_by_hand():
     """distances of token 0: 0, 1, 4, so D_norm 0, 1/4, 1; logits clipped to 4, 1, 0."""
     space = space_of([[0.0], [1.0], [4.0]])
-    mechanism = Cape(epsilon=3.0, buckets=2, logit_bound=4.0)
+    mechanism = dp.Cape(epsilon=3.0, buckets=2, logit_bound=4.0)
     # u = 2 * 1, 1 * e^(-1/4), 0 of at most 2: two buckets over [0, 2], split at 1
     found = probabilities(mechanism, space, 0, [7.0, 1.0, -2.0])
     middle = math.exp(-0.25)  # 0.78: in the lower bucket, beside 0
@@ -55,11 +54,11 @@ def test_the_printed_utilities_by_hand():
     space = space_of([[0.0], [1.0], [4.0]])
     u = [2.0, -math.exp(-0.25), -2 * math.exp(-1.0)]  # 2, -0.779, -0.736: Delta is 2.779
     upper, lower = math.exp(1.5), 1.0  # of two buckets the utilities are 1 and 0 over their range
-    mechanism = Cape(epsilon=3.0, buckets=2, logit_bound=4.0, sensitivity="printed")
+    mechanism = dp.Cape(epsilon=3.0, buckets=2, logit_bound=4.0, sensitivity="printed")
     found = probabilities(mechanism, space, 0, [7.0, -1.0, -9.0])
     expected = np.array([upper, lower / 2, lower / 2]) / (upper + lower)
     assert found == pytest.approx(expected, rel=1e-12)
-    strict = CapeStrict(epsilon=3.0, buckets=3, logit_bound=4.0, sensitivity="printed")
+    strict = dp.CapeStrict(epsilon=3.0, buckets=3, logit_bound=4.0, sensitivity="printed")
     weights = np.exp([1.5, 0.0, 1.5 * (u[2] - u[1]) / (u[0] - u[1])])  # a token a bucket
     found = probabilities(strict, space, 0, [7.0, -1.0, -9.0])
     assert found == pytest.approx(weights / weights.sum(), rel=1e-12)
@@ -72,7 +71,7 @@ def test_the_printed_delta_is_the_range_of_the_buckets_utilities(kind):
     u = np.sqrt(np.minimum(logits, bound))
     # .55, 1.41, 1.05, 1.73: three buckets of equal width have one, one and two of them, or of equal
     # frequency two, one and one from the top: Delta is less than the tokens' range
-    parts = {Cape: [[0], [2], [1, 3]], CapeStrict: [[1, 3], [2], [0]]}[kind]
+    parts = {dp.Cape: [[0], [2], [1, 3]], dp.CapeStrict: [[1, 3], [2], [0]]}[kind]
     for buckets, groups in ((1000, [[k] for k in range(4)]), (3, parts)):
         means = np.array([u[group].mean() for group in groups])
         weights = np.exp(2.0 * means / (2 * np.ptp(means)))
@@ -105,14 +104,14 @@ def test_the_printed_form_is_another_mechanism_and_the_default_is_as_it_was(kind
     assert kind(**given) != kind(**given, sensitivity="printed")
     prints = {kind(**given, sensitivity=name).fingerprint for name in ("worst-case", "printed")}
     assert len(prints) == 2
-    assert (kind(**given).fingerprint == "cape-5c0fe752c37a9490") == (kind is Cape)  # in ledgers
+    assert (kind(**given).fingerprint == "cape-5c0fe752c37a9490") == (kind is dp.Cape)  # in ledgers
     with pytest.raises(dp.ParameterError, match="sensitivity"):
         kind(**given, sensitivity="range")
 
 
 def test_the_claim_has_its_second_term_at_its_worst():
     """V - 1 tokens in one bucket and one in another, which the first input of the proof has."""
-    mechanism = Cape(epsilon=0.5, buckets=5, logit_bound=1.0, logit_weight=1.0)
+    mechanism = dp.Cape(epsilon=0.5, buckets=5, logit_bound=1.0, logit_weight=1.0)
     assert mechanism.claimed_on(flat_space(10)) == pytest.approx(0.5 + math.log(9))
     assert mechanism.claimed_on(flat_space(2)) == mechanism.claimed_on(flat_space(1)) == 0.5
     assert dataclasses.replace(mechanism, buckets=1).claimed_on(flat_space(10)) == 0.5
@@ -120,7 +119,7 @@ def test_the_claim_has_its_second_term_at_its_worst():
 
 def test_equal_width_buckets_by_hand():
     """Utilities 0, 1/4, 1/2, 3/4, 1 and 4 buckets: the largest joins the last; one is empty."""
-    mechanism = Cape(epsilon=4.0, buckets=4, logit_bound=1.0, logit_weight=1.0)
+    mechanism = dp.Cape(epsilon=4.0, buckets=4, logit_bound=1.0, logit_weight=1.0)
     found = probabilities(mechanism, flat_space(4), 0, [0.0, 0.25, 0.75, 1.0])
     # buckets {0}, {1/4}, none, {3/4, 1}; means 0, 1/4, 7/8; exponents doubled
     weights = np.array([1.0, E**0.5, E**1.75])
@@ -130,7 +129,7 @@ def test_equal_width_buckets_by_hand():
 
 def test_equal_frequency_buckets_by_hand():
     """Five tokens, three buckets: sizes 2, 2, 1 from the top, ties by index."""
-    mechanism = CapeStrict(epsilon=4.0, buckets=3, logit_bound=1.0, logit_weight=1.0)
+    mechanism = dp.CapeStrict(epsilon=4.0, buckets=3, logit_bound=1.0, logit_weight=1.0)
     found = probabilities(mechanism, flat_space(5), 0, [0.0, 1.0, 0.5, 0.0, 0.5])
     # descending: 1, 2, 4, 0, 3: buckets {1, 2}, {4, 0}, {3}, means 3/4, 1/4, 0
     weights = np.array([E**1.5, E**0.5, 1.0])
@@ -141,7 +140,7 @@ def test_equal_frequency_buckets_by_hand():
 
 def test_ties_of_many_tokens_go_by_index():
     """Enough equal utilities that an unstable sort would mix them."""
-    mechanism = CapeStrict(epsilon=4.0, buckets=4, logit_bound=1.0, logit_weight=1.0)
+    mechanism = dp.CapeStrict(epsilon=4.0, buckets=4, logit_bound=1.0, logit_weight=1.0)
     high = np.arange(400) % 4 == 3
     found = probabilities(mechanism, flat_space(400), 0, high.astype(float))
     # the 100 high tokens are the first bucket; the others, in order, the three below
@@ -178,13 +177,13 @@ def test_theorem_4_1_is_false():
     """
     space, logits = crowded_space(), [[0.0] * 10] * 2
     options = {"epsilon": 0.5, "buckets": 5, "logit_bound": 1.0, "logit_weight": 0.0}
-    mechanism = Cape(**options)
+    mechanism = dp.Cape(**options)
     found = loss(mechanism.log_probs([0, 1], space, logits))
     claimed = mechanism.claimed_epsilon + math.log(9 / 1)
     assert claimed == pytest.approx(2.697, abs=1e-3)
     assert found == pytest.approx(2.873, abs=1e-3)
     assert found <= mechanism.position_loss(10)
-    rows = CapeStrict(**options).log_probs([0, 1], space, logits)
+    rows = dp.CapeStrict(**options).log_probs([0, 1], space, logits)
     assert loss(rows) <= 0.5  # the repair, on the same inputs
 
 
@@ -209,7 +208,7 @@ def test_the_loss_of_a_position_bounds_all_logits(kind, data, epsilon, buckets):
 @over("epsilon", [0.3, 2.0, 12.0, 400.0])
 def test_the_strict_loss_is_attained_with_equal_sizes(size, buckets, epsilon):
     """Alone at the top with all others at the bottom, and the other way round."""
-    mechanism = CapeStrict(epsilon=epsilon, buckets=buckets, logit_bound=1.0)
+    mechanism = dp.CapeStrict(epsilon=epsilon, buckets=buckets, logit_bound=1.0)
     each = size // min(size, buckets)
     up, down = np.zeros(size), np.ones(size)
     up[:each], down[:each] = 1.0, 0.0
@@ -222,7 +221,7 @@ def test_the_strict_loss_is_attained_with_equal_sizes(size, buckets, epsilon):
 @over("epsilon", [0.01, 0.3, 2.0, 12.0])
 def test_the_strict_loss_is_attained_with_unequal_sizes(size, buckets, epsilon):
     """Every place of one token among two levels of utility, kept apart by 1e-13."""
-    mechanism = CapeStrict(epsilon=epsilon, buckets=buckets, logit_bound=1.0, logit_weight=1.0)
+    mechanism = dp.CapeStrict(epsilon=epsilon, buckets=buckets, logit_bound=1.0, logit_weight=1.0)
     tilt = np.linspace(0.0, 1e-13, size)
     ranks = [np.roll(np.arange(size), shift) for shift in range(size)]
     levels = [np.where(np.arange(size) < top, 1.0 - tilt, tilt[::-1]) for top in range(size + 1)]
@@ -242,7 +241,7 @@ def test_the_loss_of_cape_is_a_supremum(size, buckets, epsilon, sensitivity, abo
 
     As printed the bound is ``a / (N - 1)`` above that at most.
     """
-    mechanism = Cape(
+    mechanism = dp.Cape(
         epsilon=epsilon, buckets=buckets, logit_bound=1.0, logit_weight=1.0, sensitivity=sensitivity
     )
     rows = [[1.0] + [0.0] * (size - 1), [0.5] * size]
@@ -262,7 +261,7 @@ def test_more_epsilon_is_more_loss_also_where_exponentials_overflow(kind, size):
     losses = [kind(epsilon=e, logit_bound=1.0).position_loss(size) for e in epsilons]
     assert np.isfinite(losses).all()
     assert (np.diff(losses) > 0).all() if size > 1 else losses == [0.0] * 8
-    if size > 1 and kind is CapeStrict:
+    if size > 1 and kind is dp.CapeStrict:
         common = size // min(size, 50)
         bounds = np.array(epsilons) + math.log((common + 1) / common)
         assert (losses <= bounds).all()
@@ -335,7 +334,7 @@ class Failing(Context):
 
 @pytest.mark.parametrize("where", ["raw", "start", "stream", "append"])
 def test_what_a_failing_context_says_is_not_passed_on(where):
-    mechanism = CapeStrict(
+    mechanism = dp.CapeStrict(
         epsilon=1.0, logit_bound=1.0, context="raw" if where == "raw" else "released"
     )
     ids = [np.array([1, 2, 3])]
@@ -368,7 +367,9 @@ class InParts(Failing):
 
 
 def test_a_raw_context_is_read_in_blocks():
-    mechanism = CapeStrict(epsilon=400.0, logit_bound=1.0, context="raw")  # the likeliest, surely
+    mechanism = dp.CapeStrict(
+        epsilon=400.0, logit_bound=1.0, context="raw"
+    )  # the likeliest, surely
     ids = np.arange(200) % 4
     drawn = drawer(mechanism, flat_space(4), InParts(1, 150, 49)).draw([ids], sampler.os_entropy)
     assert np.array_equal(drawn[0], ids)

@@ -1,4 +1,4 @@
-"""SANTEXT+, CUSTEXT+, DYNTEXT and TEM: golden vectors, literal laws, claims that hold or fail."""
+"""Token channels: golden vectors, literal laws, claims that hold or fail."""
 
 import math
 from statistics import NormalDist
@@ -11,11 +11,7 @@ from support.laws import law_of, laws_of, p_value
 from support.spaces import host_rows, random_space, space_of
 
 import dp_middleware as dp
-from dp_middleware.mechanisms.custext import CusTextPlus
-from dp_middleware.mechanisms.dyntext import DynText, DynTextStrict
-from dp_middleware.mechanisms.kernels.density import _log_normal, density, table_noise
-from dp_middleware.mechanisms.santext import SanTextPlus
-from dp_middleware.mechanisms.truncated_exponential import TruncatedExponential
+from dp_middleware.mechanisms.dyntext import _log_normal, density, table_noise
 
 E = math.e
 DRAWS = 40_000
@@ -28,7 +24,7 @@ def hockey_stick(first, second, epsilon):
 
 def test_santext_plus_by_hand():
     space = space_of([[0.0], [1.0], [3.0]])
-    mechanism = SanTextPlus(epsilon=2.0, non_sensitive={" W1"}, keep=0.25)
+    mechanism = dp.SanTextPlus(epsilon=2.0, non_sensitive={" W1"}, keep=0.25)
     # V_S = {w0, w2}; from w0 distances 0 and 3, from w1 distances 1 and 2
     first = np.array([1, 0, E**-3]) / (1 + E**-3)
     assert law_of(mechanism, space, 0) == pytest.approx(first)
@@ -42,7 +38,7 @@ def test_santext_plus_is_private_towards_sensitive_outputs_only(keep):
     space = random_space(tokens=14, seed=4)
     public = np.arange(14) % 3 == 0
     words = [f"w{i}" for i in np.flatnonzero(public)]
-    mechanism = SanTextPlus(epsilon=3.0, non_sensitive=words, keep=keep)
+    mechanism = dp.SanTextPlus(epsilon=3.0, non_sensitive=words, keep=keep)
     rows = mechanism.log_probs(np.arange(14), space)[:, ~public]
     loss = np.abs(rows[:, None, :] - rows[None, :, :]).max(axis=2)
     mixed = public[:, None] != public[None, :]
@@ -53,7 +49,7 @@ def test_santext_plus_is_private_towards_sensitive_outputs_only(keep):
 @pytest.mark.parametrize("epsilon", [0.5, 3.0, 50.0])
 def test_santext_plus_has_delta_of_at_least_keep(epsilon):
     space = random_space(tokens=10, seed=1)
-    rows = laws_of(SanTextPlus(epsilon=0.1, non_sensitive=["w2"], keep=0.4), space)
+    rows = laws_of(dp.SanTextPlus(epsilon=0.1, non_sensitive=["w2"], keep=0.4), space)
     for other in (0, 1, 3):
         assert rows[2, 2] == pytest.approx(0.4)
         assert rows[other, 2] == 0
@@ -61,20 +57,20 @@ def test_santext_plus_has_delta_of_at_least_keep(epsilon):
 
 
 def test_an_unknown_token_is_drawn_from_the_sensitive_set():
-    mechanism = SanTextPlus(epsilon=1.0, non_sensitive=["w0"])
+    mechanism = dp.SanTextPlus(epsilon=1.0, non_sensitive=["w0"])
     unknown = np.exp(host_rows(mechanism, np.array([-1]), random_space(tokens=5))[0])
     assert unknown == pytest.approx([0, 0.25, 0.25, 0.25, 0.25])
 
 
 def test_without_sensitive_tokens_there_is_nothing_to_draw():
-    mechanism = SanTextPlus(epsilon=1.0, non_sensitive=["w0", "w1"])
+    mechanism = dp.SanTextPlus(epsilon=1.0, non_sensitive=["w0", "w1"])
     with pytest.raises(dp.ParameterError, match="all non-sensitive"):
         mechanism.log_probs([0], random_space(tokens=2))
 
 
 def test_custext_plus_by_hand():
     space = space_of([[0.0], [10.0], [1.0], [11.0], [3.0]])
-    mechanism = CusTextPlus(epsilon=2.0, candidates=2, kept=["W2 "])
+    mechanism = dp.CusTextPlus(epsilon=2.0, candidates=2, kept=["W2 "])
     # classes {0, 2}, {1, 3}, {4} as in CUSTEXT; token 2 can be drawn but is never replaced
     assert law_of(mechanism, space, 2) == pytest.approx([0, 0, 1, 0, 0])
     assert law_of(mechanism, space, 0) == pytest.approx([E / (E + 1), 0, 1 / (E + 1), 0, 0])
@@ -86,11 +82,11 @@ def test_custext_plus_by_hand():
 
 def test_custext_plus_is_infinite_with_a_kept_token_and_private_without():
     space = random_space(tokens=20, seed=2)
-    mechanism = CusTextPlus(epsilon=3.0, candidates=20, kept=["w7"])  # one class
+    mechanism = dp.CusTextPlus(epsilon=3.0, candidates=20, kept=["w7"])  # one class
     assert math.isinf(dp.certify(mechanism, space).epsilon)
-    unlisted = CusTextPlus(epsilon=3.0, candidates=20, kept=["elsewhere"])
+    unlisted = dp.CusTextPlus(epsilon=3.0, candidates=20, kept=["elsewhere"])
     assert dp.certify(unlisted, random_space(tokens=20, seed=2, unknown="raise")).epsilon <= 3.0
-    several = CusTextPlus(epsilon=3.0, candidates=5, kept=["w7", "w8"])
+    several = dp.CusTextPlus(epsilon=3.0, candidates=5, kept=["w7", "w8"])
     adjacency = dp.Adjacency.within(several.classes(space))
     assert 0 < dp.certify(several, space, adjacency=adjacency).epsilon <= 3.0
 
@@ -98,17 +94,17 @@ def test_custext_plus_is_infinite_with_a_kept_token_and_private_without():
 @pytest.mark.parametrize("words", ["the", 3, None, [3], [None]])
 def test_a_list_of_words_is_a_collection_of_str(words):
     with pytest.raises(dp.ParameterError, match="kept"):
-        CusTextPlus(epsilon=1.0, kept=words)
+        dp.CusTextPlus(epsilon=1.0, kept=words)
     with pytest.raises(dp.ParameterError, match="non_sensitive"):
-        SanTextPlus(epsilon=1.0, non_sensitive=words)
+        dp.SanTextPlus(epsilon=1.0, non_sensitive=words)
 
 
 def test_the_default_lists_are_stop_words():
     space = dp.EmbeddingSpace(dp.Vocabulary(["The", "cat", "on", "mats"]), np.eye(4))
-    custext = CusTextPlus.with_defaults(2.0, space)
+    custext = dp.CusTextPlus.with_defaults(2.0, space)
     assert np.diagonal(laws_of(custext, space)) == pytest.approx([1, 0.25, 1, 0.25], abs=0.3)
     assert (np.diagonal(laws_of(custext, space)) == 1).tolist() == [True, False, True, False]
-    santext = SanTextPlus.with_defaults(2.0, space)
+    santext = dp.SanTextPlus.with_defaults(2.0, space)
     assert santext.outputs(space).tolist() == [1, 3]
     assert santext.epsilon == custext.epsilon == 2.0
 
@@ -139,16 +135,16 @@ def test_dyntext_by_hand():
     for seed, noise in ((0, -2.131411), (1, 1.631897)):
         assert table_noise(seed, 4)[3] == pytest.approx(noise, abs=1e-6)
     # F = 1, 1, 1, 0: lists of 1, 1, 1 and 2; from w3 scores 1 and 0
-    rows = laws_of(DynText(epsilon=2.0, candidates=2), space)
+    rows = laws_of(dp.DynText(epsilon=2.0, candidates=2), space)
     assert np.array_equal(rows[:3], np.eye(4)[:3])
     assert rows[3] == pytest.approx([0, 0, 1 / (E + 1), E / (E + 1)])
-    rows = laws_of(DynText(epsilon=2.0, candidates=2, table_seed=1), space)
+    rows = laws_of(dp.DynText(epsilon=2.0, candidates=2, table_seed=1), space)
     assert np.array_equal(rows[3], np.eye(4)[3])  # F = 0, 0, 0, 1: the sparse one is crowded
     own, other = E / (E + 1), 1 / (E + 1)
     assert rows[:3] == pytest.approx(
         np.array([[own, other, 0, 0], [other, own, 0, 0], [0, other, own, 0]])
     )
-    rows = laws_of(DynTextStrict(epsilon=2.0, candidates=2, table_seed=1), space)
+    rows = laws_of(dp.DynTextStrict(epsilon=2.0, candidates=2, table_seed=1), space)
     assert rows == pytest.approx((1 + (E - 1) * np.eye(4)) / (E + 3))  # only the own score is 1
 
 
@@ -190,7 +186,7 @@ def test_the_law_of_the_length_is_the_literal_one(seed, size, epsilon_density):
 
 
 @over("seed, size", [(0, 4), (1, 7), (2, 3)])
-@over("kind", [DynText, DynTextStrict])
+@over("kind", [dp.DynText, dp.DynTextStrict])
 def test_dyntext_is_the_table_made_literally(kind, seed, size):
     """A row is that of the k_t-list by Eq. 6; with the clean extremes most would be another."""
     space = random_space(tokens=30, dimensions=2, seed=seed)
@@ -240,15 +236,17 @@ def test_fresh_dyntext_is_the_two_steps_drawn_literally():
         weights = np.array([math.exp(1.5 * (1 - d[token][s] / farthest)) for s in listed])
         drawn = generator.multinomial(int((lengths == k).sum()), weights / weights.sum())
         counts[listed] += drawn
-    assert p_value(counts, law_of(DynText(**given), space, token)) > 1e-3
+    assert p_value(counts, law_of(dp.DynText(**given), space, token)) > 1e-3
     for change in ({"epsilon_density": 3.0}, {"candidates": 6}, {"delta": 1e-5}, {"epsilon": 2.0}):
-        assert p_value(counts, law_of(DynText(**{**given, **change}), space, token)) < 1e-9, change
+        assert p_value(counts, law_of(dp.DynText(**{**given, **change}), space, token)) < 1e-9, (
+            change
+        )
 
 
 @pytest.mark.parametrize("reading", ["table", "fresh"])
 def test_dyntext_has_no_guarantee(reading):
     space = random_space(tokens=20, seed=2)
-    mechanism = DynText(epsilon=3.0, candidates=5, reading=reading)
+    mechanism = dp.DynText(epsilon=3.0, candidates=5, reading=reading)
     certificate = dp.certify(mechanism, space)
     assert certificate.claimed == 3.5
     assert isinstance(certificate.guarantee, dp.NoGuarantee)
@@ -260,7 +258,7 @@ def test_dyntext_has_no_guarantee(reading):
 def test_dyntext_exceeds_its_claim_also_where_two_lists_meet():
     """Eq. 9 is of outputs that both lists have: lists of other sizes have other normalisers."""
     space = random_space(tokens=60, seed=1)
-    mechanism = DynText(epsilon=0.5, candidates=20)
+    mechanism = dp.DynText(epsilon=0.5, candidates=20)
     rows = mechanism.log_probs(np.arange(60), space)
     both = np.isfinite(rows[:, None]) & np.isfinite(rows[None, :])
     losses = np.subtract(rows[:, None], rows[None, :], out=np.zeros(both.shape), where=both)
@@ -275,7 +273,7 @@ def clustered():
 
 
 def test_fresh_dyntext_releases_a_crowded_token_unchanged_at_any_epsilon():
-    mechanism = DynText(epsilon=1e-3, candidates=6, reading="fresh")
+    mechanism = dp.DynText(epsilon=1e-3, candidates=6, reading="fresh")
     certificate = dp.certify(mechanism, clustered())
     assert (law_of(mechanism, clustered(), 0) == np.eye(60)[0]).all()  # k = 1 for certain
     assert certificate.retention > 0.5
@@ -288,7 +286,7 @@ def test_fresh_dyntext_releases_a_crowded_token_unchanged_at_any_epsilon():
 @over("epsilon_density", [0.5, 1e-9, 1e4])
 @over("epsilon", [0.5, 3.0, 8.0])
 def test_dyntext_strict_is_private_whatever_the_density_noise(epsilon, epsilon_density, reading):
-    mechanism = DynTextStrict(
+    mechanism = dp.DynTextStrict(
         epsilon=epsilon, epsilon_density=epsilon_density, candidates=6, reading=reading
     )
     for space in (clustered(), random_space(tokens=20, seed=2), space_of(LINE)):
@@ -304,22 +302,22 @@ def test_dyntext_strict_is_private_whatever_the_density_noise(epsilon, epsilon_d
 )
 def test_the_nominal_epsilon_of_dyntext_is_the_total(total, epsilon, density):
     space = random_space(9)
-    mechanism = DynText.with_defaults(total, space)
+    mechanism = dp.DynText.with_defaults(total, space)
     assert (mechanism.epsilon, mechanism.epsilon_density) == (epsilon, density)
     assert mechanism.nominal == mechanism.claimed_epsilon == total
     assert dp.certify(mechanism, space).claimed == total
-    other = DynText(epsilon=7.0, epsilon_density=2.0, candidates=3)
+    other = dp.DynText(epsilon=7.0, epsilon_density=2.0, candidates=3)
     assert other.nominal == 9.0
-    assert other.at(5.0) == DynText(epsilon=3.0, epsilon_density=2.0, candidates=3)
-    assert other.at(1.0) == DynText(epsilon=0.5, epsilon_density=0.5, candidates=3)
-    strict = DynTextStrict.with_defaults(total, space)
+    assert other.at(5.0) == dp.DynText(epsilon=3.0, epsilon_density=2.0, candidates=3)
+    assert other.at(1.0) == dp.DynText(epsilon=0.5, epsilon_density=0.5, candidates=3)
+    strict = dp.DynTextStrict.with_defaults(total, space)
     assert (strict.epsilon, strict.nominal, strict.claimed_epsilon) == (total, total, total)
-    assert strict.at(4.0) == DynTextStrict(epsilon=4.0)
+    assert strict.at(4.0) == dp.DynTextStrict(epsilon=4.0)
 
 
 def test_dyntext_strict_can_be_calibrated():
     space = random_space(tokens=20, seed=2)
-    found = dp.calibrate(DynTextStrict(epsilon=1.0, candidates=5), space, epsilon=2.0)
+    found = dp.calibrate(dp.DynTextStrict(epsilon=1.0, candidates=5), space, epsilon=2.0)
     assert 1.99 < dp.certify(found, space).epsilon <= 2.0
     assert found.epsilon > 2.0  # the nominal one is loose
 
@@ -327,7 +325,7 @@ def test_dyntext_strict_can_be_calibrated():
 def test_what_is_possible_stays_possible_far_in_the_tail():
     """With almost no noise the other lengths are never seen, but they are not impossible."""
     space = space_of(LINE)
-    mechanism = DynText(epsilon=2.0, epsilon_density=1e6, candidates=3, reading="fresh")
+    mechanism = dp.DynText(epsilon=2.0, epsilon_density=1e6, candidates=3, reading="fresh")
     row = mechanism.log_probs([3], space)[0]
     assert np.isneginf(row).tolist() == [True, False, False, False]
     near = density(random_space(tokens=30, dimensions=2), 5, 1e6, 1e-5)
@@ -350,16 +348,16 @@ def test_the_normal_mass_of_an_interval_is_accurate_in_the_tails():
 def test_tem_by_hand():
     space = space_of([[0.0], [1.0], [3.0]])
     weights = np.array([1, E**-1, E**-2])  # distance 3 counts as 2
-    mechanism = TruncatedExponential(epsilon=2.0, threshold=2.0)
+    mechanism = dp.TruncatedExponential(epsilon=2.0, threshold=2.0)
     assert law_of(mechanism, space, 0) == pytest.approx(weights / weights.sum())
-    assert TruncatedExponential(epsilon=0.5).cut(3) == pytest.approx(4 * math.log(999 * 2))
-    assert TruncatedExponential(epsilon=0.5, beta=0.2).cut(3) == pytest.approx(4 * math.log(8))
+    assert dp.TruncatedExponential(epsilon=0.5).cut(3) == pytest.approx(4 * math.log(999 * 2))
+    assert dp.TruncatedExponential(epsilon=0.5, beta=0.2).cut(3) == pytest.approx(4 * math.log(8))
 
 
 @pytest.mark.parametrize("threshold", [0.5, 1.5, 50.0])
 def test_tem_is_the_two_steps_of_the_paper(threshold):
     space = space_of([*np.random.default_rng(3).normal(size=(12, 2)), [0.3, 0.3], [0.3, 0.3]])
-    mechanism = TruncatedExponential(epsilon=3.0, threshold=threshold)
+    mechanism = dp.TruncatedExponential(epsilon=3.0, threshold=threshold)
     for x in range(14):
         distances = space.distances([x])[0]
         near = distances < threshold
@@ -378,7 +376,7 @@ def test_tem_is_the_two_steps_of_the_paper(threshold):
 @over("epsilon", [0.5, 3.0, 20.0])
 def test_tem_is_metric_private_pair_by_pair(threshold, epsilon):
     space = random_space(tokens=15, seed=8)
-    mechanism = TruncatedExponential(epsilon=epsilon, threshold=threshold)
+    mechanism = dp.TruncatedExponential(epsilon=epsilon, threshold=threshold)
     rows = mechanism.log_probs(np.arange(15), space)
     loss = np.abs(rows[:, None, :] - rows[None, :, :]).max(axis=2)
     truncated = np.minimum(space.distances(np.arange(15)), mechanism.cut(15))
@@ -391,7 +389,7 @@ def test_tem_is_metric_private_pair_by_pair(threshold, epsilon):
 
 def test_a_release_beyond_the_default_threshold_has_probability_beta_at_most():
     near, far = random_space(tokens=30, seed=6), space_of(100 * np.eye(30))
-    mechanism = TruncatedExponential(epsilon=4.0, beta=0.05)
+    mechanism = dp.TruncatedExponential(epsilon=4.0, beta=0.05)
     for space in (near, far):
         beyond = space.distances(np.arange(30)) >= mechanism.cut(30)
         failures = (laws_of(mechanism, space) * beyond).sum(axis=1)
@@ -400,11 +398,11 @@ def test_a_release_beyond_the_default_threshold_has_probability_beta_at_most():
 
 
 EVERY = [  # beside those of test_laws.py
-    DynText(epsilon=2.0, candidates=50),
-    DynText(epsilon=2.0, candidates=1),
-    DynText(epsilon=2.0, candidates=3, reading="fresh"),
-    DynTextStrict(epsilon=1e6, candidates=50),
-    TruncatedExponential(epsilon=2.0),
+    dp.DynText(epsilon=2.0, candidates=50),
+    dp.DynText(epsilon=2.0, candidates=1),
+    dp.DynText(epsilon=2.0, candidates=3, reading="fresh"),
+    dp.DynTextStrict(epsilon=1e6, candidates=50),
+    dp.TruncatedExponential(epsilon=2.0),
 ]
 
 
@@ -433,9 +431,71 @@ def test_degenerate_spaces_have_proper_rows(mechanism, vectors):
 def test_equal_vectors_are_equally_likely():
     space = space_of(np.ones((4, 2)))
     # no token is denser than another: full lists, ties by index, the token itself first
-    literal = DynText(epsilon=2.0, candidates=2)
+    literal = dp.DynText(epsilon=2.0, candidates=2)
     assert law_of(literal, space, 3) == pytest.approx([0.5, 0, 0, 0.5])
-    strict = DynTextStrict(epsilon=2.0, candidates=2)
+    strict = dp.DynTextStrict(epsilon=2.0, candidates=2)
     expected = np.array([E, 1, 1, E]) / (2 * E + 2)
     assert law_of(strict, space, 3) == pytest.approx(expected)
-    assert law_of(TruncatedExponential(epsilon=2.0), space, 3) == pytest.approx(0.25)
+    assert law_of(dp.TruncatedExponential(epsilon=2.0), space, 3) == pytest.approx(0.25)
+
+
+def test_token_exponential_by_hand():
+    space = space_of([[1.0, 0.0], [0.0, 2.0], [-1.0, 0.0]])
+    # cosines of token 0: 1, 0, -1; clipped: 1, 0, 0; weights at epsilon 2: e, 1, 1
+    clipped = law_of(dp.TokenExponential(epsilon=2.0), space, 0)
+    assert clipped == pytest.approx(np.array([E, 1, 1]) / (E + 2))
+    # shifted: 1, 1/2, 0; weights e, e^(1/2), 1
+    shifted = law_of(dp.TokenExponential(epsilon=2.0, score="shifted_cosine"), space, 0)
+    assert shifted == pytest.approx(np.array([E, E**0.5, 1]) / (E + E**0.5 + 1))
+
+
+def test_the_cosine_of_a_zero_vector_is_zero():
+    space = space_of([[0.0, 0.0], [1.0, 0.0]])
+    assert law_of(dp.TokenExponential(epsilon=2.0), space, 0) == pytest.approx([0.5, 0.5])
+
+
+def test_santext_by_hand():
+    space = space_of([[0.0], [1.0], [3.0]])
+    # distances of token 1: 1, 0, 2; weights at epsilon 2: e^-1, 1, e^-2
+    expected = np.array([E**-1, 1, E**-2])
+    assert law_of(dp.SanText(epsilon=2.0), space, 1) == pytest.approx(expected / expected.sum())
+
+
+def test_custext_by_hand():
+    space = space_of([[0.0], [10.0], [1.0], [11.0], [3.0]])
+    mechanism = dp.CusText(epsilon=2.0, candidates=2)
+    # token 0 takes its nearest free token 2, token 1 takes 3, token 4 is the remainder
+    assert mechanism.classes(space) == (0, 1, 0, 1, 2)
+    assert law_of(mechanism, space, 0) == pytest.approx([E / (E + 1), 0, 1 / (E + 1), 0, 0])
+    assert law_of(mechanism, space, 4) == pytest.approx([0, 0, 0, 0, 1])
+
+
+def test_custext_lists_by_hand():
+    space = space_of([[0.0], [1.0], [3.0], [7.0]])
+    # the 3 nearest of token 0 at distances 0, 1, 3: scores 1, 2/3, 0; off the list 0 or nothing
+    aggressive = law_of(dp.CusTextAggressive(epsilon=3.0, candidates=3), space, 0)
+    weights = np.array([E**1.5, E, 1.0, 0.0])
+    assert aggressive == pytest.approx(weights / weights.sum())
+    strict = law_of(dp.CusTextStrict(epsilon=3.0, candidates=3), space, 0)
+    weights[3] = 1.0
+    assert strict == pytest.approx(weights / weights.sum())
+
+
+def test_ties_go_to_the_smaller_index_and_the_token_itself_is_first():
+    space = space_of([[1.0], [0.0], [2.0], [0.0], [0.0]])
+    aggressive = dp.CusTextAggressive(epsilon=1.0, candidates=2)
+    listed = np.flatnonzero(law_of(aggressive, space, 4))
+    assert listed.tolist() == [1, 4]  # itself, then the first of its duplicates
+    listed = np.flatnonzero(law_of(aggressive, space, 0))
+    assert listed.tolist() == [0, 1]  # 1 and 2 are equally far
+
+
+def test_custext_reveals_the_class_and_is_private_within():
+    space = random_space(tokens=20, seed=2)
+    mechanism = dp.CusText(epsilon=3.0, candidates=5)
+    across = dp.certify(mechanism, space)
+    assert math.isinf(across.epsilon)
+    assert isinstance(across.guarantee, dp.NoGuarantee)
+    within = dp.certify(mechanism, space, adjacency=dp.Adjacency.within(mechanism.classes(space)))
+    assert 0 < within.epsilon <= 3.0
+    assert within.method == "exact"

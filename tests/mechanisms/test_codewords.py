@@ -6,7 +6,7 @@ import numpy as np
 from support.cases import over
 
 import dp_middleware as dp
-from dp_middleware.mechanisms.kernels import ready, units
+from dp_middleware.mechanisms.kernels import chosen, units
 from dp_middleware.vocabulary import frequencies
 
 LISTED = (files("better_profanity") / "profanity_wordlist.txt").read_text("utf-8").lower()
@@ -49,7 +49,7 @@ def test_another_vocabulary_offers_its_whole_words():
     assert frequencies.codewords(vocabulary).tolist() == [True, True, False]
 
 
-@over("epsilon", ready.EPSILONS)
+@over("epsilon", chosen.EPSILONS)
 def test_a_shipped_codebook_has_no_blocked_word(epsilon):
     space = dp.default_space()
     tuned = dp.NearestResponse.tuned(space, epsilon=epsilon)

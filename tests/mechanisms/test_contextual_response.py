@@ -13,8 +13,8 @@ from support.laws import p_value
 from support.spaces import random_space, space_of, spaces
 
 import dp_middleware as dp
+from dp_middleware.mechanisms.contextual_response import choose, mix
 from dp_middleware.mechanisms.drawing import FRESH, drawer
-from dp_middleware.mechanisms.kernels import ranking
 from dp_middleware.sampling import sampler
 from dp_middleware.vocabulary import frequencies
 
@@ -81,10 +81,10 @@ def test_the_size_maximises_the_expected_worth(epsilon, data):
     size = data.draw(st.integers(1, 200))
     rng = np.random.default_rng(data.draw(st.integers(0, 99)))
     logits, unigram = rng.normal(0, 4, size), np.full(size, 1 / size)
-    shares = ranking.mixed(logits, 0.15, unigram)
+    shares = mix(logits, 0.15, unigram)
     law = np.exp(logits - logits.max())
     assert shares == pytest.approx(0.85 * law / law.sum() + 0.15 / size, rel=1e-6, abs=1e-12)
-    codebook = ranking.codebook(shares, epsilon)
+    codebook = choose(shares, epsilon)
     assert len(codebook) == literal_size(shares.tolist(), epsilon)
     assert set(codebook) == set(np.argsort(-shares, kind="stable")[: len(codebook)])
 
@@ -95,8 +95,8 @@ def test_the_size_maximises_the_expected_worth(epsilon, data):
 def test_only_the_largest_shares_decide(epsilon, spread, ties):
     """Of 3,000 most need not be sorted; the codebook is that of all of them sorted."""
     logits = np.random.default_rng(0).normal(0, spread, 3_000)
-    shares = ranking.mixed(np.round(logits) if ties else logits, 0.15, np.full(3_000, 1 / 3_000))
-    codebook = ranking.codebook(shares, epsilon)
+    shares = mix(np.round(logits) if ties else logits, 0.15, np.full(3_000, 1 / 3_000))
+    codebook = choose(shares, epsilon)
     order = np.argsort(-shares, kind="stable")
     sizes = np.arange(8, 3_001)
     hit = np.cumsum(shares[order])[7:]

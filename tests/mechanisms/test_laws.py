@@ -93,7 +93,7 @@ def test_a_metric_proof_holds_beside_the_exact_loss(name, space, epsilon):
 @given(space=spaces(), epsilon=EPSILONS)
 def test_a_proved_claim_holds(name, space, epsilon):
     if not CASES[name].proved:
-        pytest.skip("the claim is false or of another kind; see test_claims.py")
+        pytest.skip("the claim is false or of another kind; see test_channels.py")
     certificate = dp.certify(CASES[name](epsilon), space)
     assert certificate.epsilon <= certificate.claimed + 1e-9
 

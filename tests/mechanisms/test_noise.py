@@ -15,12 +15,10 @@ from support.spaces import random_space, space_of, spaces
 
 import dp_middleware as dp
 from dp_middleware.mechanisms.kernels import noise as _noise
-from dp_middleware.mechanisms.metric_noise import MetricNoise
-from dp_middleware.mechanisms.stencil import DChiStencil, Stencil
 from dp_middleware.sampling.sampler import bulk_entropy, insecure_entropy, os_entropy
 
 DRAWS = 40_000
-MECHANISMS = [MetricNoise(eta=3.0), Stencil(), DChiStencil(eta=3.0, window=4)]
+MECHANISMS = [dp.MetricNoise(eta=3.0), dp.Stencil(), dp.DChiStencil(eta=3.0, window=4)]
 LINE = np.array([-1.0, 0.0, 0.5, 2.0, 3.5])
 PLANE = np.array([[0.0, 0.0], [1.0, 0.25], [-0.5, 1.0], [0.25, -1.5], [2.0, 2.0], [-3.0, -1.0]])
 
@@ -30,7 +28,7 @@ def test_releases_follow_the_law_and_would_reject_twice_eta(tokens, exact):
     space = space_of(tokens.reshape(len(tokens), -1))
     token, eta = 1, 1.5
     assert exact(tokens, tokens[token], eta).sum() == pytest.approx(1)
-    drawn = MetricNoise(eta=eta).perturb(np.full(DRAWS, token), space, os_entropy)
+    drawn = dp.MetricNoise(eta=eta).perturb(np.full(DRAWS, token), space, os_entropy)
     counts = np.bincount(drawn, minlength=len(space))
     assert fits(counts, exact(tokens, tokens[token], eta))
     assert not fits(counts, exact(tokens, tokens[token], 2 * eta))
@@ -127,22 +125,22 @@ def test_the_distance_in_total_variation_is_a_small_number():
             deviation = math.sqrt(dimensions + 1) / eta
             assert _noise.SNAP / 2 < step / deviation <= _noise.SNAP
     assert _noise.float_distance(8, 1e3, reach=1e14) == 1.0  # no digits are left
-    sentence = MetricNoise(eta=100.0).assumptions(random_space(dimensions=384))[0]
+    sentence = dp.MetricNoise(eta=100.0).assumptions(random_space(dimensions=384))[0]
     assert "e-9 in total variation" in sentence
 
 
 def test_nominal_parameters_and_claims():
-    assert MetricNoise(eta=3.0).nominal == MetricNoise(eta=3.0).claimed_epsilon == 3.0
-    assert MetricNoise(eta=3.0).lipschitz(None) == MetricNoise(eta=3.0).lipschitz(7) == 3.0
-    assert DChiStencil(eta=3.0).claimed_epsilon == 6.0
-    assert DChiStencil(eta=3.0).at(2.0) == DChiStencil(eta=2.0)
-    assert DChiStencil(eta=3.0).lipschitz(0) == pytest.approx(3.0)
-    assert Stencil().lipschitz(5) == Stencil().claimed_epsilon == math.inf
+    assert dp.MetricNoise(eta=3.0).nominal == dp.MetricNoise(eta=3.0).claimed_epsilon == 3.0
+    assert dp.MetricNoise(eta=3.0).lipschitz(None) == dp.MetricNoise(eta=3.0).lipschitz(7) == 3.0
+    assert dp.DChiStencil(eta=3.0).claimed_epsilon == 6.0
+    assert dp.DChiStencil(eta=3.0).at(2.0) == dp.DChiStencil(eta=2.0)
+    assert dp.DChiStencil(eta=3.0).lipschitz(0) == pytest.approx(3.0)
+    assert dp.Stencil().lipschitz(5) == dp.Stencil().claimed_epsilon == math.inf
     with pytest.raises(dp.ParameterError, match="no parameter"):
-        Stencil().nominal  # noqa: B018
+        dp.Stencil().nominal  # noqa: B018
     space = random_space()
-    assert Stencil.with_defaults(3.0, space) == Stencil()
-    assert DChiStencil.with_defaults(3.0, space) == DChiStencil(eta=3.0)
+    assert dp.Stencil.with_defaults(3.0, space) == dp.Stencil()
+    assert dp.DChiStencil.with_defaults(3.0, space) == dp.DChiStencil(eta=3.0)
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda m: m.name)
@@ -171,7 +169,7 @@ class TestReleases:
         first, second = (mechanism.perturb(ids, space, insecure_entropy(5)) for _ in range(2))
         assert np.array_equal(first, second)
         other = mechanism.perturb(ids, space, insecure_entropy(6))
-        assert np.array_equal(first, other) == isinstance(mechanism, Stencil)
+        assert np.array_equal(first, other) == isinstance(mechanism, dp.Stencil)
 
 
 @pytest.mark.parametrize("mechanism", [MECHANISMS[0], MECHANISMS[2]], ids=lambda m: m.name)
@@ -215,7 +213,7 @@ def test_bytes_for_noise_are_uniform_with_and_without_openssl(missing, monkeypat
 def test_a_sanitizer_draws_noise_with_the_generator_for_noise(monkeypatch):
     """Bytes of zeros would release the same token each time, and here they do."""
     space, zeros = random_space(tokens=60, dimensions=6), lambda count: bytes(count)
-    sanitizer = dp.Sanitizer(MetricNoise(eta=1.0), space)
+    sanitizer = dp.Sanitizer(dp.MetricNoise(eta=1.0), space)
     text = " ".join(f"w{i}" for i in range(20))
     monkeypatch.setattr(type(sanitizer._drawer), "entropy", staticmethod(zeros))
     assert len({sanitizer.release(text).text for _ in range(3)}) == 1
@@ -226,11 +224,11 @@ def test_a_sanitizer_draws_noise_with_the_generator_for_noise(monkeypatch):
 def test_a_release_does_not_depend_on_the_batch():
     """The same bytes give the same token, alone or among others, in one block or two."""
     space, ids = random_space(tokens=90, dimensions=7), np.arange(600) % 90
-    together = MetricNoise(eta=2.0).perturb(ids, space, insecure_entropy(3))
-    part = MetricNoise(eta=2.0).perturb(ids[:301], space, insecure_entropy(3))
+    together = dp.MetricNoise(eta=2.0).perturb(ids, space, insecure_entropy(3))
+    part = dp.MetricNoise(eta=2.0).perturb(ids[:301], space, insecure_entropy(3))
     assert np.array_equal(part, together[:301])
     entropy = insecure_entropy(3)
-    alone = [int(MetricNoise(eta=2.0).perturb([i], space, entropy)[0]) for i in ids]
+    alone = [int(dp.MetricNoise(eta=2.0).perturb([i], space, entropy)[0]) for i in ids]
     assert alone == together.tolist()
 
 
@@ -239,7 +237,7 @@ def test_vectors_far_from_the_origin_are_centred():
     near = random_space(tokens=40, dimensions=5)
     vectors = np.rint(near.vectors * 2**20) / 2**20  # exact after moving, too
     near, far = space_of(vectors), space_of(vectors + 2.0**30)
-    for mechanism in (MetricNoise(eta=5.0), DChiStencil(eta=5.0)):
+    for mechanism in (dp.MetricNoise(eta=5.0), dp.DChiStencil(eta=5.0)):
         released = [
             mechanism.perturb(np.arange(200) % 40, space, insecure_entropy(2))
             for space in (near, far)

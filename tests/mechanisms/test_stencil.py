@@ -12,8 +12,8 @@ from support.noise_laws import fits, line_law, plane_law
 from support.spaces import space_of
 
 import dp_middleware as dp
-from dp_middleware.mechanisms.kernels import nearest as _nearest, window as _window
-from dp_middleware.mechanisms.stencil import DChiStencil, Stencil
+from dp_middleware.mechanisms.kernels import nearest as _nearest
+from dp_middleware.mechanisms.stencil import influences, window_means
 from dp_middleware.sampling.sampler import insecure_entropy, os_entropy
 
 HALF = 1 / math.sqrt(2 * math.log(2))  # the sigma of weight 1/2 at offset 1
@@ -35,7 +35,7 @@ HALF = 1 / math.sqrt(2 * math.log(2))  # the sigma of weight 1/2 at offset 1
     ],
 )
 def test_means_by_hand(window, vectors, means):
-    found = _window.window_means(np.array(vectors, dtype=float)[:, None], window, HALF)
+    found = window_means(np.array(vectors, dtype=float)[:, None], window, HALF)
     assert found[:, 0] == pytest.approx(means)
 
 
@@ -43,18 +43,22 @@ def test_stencil_by_hand():
     space = space_of([[0.0], [6.0], [12.0], [2.1], [9.9]])
     # means 2, 6, 10: the nearest are 3, 1, 4; at the middle 1 is the token itself, then 3 and
     # 4 are as far (3.9) up to the last digit of 2.1 and 9.9
-    released = Stencil(window=3, sigma=HALF).perturb([0, 1, 2], space, os_entropy)
+    released = dp.Stencil(window=3, sigma=HALF).perturb([0, 1, 2], space, os_entropy)
     assert released[[0, 2]].tolist() == [3, 4]
     assert released[1] in (3, 4)
     tied = space_of([[0.0], [6.0], [12.0], [2.0], [10.0]])
-    assert Stencil(window=3, sigma=HALF).perturb([0, 1, 2], tied, os_entropy).tolist() == [3, 3, 4]
+    assert dp.Stencil(window=3, sigma=HALF).perturb([0, 1, 2], tied, os_entropy).tolist() == [
+        3,
+        3,
+        4,
+    ]
 
 
 def test_stencil_takes_a_duplicate_for_another_token_and_needs_two():
     space = space_of([[0.0], [5.0], [0.0]])
-    assert Stencil(window=1).perturb([0, 2, 1], space, os_entropy).tolist() == [2, 0, 0]
+    assert dp.Stencil(window=1).perturb([0, 2, 1], space, os_entropy).tolist() == [2, 0, 0]
     with pytest.raises(dp.ParameterError, match="two tokens"):
-        Stencil().perturb([0], space_of([[1.0]]), os_entropy)
+        dp.Stencil().perturb([0], space_of([[1.0]]), os_entropy)
 
 
 def weight_matrix(length, window, sigma):
@@ -78,9 +82,9 @@ def test_influences_are_the_columns_of_the_weights(window, sigma):
     for length in range(1, 3 * window + 3):
         f = weight_matrix(length, window, sigma)
         vectors = np.random.default_rng(length).normal(size=(length, 2))
-        assert _window.window_means(vectors, window, sigma) == pytest.approx(f @ vectors)
-        assert _window.influences(length, window, sigma) == pytest.approx(f.sum(axis=0))
-        mechanism = DChiStencil(eta=2.0, window=window, sigma=sigma)
+        assert window_means(vectors, window, sigma) == pytest.approx(f @ vectors)
+        assert influences(length, window, sigma) == pytest.approx(f.sum(axis=0))
+        mechanism = dp.DChiStencil(eta=2.0, window=window, sigma=sigma)
         assert mechanism.lipschitz(length) == pytest.approx(2 * f.sum(axis=0).max())
         worst = max(worst, f.sum(axis=0).max())
     assert mechanism.lipschitz(None) == pytest.approx(2 * worst)
@@ -91,13 +95,13 @@ def test_a_cosine_turns_the_noisy_mean_into_another_token():
     """The mean of (1, 0) and (0, 1) is (1/2, 1/2): near to (.6, .3), in the direction of (5, 5)."""
     space = space_of([[1.0, 0.0], [0.0, 1.0], [5.0, 5.0], [0.6, 0.3], [0.0, 0.0]])
     for nearness, released in (("distance", [3, 1]), ("cosine", [2, 1])):
-        mechanism = DChiStencil(eta=1e5, window=2, nearness=nearness)
+        mechanism = dp.DChiStencil(eta=1e5, window=2, nearness=nearness)
         assert mechanism.perturb([0, 1], space, os_entropy).tolist() == released
 
 
 NOISY = [  # a mechanism with noise, and its fingerprint in ledgers
     (partial(dp.MetricNoise, eta=2.0), "metric-noise-e7165dd07e901a36"),
-    (partial(DChiStencil, eta=3.0), "dchi-stencil-2dcc4e1ae2603b18"),
+    (partial(dp.DChiStencil, eta=3.0), "dchi-stencil-2dcc4e1ae2603b18"),
 ]
 
 
@@ -111,11 +115,11 @@ def test_a_cosine_is_another_mechanism_at_the_same_price(make, known):
         make(nearness="centred_cosine")
 
 
-@over("make", [*(make for make, _ in NOISY), partial(Stencil, window=3)])
+@over("make", [*(make for make, _ in NOISY), partial(dp.Stencil, window=3)])
 def test_a_cosine_reads_the_same_noisy_means(make):
     """By the definition, from the same bytes, with two equal tokens and one of no length.
 
-    Stencil leaves out the original alone: the equal tokens may stand for each other.
+    dp.Stencil leaves out the original alone: the equal tokens may stand for each other.
     """
     vectors = np.random.default_rng(3).normal(size=(40, 3)) + 1.0
     vectors[7], vectors[9] = vectors[5], 0.0
@@ -123,15 +127,15 @@ def test_a_cosine_reads_the_same_noisy_means(make):
     released, plain = (m.perturb(ids, space, insecure_entropy(1)) for m in (mechanism, make()))
     points = space.points
     if hasattr(mechanism, "window"):
-        points = _window.window_means(points, mechanism.window, mechanism.sigma)
+        points = window_means(points, mechanism.window, mechanism.sigma)
     if hasattr(mechanism, "eta"):
         points = _nearest.noisy(points, mechanism.eta, insecure_entropy(1))
     points = points + (vectors[0] - space.points[0])
     unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-300)
     cosines = points @ unit.T
-    if isinstance(mechanism, Stencil):
+    if isinstance(mechanism, dp.Stencil):
         np.fill_diagonal(cosines, -np.inf)
-        alone = Stencil(window=1, nearness="cosine").perturb([5, 7], space, os_entropy)
+        alone = dp.Stencil(window=1, nearness="cosine").perturb([5, 7], space, os_entropy)
         assert alone.tolist() == [7, 5]
     else:
         assert 7 not in released  # equal to an earlier one
@@ -144,7 +148,7 @@ def line_loss(mechanism, tokens, ids, position, other):
     """The exact loss of a whole text over a replaced token: positions are independent."""
     texts = np.array(ids), np.array(ids)
     texts[1][position] = other
-    means = [_window.window_means(tokens[t][:, None], mechanism.window, mechanism.sigma)[:, 0]
+    means = [window_means(tokens[t][:, None], mechanism.window, mechanism.sigma)[:, 0]
              for t in texts]  # fmt: skip
     laws = [[np.log(line_law(tokens, m, mechanism.eta)) for m in row] for row in means]
     return max(
@@ -156,7 +160,7 @@ def line_loss(mechanism, tokens, ids, position, other):
 def test_the_loss_of_a_text_is_eta_times_influence_times_distance(window):
     """Tight: the outermost cells see every mean move; 2 eta d is loose."""
     tokens, ids = np.array([-10.0, 0.0, 1.0, 10.0]), [1, 2, 1, 1, 2, 1]
-    mechanism = DChiStencil(eta=1.2, window=window)
+    mechanism = dp.DChiStencil(eta=1.2, window=window)
     f = weight_matrix(len(ids), window, mechanism.sigma)
     for position in range(len(ids)):
         other = 3 - ids[position]
@@ -178,27 +182,27 @@ def test_the_cosine_half_of_theorem_1_is_false():
     assert cosine_distance == pytest.approx(chord**2 / 2)
     assert loss > 2 * 2 * eta * cosine_distance  # twice the claim
     assert loss <= eta * chord + 1e-3
-    assert eta * chord <= DChiStencil(eta=eta, window=1).lipschitz(1) * chord
+    assert eta * chord <= dp.DChiStencil(eta=eta, window=1).lipschitz(1) * chord
 
 
 def test_leaving_out_the_original_makes_the_loss_infinite():
     """Token 0 is impossible for 0 and released for 1: no finite epsilon."""
     space = space_of([[-1.0], [0.0], [0.5], [2.0], [3.5]])
     kept = {}
-    for kind in (LeavesOutTheOriginal, DChiStencil):
+    for kind in (LeavesOutTheOriginal, dp.DChiStencil):
         mechanism = kind(eta=1.0, window=1)
         kept[kind] = [
             int((mechanism.perturb(np.full(2000, token), space, os_entropy) == 0).sum())
             for token in (0, 1)
         ]
     assert kept[LeavesOutTheOriginal][0] == 0
-    assert min(kept[LeavesOutTheOriginal][1], *kept[DChiStencil]) > 50
+    assert min(kept[LeavesOutTheOriginal][1], *kept[dp.DChiStencil]) > 50
 
 
 @pytest.mark.slow
 def test_window_noise_follows_the_law_at_every_position_independently():
     tokens, ids = np.array([0.0, 1.0, 2.5]), np.array([0, 2, 1])
-    mechanism = DChiStencil(eta=1.5, window=3, sigma=HALF)
+    mechanism = dp.DChiStencil(eta=1.5, window=3, sigma=HALF)
     space = space_of(tokens[:, None])
     # means by hand: (0 + 2.5/2)/1.5, (0/2 + 2.5 + 1/2)/2, (2.5/2 + 1)/1.5
     means = [1.25 / 1.5, 3.0 / 2, 2.25 / 1.5]

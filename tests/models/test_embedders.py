@@ -1,4 +1,4 @@
-"""The shared service in LangChain and LlamaIndex: same rows, one worker, nothing recorded."""
+"""The shared service in LlamaIndex: same rows, one worker, nothing recorded."""
 
 import asyncio
 
@@ -10,10 +10,8 @@ from support.text_vectors import vector
 import dp_middleware as dp
 from dp_middleware.models.trust import Location, locate
 
-pytest.importorskip("langchain_core")
 pytest.importorskip("llama_index.core")
 
-from langchain_dp_middleware import ServiceEmbeddings
 from llama_index.core.schema import TextNode
 from llama_index.core.storage.kvstore import SimpleKVStore
 from llama_index_dp_middleware import ServiceEmbedding
@@ -56,13 +54,7 @@ def unit(text):
     return np.array(vector(text)) / np.linalg.norm(vector(text))
 
 
-LANGCHAIN = {
-    "embed_query": lambda e, t: e.embed_query(t),
-    "embed_documents": lambda e, t: e.embed_documents(["x", t])[1],
-    "aembed_query": lambda e, t: asyncio.run(e.aembed_query(t)),
-    "aembed_documents": lambda e, t: asyncio.run(e.aembed_documents(["x", t]))[1],
-}
-LLAMA_INDEX = {
+CALLS = {
     "get_text_embedding": lambda e, t: e.get_text_embedding(t),
     "get_query_embedding": lambda e, t: e.get_query_embedding(t),
     "get_text_embedding_batch": lambda e, t: e.get_text_embedding_batch(["x", t])[1],
@@ -74,24 +66,21 @@ LLAMA_INDEX = {
     "aagg": lambda e, t: asyncio.run(e.aget_agg_embedding_from_queries([t])),
     "abatch": lambda e, t: asyncio.run(e.aget_text_embedding_batch(["x", t]))[1],
 }
-CALLS = [(ServiceEmbeddings, call) for call in LANGCHAIN.values()]
-CALLS += [(ServiceEmbedding, call) for call in LLAMA_INDEX.values()]
-NAMES = [*LANGCHAIN, *LLAMA_INDEX]
 
 
-@pytest.mark.parametrize(("adapter", "call"), CALLS, ids=NAMES)
-def test_rows_of_the_service_and_no_record(adapter, call, service, probe):
-    found = adapter(service)
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_rows_of_the_service_and_no_record(call, service, probe):
+    found = ServiceEmbedding(service)
     text = probe.new_text()
     np.testing.assert_allclose(call(found, text), unit(text), atol=1e-6)
     assert not probe.leaks(adapter=found)
 
 
-@pytest.mark.parametrize(("adapter", "call"), CALLS, ids=NAMES)
-def test_errors_hold_no_text(adapter, call, service, model, probe):
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_errors_hold_no_text(call, service, model, probe):
     model.fails = True
     with pytest.raises(dp.EmbeddingError, match="failed with ValueError") as raised:
-        call(adapter(service), probe.private_text)
+        call(ServiceEmbedding(service), probe.private_text)
     assert raised.value.__cause__ is None
     assert raised.value.__context__ is None
     assert not probe.leaks(error=str(raised.value))
@@ -101,9 +90,8 @@ def test_adapters_say_where_the_model_runs(service):
     class Near(Model):
         location = Location(hosts=frozenset({"127.0.0.1"}))
 
-    for adapter in (ServiceEmbeddings, ServiceEmbedding):
-        assert locate(adapter(service)) == Location()
-        assert locate(adapter(dp.EmbeddingService.of(Near()))) == Near.location
+    assert locate(ServiceEmbedding(service)) == Location()
+    assert locate(ServiceEmbedding(dp.EmbeddingService.of(Near()))) == Near.location
 
 
 def test_no_cache_of_texts(service):
@@ -113,8 +101,7 @@ def test_no_cache_of_texts(service):
         found.get_text_embedding("red")
 
 
-@pytest.mark.parametrize("adapter", [ServiceEmbeddings, ServiceEmbedding])
-def test_only_services(adapter):
+def test_only_services():
     with pytest.raises(dp.ParameterError, match=r"dp\.EmbeddingService"):
-        adapter(Model())
-    assert adapter().service.backend == dp.EmbeddingService().backend
+        ServiceEmbedding(Model())
+    assert ServiceEmbedding().service.backend == dp.EmbeddingService().backend

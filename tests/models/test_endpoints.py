@@ -102,7 +102,7 @@ def test_where_ollama_is(host, url, monkeypatch):
 
 
 def base_url(model: Any) -> str:
-    return str(model.adapter._completions._client.base_url)
+    return str(model.adapter._client.base_url)
 
 
 def test_ollama_is_called_directly(remote, local, monkeypatch):

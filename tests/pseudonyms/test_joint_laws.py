@@ -13,10 +13,10 @@ from support.session_draws import law_of
 
 import dp_middleware as dp
 from dp_middleware.pseudonyms import releasing
-from dp_middleware.pseudonyms.draws import Part, left
+from dp_middleware.pseudonyms.draws import Part
 from dp_middleware.pseudonyms.guarantee import certificate_of
 from dp_middleware.pseudonyms.kinds import Amount
-from dp_middleware.pseudonyms.kinds.staircase import Staircase, pick
+from dp_middleware.pseudonyms.kinds.staircase import Staircase
 from dp_middleware.pseudonyms.mapping import Kind, Mapping
 
 VALUES = ("ana", "bea", "cleo", "dora")
@@ -33,12 +33,12 @@ class Few(Kind):
         return [Part(0, len(mention), "")]
 
     def draw(self, key, shape, free, draws):
-        return left(VALUES, free, draws)
+        return draws.left(VALUES, free)
 
 
 class NeverItself(Few):
     def draw(self, key, shape, free, draws):
-        return left([value for value in VALUES if value != key], free, draws)
+        return draws.left([value for value in VALUES if value != key], free)
 
 
 class Reuses(Few):
@@ -65,7 +65,7 @@ class Near(Few):
     def draw(self, key, shape, free, draws):
         points = [value for value in VALUES if free(value)]
         below = sum(value < key for value in points)
-        return points[pick(self.staircase.row(below, len(points)), draws)]
+        return points[draws.pick(self.staircase.row(below, len(points)))]
 
 
 class NearUntruthful(Near):

@@ -46,7 +46,7 @@ def test_an_edited_message_keeps_names_and_an_entity_found_later_is_replaced_fro
 
 
 def test_a_draw_that_fails_quotes_nothing_and_logs_nothing(caplog):
-    class Broken(dp.pseudonyms.kinds.Person):
+    class Broken(Person):
         def draw(self, key, shape, free, draws):
             return combined(self.name, lambda: "x", "", lambda _: False)
 

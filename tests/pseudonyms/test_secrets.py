@@ -12,6 +12,7 @@ from support.secret_messages import messages
 from support.session_draws import SeededDraws
 
 import dp_middleware as dp
+from dp_middleware.conversation.messages import Message
 from dp_middleware.pseudonyms.detection import entities_of
 from dp_middleware.pseudonyms.kinds import Secret
 from dp_middleware.pseudonyms.secrets import secrets_in
@@ -52,17 +53,20 @@ def test_checksums_names_and_code_are_no_secrets():
 def test_no_secret_leaves_and_all_come_back(name):
     for text, secrets in messages(name):
         talk = session()
-        release = talk.release("1", "user", text)
+        exchange = talk.exchange([Message(role="user", texts=(text,))], conversation="c")
+        [release] = exchange.releases
         found = entities_of(text, secrets_in)
         for start, end in secrets:
             if any(e.start <= start and end <= e.end for e in found):
                 assert text[start:end] not in release.text
         assert release.certificate.epsilon == 0
         if text.startswith("{"):
-            assert json.loads(talk.restore_json(release.text)) == json.loads(text)
+            restored = exchange.restore(release.text, json=True, shown=False)
+            assert json.loads(restored) == json.loads(text)
         else:
-            assert talk.restore(release.text) == text
-            assert "".join(talk.restore_stream(iter(release.text))) == text
+            assert exchange.restore(release.text, shown=False) == text
+            pieces = talk.restore_stream(iter(release.text), conversation="c")
+            assert "".join(pieces) == text
 
 
 def test_what_a_message_says_twice_is_replaced_twice_also_later():
@@ -81,8 +85,8 @@ def test_a_model_that_repeats_one_in_code_gets_it_back():
     drawn = release.text.removeprefix("PASSWORD=")
     code = f'os.environ["DB"] = "mysql://root:{drawn}@localhost/"\nlogin(password=\'{drawn}\')'
     assert talk.restore(code) == code.replace(drawn, "hunter-2Xyz")
-    call = json.dumps({"code": code, "password": drawn})
-    assert json.loads(talk.restore_json(call))["password"] == "hunter-2Xyz"
+    call = {"code": code, "password": drawn}
+    assert talk.restore_value(call)["password"] == "hunter-2Xyz"
 
 
 def test_json_stays_json():

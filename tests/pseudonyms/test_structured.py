@@ -94,16 +94,15 @@ def readable(text):
 @over("form", FORMS.values())
 @over("record", [*records()])
 def test_known_names_are_not_readable_behind_escapes(form, record):
-    talk = dp.Pseudonyms(detector(KNOWN), on_empty="pass").session()
-    first = talk.release("1", "user", ", ".join(KNOWN)).text
-    assert not any(word in first.lower() for word in HIDDEN)
-    text = form(record)
-    release = talk.release("2", "tool", text).text
-    assert not [word for word in HIDDEN if word in readable(release)]
+    talk, text = dp.Pseudonyms(detector(KNOWN), on_empty="pass").session(), form(record)
+    asked = Message(role="user", texts=(", ".join(KNOWN),))
+    exchange = talk.exchange([asked, Message(role="tool", texts=(text,))])
+    first, release = (message.text for message in exchange.sent)
+    assert not [word for word in HIDDEN if word in first.lower() or word in readable(release)]
     if form in [FORMS[name] for name in ("plain", "pretty", "letters", "escaped", "capitals")]:
         sent = json.loads(release)
         assert shape(sent) == shape(record)
-        assert json.loads(talk.restore_json(release)) == record
+        assert json.loads(exchange.restore(release, json=True, shown=False)) == record
         assert '"quantity": 17' in release or '"quantity"' not in text
 
 

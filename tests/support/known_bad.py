@@ -10,14 +10,9 @@ from support.spaces import space_of
 import dp_middleware as dp
 from dp_middleware.contexts import Context
 from dp_middleware.frameworks._selection import Selection
-from dp_middleware.mechanisms.contextual_response import ContextualResponse
-from dp_middleware.mechanisms.kernels import (
-    nearest as _nearest,
-    noise as _noise,
-    ranking,
-    window as _window,
-)
-from dp_middleware.mechanisms.stencil import DChiStencil
+from dp_middleware.mechanisms.contextual_response import ContextualResponse, mix
+from dp_middleware.mechanisms.kernels import nearest as _nearest, noise as _noise
+from dp_middleware.mechanisms.stencil import DChiStencil, window_means
 from dp_middleware.mechanisms.text_mechanisms import NoiseMechanism
 from dp_middleware.sampling import sampler
 
@@ -30,7 +25,7 @@ class LeavesOutTheOriginal(DChiStencil):
 
     def perturb(self, ids, space, entropy):
         numbers = space.checked(ids)
-        means = _window.window_means(space.points[numbers], self.window, self.sigma)
+        means = window_means(space.points[numbers], self.window, self.sigma)
         noise = _noise.random_vectors(len(means), means.shape[1], self.eta, entropy)
         return _nearest.nearest(space, means + noise, numbers)
 
@@ -168,6 +163,6 @@ class NoFloor(ContextualResponse):
         rows = super().log_probs(ids, space, logits)
         for row, said in zip(rows, np.asarray(logits, dtype=float), strict=True):
             codebook = row > -np.inf
-            shares = ranking.mixed(said, self.mixture, self._unigram(space))
+            shares = mix(said, self.mixture, self._unigram(space))
             row[codebook] += np.log(shares[codebook])
         return sampler.log_softmax(rows)

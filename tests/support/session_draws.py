@@ -4,13 +4,12 @@ import random
 from collections import Counter
 from fractions import Fraction
 
+from dp_middleware.pseudonyms.draws import Draws
 from dp_middleware.pseudonyms.matching import cased
 
 
-class _Remembered:
+class _Remembered(Draws):
     """What a session draws once, or is told first."""
-
-    agree = False
 
     def __init__(self):
         self._once, self._first = {}, {}

@@ -1,8 +1,7 @@
 """A page to see a release happen: what stayed, what changed, what it cost and what it is worth."""
 
 from dp_middleware.gateway.playground.choices import Choice, default_choices
-from dp_middleware.gateway.playground.mounting import gateway_routes
-from dp_middleware.gateway.playground.pages import routes
+from dp_middleware.gateway.playground.pages import gateway_routes, routes
 from dp_middleware.gateway.playground.releasing import Playground
 
 __all__ = ["Choice", "Playground", "default_choices", "gateway_routes", "routes"]

@@ -7,13 +7,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from dp_middleware.embedding import EmbeddingSpace
-from dp_middleware.mechanisms.text_mechanisms import Encoder
+from dp_middleware.gateway.service import Gateway
+from dp_middleware.gateway.settings import PATHS
 from dp_middleware.privacy.releases import Ledger
+from dp_middleware.privacy.wording import nats
 from dp_middleware.pseudonyms import Pseudonyms
 from dp_middleware.sanitizers.calibrated import document_sanitizer, sanitizer
 from dp_middleware.sanitizers.sanitizer import Sanitizer
 
 Releaser = Sanitizer | Pseudonyms
+
+_SUBJECT = "playground"  # whose budget is charged
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,49 +28,33 @@ class Choice:
         name: In requests.
         title: On the page.
         about: A sentence on the page: what it protects.
-        epsilon: Nats that stand in the form; ``None``: there are none to choose.
         unit: What epsilon is paid for.
         make: What releases at such an epsilon; may take minutes.
+        epsilon: Nats that stand in the form; ``None``: there are none to choose.
     """
 
     name: str
     title: str
     about: str
-    epsilon: float | None
     unit: str
     make: Callable[[float], Releaser]
+    epsilon: float | None = None
 
 
 def default_choices(
-    *,
-    space: EmbeddingSpace | None = None,
-    encoder: Encoder | None = None,
-    detector: Any = None,
-    ledger: Ledger | None = None,
-    subject: str = "playground",
+    *, space: EmbeddingSpace | None = None, detector: Any = None, ledger: Ledger | None = None
 ) -> tuple[Choice, ...]:
     """Pseudonyms, whole texts, words, and pseudonyms with words.
 
     Args:
         space: Of the words; default :func:`~dp_middleware.default_space`.
-        encoder: Of whole texts; default an :class:`~dp_middleware.EmbeddingService`.
         detector: Of what gets pseudonyms; default that of the extra ``detect``.
-        ledger: Charged before any draw; default: nothing is.
-        subject: Whose budget is charged.
+        ledger: Charged before any draw, to the subject ``playground``; default: nothing is.
     """
-    payer: dict[str, Any] = {} if ledger is None else {"ledger": ledger, "subject": subject}
+    payer: dict[str, Any] = {} if ledger is None else {"ledger": ledger, "subject": _SUBJECT}
 
     def words(epsilon: float) -> Sanitizer:
         return sanitizer(epsilon, space=space, **payer)
-
-    def whole(epsilon: float) -> Sanitizer:
-        return document_sanitizer(epsilon, space, encoder=encoder, **payer)
-
-    def names(_: float) -> Pseudonyms:
-        return Pseudonyms(detector, on_empty="pass", **payer)
-
-    def both(epsilon: float) -> Pseudonyms:
-        return Pseudonyms(detector, sanitizer=words(epsilon))
 
     return (
         Choice(
@@ -74,9 +62,8 @@ def default_choices(
             title="Pseudonyms",
             about="Names, contacts, dates and amounts get stand-ins, which are turned back in the "
             "answer. What is not found goes out as it is.",
-            epsilon=None,
             unit="value",
-            make=names,
+            make=lambda _: Pseudonyms(detector, on_empty="pass", **payer),
         ),
         Choice(
             name="text",
@@ -84,7 +71,7 @@ def default_choices(
             about="A few public words and phrases are drawn for all of it; nothing else goes out.",
             epsilon=25.0,
             unit="text",
-            make=whole,
+            make=lambda epsilon: document_sanitizer(epsilon, space, **payer),
         ),
         Choice(
             name="words",
@@ -100,6 +87,25 @@ def default_choices(
             about="Stand-ins for what is found, and a draw for each token of the rest.",
             epsilon=10.0,
             unit="token",
-            make=both,
+            make=lambda epsilon: Pseudonyms(detector, sanitizer=words(epsilon)),
         ),
     )
+
+
+def policy_choices(gateway: Gateway) -> list[Choice]:
+    """The gateway's policies, each with what its routes release with; their epsilon is fixed."""
+    settings, choices = gateway.settings, list[Choice]()
+    for number, (name, policy) in enumerate(settings.policies.items()):
+        releaser = gateway.sessions.releaser(name, _SUBJECT)
+        certificate = releaser.certificate
+        paths = [path for path in PATHS if settings.policy_of(path) == name]
+        choice = Choice(
+            name=f"policy-{number}",
+            title=f"Policy {name}",
+            about=f"Mode {policy.mode}, {nats(certificate.epsilon)} nats per {certificate.unit}; "
+            f"used by {', '.join(paths) or 'no whole route'}.",
+            unit=certificate.unit,
+            make=lambda _, releaser=releaser: releaser,  # type: ignore[misc]
+        )
+        choices.append(choice)
+    return choices

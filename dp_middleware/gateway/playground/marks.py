@@ -1,14 +1,23 @@
-"""A text and its release in marked pieces: what stayed, what changed, how likely that was."""
+"""A text and its release, in marked pieces: what stayed, what changed, how likely that was."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
-from dp_middleware.pseudonyms.matching import Names
+from dp_middleware._forks import StaysHere
+from dp_middleware._waits import told
+from dp_middleware.gateway.playground.choices import Releaser
+from dp_middleware.privacy.releases import Release
+from dp_middleware.pseudonyms.addresses import Hosts
+from dp_middleware.pseudonyms.mapping import Mapping as Pairs
+from dp_middleware.pseudonyms.matching import Names, Restorer
 from dp_middleware.pseudonyms.rewriting import ordinary
 from dp_middleware.sanitizers.draft import Draft
+from dp_middleware.sanitizers.sanitizer import Sanitizer
+from dp_middleware.sanitizers.whole import TextDraft
 from dp_middleware.vocabulary.vocabulary import UNKNOWN, Vocabulary
 
 What = Literal["blank", "stayed", "changed", "kept", "pseudonym"]
@@ -28,6 +37,52 @@ class Piece(NamedTuple):
     text: str
     what: What
     stays: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drawn(StaysHere):
+    """A text that was released, with what was drawn for it. **Private**.
+
+    Attributes:
+        text: As a reader sees it.
+        release: What goes out.
+        tokens: What was drawn token by token, or for the whole; ``None`` where nothing was.
+        spans: The characters of these tokens.
+        mapping: With the pseudonyms; ``None``: there are none.
+    """
+
+    text: str = field(repr=False)
+    release: Release
+    tokens: Draft | TextDraft | None = field(repr=False)
+    spans: Sequence[tuple[int, int]] = field(repr=False)
+    mapping: Pairs | None = None
+
+    @classmethod
+    def of(cls, releaser: Releaser, text: str) -> Drawn:
+        """Releases a text, under pseudonyms in a conversation of its own."""
+        with told("reading the text"):
+            if isinstance(releaser, Sanitizer):
+                draft = releaser.read(text)
+                [(release, tokens)] = releaser.release_drafts([draft])
+                return cls(text=text, release=release, tokens=tokens, spans=[(0, len(text))])
+            mapping = Pairs()
+            release, done = releaser.release_draft(releaser.read(text), mapping)
+            return cls(
+                text=done.text, release=release, tokens=done.drawn, spans=done.rest, mapping=mapping
+            )
+
+    @property
+    def originals(self) -> dict[str, str]:
+        """By their pseudonyms."""
+        pairs = self.mapping.pairs if self.mapping is not None else ()
+        return {pair.pseudonym: pair.original for pair in pairs}
+
+    def restored(self, answer: str) -> str | None:
+        """Returns an answer with the originals; ``None``: there are no pseudonyms."""
+        if self.mapping is None:
+            return None
+        hosts = Hosts((self.text, self.release.text))
+        return Restorer(self.mapping.pseudonyms, hosts=hosts).feed(answer, more=False)
 
 
 class _Mark(NamedTuple):
@@ -121,14 +176,9 @@ def _outside(text: str, spans: Iterable[tuple[int, int]]) -> list[_Mark]:
 
 def _pieces(text: str, marks: Iterable[_Mark], other: What) -> list[Piece]:
     """The whole text in pieces; tokens that overlap, as parts of one sign may, are cut."""
-    return [piece for piece in _cut(text, sorted(marks), other) if piece.text]
-
-
-def _cut(text: str, marks: Iterable[_Mark], other: What) -> Iterator[Piece]:
-    cursor = 0
-    for start, end, what, stays in marks:
+    cursor, pieces = 0, list[Piece]()
+    for start, end, what, stays in [*sorted(marks), _Mark(len(text), len(text), other)]:
         start, end = max(start, cursor), max(end, cursor)
-        yield Piece(text[cursor:start], other)
-        yield Piece(text[start:end], what, stays)
+        pieces += [Piece(text[cursor:start], other), Piece(text[start:end], what, stays)]
         cursor = end
-    yield Piece(text[cursor:], other)
+    return [piece for piece in pieces if piece.text]

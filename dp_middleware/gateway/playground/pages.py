@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Awaitable, Callable
 from functools import cache, partial
 from importlib.resources import files
@@ -10,14 +9,16 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from dp_middleware._waits import going_on
 from dp_middleware.gateway.failures import Failure, failure_of
 from dp_middleware.gateway.fields import body_of
+from dp_middleware.gateway.playground.choices import default_choices, policy_choices
 from dp_middleware.gateway.playground.releasing import Playground
-from dp_middleware.gateway.service import Gate
+from dp_middleware.gateway.service import Gate, Gateway
+from dp_middleware.gateway.turns import read
 from dp_middleware.models.trust import is_loopback
 
 _HEADERS = {
@@ -42,7 +43,29 @@ _FILES = {
     "/playground/page.js": ("page.js", "text/javascript"),
 }
 
-_Endpoint = Callable[[Request], Awaitable[Response]]
+_Endpoint = Callable[[Request], Awaitable[Any]]
+
+
+def gateway_routes(gateway: Gateway) -> list[Route]:
+    """What a gateway serves beside its own routes, if it is told to.
+
+    The policies come first, then the library's defaults. Releases are charged to the subject
+    ``playground`` if there is a ledger. The upstream gets one only where the person
+    at the page asks for it, and it gets nothing else.
+    """
+    model = gateway.settings.upstream.models[0]
+
+    async def ask(text: str) -> str:
+        body = {"model": model, "messages": [{"role": "user", "content": text}]}
+        answer = await gateway.upstream.ask("/chat/completions", body)
+        content: str = read(lambda: "" + answer["choices"][0]["message"]["content"])
+        return content
+
+    def make() -> Playground:
+        others = default_choices(ledger=gateway.ledger)
+        return Playground([*policy_choices(gateway), *others], ask, model)
+
+    return routes(make, gateway.gate)
 
 
 def routes(make: Callable[[], Playground], gate: Gate) -> list[Route]:
@@ -54,17 +77,17 @@ def routes(make: Callable[[], Playground], gate: Gate) -> list[Route]:
     """
     playground = cache(make)
 
-    async def form(_: Request) -> Response:
-        return _json(playground().form)
+    async def form(_: Request) -> Any:
+        return playground().form
 
-    async def progress(_: Request) -> Response:
-        return _json({"doing": going_on()})
+    async def progress(_: Request) -> Any:
+        return {"doing": going_on()}
 
-    async def preview(request: Request) -> Response:
-        return _json(await playground().preview(await body_of(request, gate.limits)))
+    async def preview(request: Request) -> Any:
+        return await playground().preview(await body_of(request, gate.limits))
 
-    async def release(request: Request) -> Response:
-        return _json(await playground().release(await body_of(request, gate.limits)))
+    async def release(request: Request) -> Any:
+        return await playground().release(await body_of(request, gate.limits))
 
     def route(path: str, endpoint: _Endpoint, method: str = "GET") -> Route:
         return Route(path, partial(_guarded, gate, endpoint), methods=[method])
@@ -84,7 +107,8 @@ async def _guarded(gate: Gate, endpoint: _Endpoint, request: Request) -> Respons
         _require_local(request)
         gate.count("playground")
         with gate:
-            response = await endpoint(request)
+            answer = await endpoint(request)
+            response = answer if isinstance(answer, Response) else JSONResponse(answer)
     except Exception as error:
         response = failure_of(error).response()
     response.headers.update(_HEADERS)
@@ -93,11 +117,6 @@ async def _guarded(gate: Gate, endpoint: _Endpoint, request: Request) -> Respons
 
 async def _file(name: str, kind: str, _: Request) -> Response:
     return Response(files(__package__).joinpath("static", name).read_bytes(), media_type=kind)
-
-
-def _json(value: Any) -> Response:
-    """In ASCII: a text may hold lone surrogates."""
-    return Response(json.dumps(value), media_type="application/json")
 
 
 def _require_local(request: Request) -> None:

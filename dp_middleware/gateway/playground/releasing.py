@@ -14,28 +14,22 @@ from typing import Any
 from dp_middleware._waits import told
 from dp_middleware.errors import CannotCalibrate, LedgerError, ParameterError
 from dp_middleware.gateway.failures import Failure, failure_of
+from dp_middleware.gateway.fields import flag, number, one_of, record, text
 from dp_middleware.gateway.playground import marks
 from dp_middleware.gateway.playground.choices import Choice, Releaser
-from dp_middleware.gateway.playground.drawn import Drawn
+from dp_middleware.gateway.playground.marks import Drawn
 from dp_middleware.privacy.ledger.ledger import PrivacyLedger
 from dp_middleware.privacy.releases import Release
 from dp_middleware.privacy.wording import guess, nats, recovery, sentence
 from dp_middleware.pseudonyms import Pseudonyms
 from dp_middleware.sanitizers.draft import Draft
-from dp_middleware.sanitizers.explanation import Explanation, explain
-from dp_middleware.sanitizers.sanitizer import Sanitizer
-from dp_middleware.sanitizers.whole import TextDraft
+from dp_middleware.sanitizers.explanation import Alternative, Explanation, explain
 
 LONGEST = 20_000
 """Characters of a text."""
 
 _RANGE = (0.1, 1000.0)  # nats
-_FIELDS: dict[str, type | tuple[type, ...]] = {
-    "text": str,
-    "choice": str,
-    "epsilon": (int, float, type(None)),
-    "ask": bool,
-}
+_CHECKS = {"text": text, "epsilon": number(*_RANGE), "ask": flag}
 _KEPT = 8  # settings that stay in memory: making one may take minutes
 
 Ask = Callable[[str], Awaitable[str]]
@@ -116,41 +110,15 @@ class Playground:
         text, choice, epsilon = self._read(asked)
         releaser = self._releaser(choice, epsilon)
         drawn = Drawn.of(releaser, text)
-        explanation, unexplained = _explained(releaser, drawn.tokens)
-        certificate = drawn.release.certificate
-        shown = {
-            **_texts(releaser, drawn, explanation),
-            "words": _words(explanation),
-            "unexplained": unexplained,
-            "certificate": [sentence(certificate)],
-            "attackers": _attackers(releaser, drawn.release),
-            "assumptions": list(certificate.assumptions),
-            "budget": _budget(releaser, drawn.release),
-            "pseudonyms": list(drawn.originals.items()),
-        }
-        return shown, drawn
+        return _page(releaser, drawn), drawn
 
     def _read(self, asked: dict[str, Any]) -> tuple[str, Choice, float]:
-        if asked.keys() != _FIELDS.keys() or not all(
-            isinstance(asked[field], kind) for field, kind in _FIELDS.items()
-        ):
-            raise ParameterError(f"expected the fields {', '.join(_FIELDS)}, of their types")
-        text, choice = asked["text"], self._choices.get(asked["choice"])
-        if choice is None:
-            raise ParameterError(f"expected choice in {', '.join(self._choices)}, got another")
-        if not text.strip():
-            raise ParameterError("expected a text, got none")
-        if len(text) > LONGEST:
-            raise ParameterError(
-                f"expected a text of at most {LONGEST} characters, got {len(text)}"
-            )
-        if choice.epsilon is None:
-            return text, choice, 0.0
-        epsilon = choice.epsilon if asked["epsilon"] is None else asked["epsilon"]
-        smallest, largest = _RANGE
-        if isinstance(epsilon, bool) or not smallest <= epsilon <= largest:
-            raise ParameterError(f"expected {smallest:g} <= epsilon <= {largest:g}, got another")
-        return text, choice, float(epsilon)
+        checks = {**_CHECKS, "choice": one_of(*self._choices)}
+        given = record(checks, ("text", "choice", "ask"))(asked, "")
+        text, choice = given["text"], self._choices[given["choice"]]
+        if not text.strip() or len(text) > LONGEST:
+            raise ParameterError(f"expected a text of at most {LONGEST} characters")
+        return text, choice, float(given.get("epsilon", choice.epsilon) if choice.epsilon else 0)
 
     def _releaser(self, choice: Choice, epsilon: float) -> Releaser:
         try:
@@ -174,55 +142,45 @@ class Playground:
         return {"answer": answer, "restored": drawn.restored(answer)}
 
 
-def _perturbing(releaser: Releaser) -> Sanitizer | None:
-    """What perturbs the text, or the rest of it; ``None`` for pseudonyms alone."""
-    return releaser.sanitizer if isinstance(releaser, Pseudonyms) else releaser
-
-
-def _explained(
-    releaser: Releaser, draft: Draft | TextDraft | None
-) -> tuple[Explanation | None, str]:
-    sanitizer = _perturbing(releaser)
-    if sanitizer is None or draft is None:
-        return None, "Nothing is drawn for what is not found: it goes out as it is."
-    epsilon = sanitizer.certificate.epsilon
-    try:
-        return explain(draft, sanitizer.mechanism, sanitizer.space, epsilon), ""
-    except ParameterError:
-        return None, "There is no law of each token alone that could be shown."
-
-
-def _texts(releaser: Releaser, drawn: Drawn, explanation: Explanation | None) -> dict[str, Any]:
-    sanitizer, tokens = _perturbing(releaser), drawn.tokens
-    text, released_text = drawn.text, drawn.release.text
+def _page(releaser: Releaser, drawn: Drawn) -> dict[str, Any]:
+    # what perturbs the text, or the rest of it; none for pseudonyms alone
+    sanitizer = releaser.sanitizer if isinstance(releaser, Pseudonyms) else releaser
+    certificate, tokens = drawn.release.certificate, drawn.tokens
+    laws: Sequence[Alternative] = ()
+    unexplained = "Nothing is drawn for what is not found: it goes out as it is."
+    if sanitizer is not None and tokens is not None:
+        terms = sanitizer.mechanism, sanitizer.space, sanitizer.certificate.epsilon
+        try:
+            laws, unexplained = explain(tokens, *terms).alternatives, ""
+        except ParameterError:
+            unexplained = "There is no law of each token alone that could be shown."
     if sanitizer is not None and isinstance(tokens, Draft):
-        alternatives = explanation.alternatives if explanation else ()
-        stays = {row.token: row.retention for row in alternatives}
-        vocabulary = sanitizer.space.vocabulary
-        original = marks.of_original(text, drawn.spans, tokens, vocabulary, stays)
-        released = marks.of_release(released_text, tokens, vocabulary)
+        stays, vocabulary = {row.token: row.retention for row in laws}, sanitizer.space.vocabulary
+        original = marks.of_original(drawn.text, drawn.spans, tokens, vocabulary, stays)
+        released = marks.of_release(drawn.release.text, tokens, vocabulary)
     elif sanitizer is None:
-        original = marks.of_names(text, drawn.originals.values())
-        released = marks.of_names(released_text, drawn.originals)
+        original = marks.of_names(drawn.text, drawn.originals.values())
+        released = marks.of_names(drawn.release.text, drawn.originals)
     else:
-        original = [marks.Piece(text, "changed")]
-        released = [marks.Piece(released_text, "changed")]
-    counts = Counter(piece.what for piece in original if piece.what != "blank")
-    whole = drawn.release.certificate.unit in ("text", "sentence")
-    return {"original": original, "released": released, "counts": counts, "whole": whole}
-
-
-def _words(explanation: Explanation | None) -> list[dict[str, Any]]:
-    return [
-        {"token": row.token, "count": row.count, "stays": row.retention, "likely": row.likely}
-        for row in (explanation.alternatives if explanation else ())
-    ]
-
-
-def _attackers(releaser: Releaser, release: Release) -> list[str]:
-    sanitizer = _perturbing(releaser)
-    said = recovery(sanitizer.certificate) if sanitizer is not None else ""
-    return [each for each in (said, guess(release.certificate)) if each]
+        original = [marks.Piece(drawn.text, "changed")]
+        released = [marks.Piece(drawn.release.text, "changed")]
+    attackers = [recovery(sanitizer.certificate)] if sanitizer is not None else []
+    return {
+        "original": original,
+        "released": released,
+        "counts": Counter(piece.what for piece in original if piece.what != "blank"),
+        "whole": certificate.unit in ("text", "sentence"),
+        "words": [
+            {"token": row.token, "count": row.count, "stays": row.retention, "likely": row.likely}
+            for row in laws
+        ],
+        "unexplained": unexplained,
+        "certificate": [sentence(certificate)],
+        "attackers": [each for each in (*attackers, guess(certificate)) if each],
+        "assumptions": list(certificate.assumptions),
+        "budget": _budget(releaser, drawn.release),
+        "pseudonyms": list(drawn.originals.items()),
+    }
 
 
 def _budget(releaser: Releaser, release: Release, *, is_ahead: bool = False) -> str:

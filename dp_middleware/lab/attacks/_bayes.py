@@ -15,7 +15,15 @@ from dp_middleware.embedding.plain import searcher
 from dp_middleware.embedding.service import EmbeddingService
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
-from dp_middleware.lab.attacks.rows import channel, leaders, outputs_of, pairs, prior_of, summed
+from dp_middleware.lab.attacks.rows import (
+    attacked_of,
+    channel,
+    leaders,
+    outputs_of,
+    pairs,
+    prior_of,
+    summed,
+)
 from dp_middleware.lab.metrics.results import (
     BY_WORD,
     MISSED,
@@ -109,8 +117,8 @@ def bayes_on(
     """
     counts, weights, law = sizes(top), prior_of(prior, space), channel(mechanism)
     texts = pairs(raw, released, space)
-    attacked = [text.released[text.known] for text in texts]
-    seen = np.unique(np.concatenate([np.empty(0, np.int64), *attacked]))
+    attacked, sent = attacked_of(texts)
+    seen = np.unique(sent)
     impossible = len(np.setdiff1d(seen, outputs_of(law, space)))
     if not impossible and len(seen):
         by_word, by_token = leaders(law, space, weights, seen, min(counts[-1], len(space)))
@@ -126,9 +134,8 @@ def bayes_on(
             columns = np.searchsorted(seen, text.released[text.known])
             both = ((by_word, words[own]), (by_token, own))
             places.append(np.stack([_places(of.ids.numpy()[:, columns], us) for of, us in both]))
-    own = np.concatenate([np.empty(0, np.int64), *(text.raw[text.known] for text in texts)])
-    blind = _blind(words[own], summed(weights, words), counts, "")
-    blind |= _blind(own, weights, counts, " by id")
+    blind = _blind(words[attacked], summed(weights, words), counts, "")
+    blind |= _blind(attacked, weights, counts, " by id")
     return of_ranks("bayes_on", places, counts, _ON_DRAWS, blind)
 
 

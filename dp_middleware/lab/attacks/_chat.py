@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -76,24 +75,22 @@ def llm_inference(
     """
     _validate.at_least(1, per_call=per_call)
     counts, texts = sizes(top), pairs(raw, released, space)
-    vocabulary, calls, malformed, unanswered = space.vocabulary, 0, 0, 0
-    shown = _shown(examples, space)
-    places = []
+    vocabulary, shown = space.vocabulary, _shown(examples, space)
+    places, malformed, unanswered = [], [], 0
     for text in texts:
-        parts = []
+        guesses: list[list[str]] = []
         for start in range(0, len(text.raw), per_call):
-            part = slice(start, start + per_call)
-            guesses = _ask(model, text.released[part], vocabulary, counts[-1], shown)
-            known = text.known[part]
-            parts.append(_places(guesses, text.raw[part], vocabulary)[known])
-            calls, malformed = calls + 1, malformed + (not any(guesses))
-            unanswered += sum(not g for g, k in zip(guesses, known, strict=True) if k)
-        places.append(np.concatenate([np.empty(0, dtype=np.int64), *parts]))
-    attacked = sum(map(len, places))
+            sent = text.released[start : start + per_call]
+            answered = _ask(model, sent, vocabulary, counts[-1], shown)
+            malformed.append(not any(answered))
+            guesses += answered
+        known = np.flatnonzero(text.known)
+        places.append(_places([guesses[k] for k in known], text.raw[known], vocabulary))
+        unanswered += sum(not guesses[k] for k in known)
     details = {
-        "calls": float(calls),
-        "malformed": malformed / max(1, calls),
-        "unanswered": unanswered / max(1, attacked),
+        "calls": float(len(malformed)),
+        "malformed": sum(malformed) / max(1, len(malformed)),
+        "unanswered": unanswered / max(1, sum(map(len, places))),
     }
     sees = _SEES_EXAMPLES.format(len(examples)) if examples else _SEES
     return of_ranks("llm_inference", places, counts, (sees, _UNREAD), details)
@@ -129,17 +126,15 @@ def _ask(
     tokens = [vocabulary.tokens[number].strip() for number in ids]
     answer = model(prompt(tokens, count, examples))
     if not isinstance(answer, str):
-        raise ParameterError(
-            f"expected a chat model that returns text, got {type(answer).__name__}; see "
-            "dp.chat_model"
-        )
+        kind = type(answer).__name__
+        raise ParameterError(f"expected a chat model that returns text, got {kind}: dp.chat_model")
     lists = candidates(answer, len(tokens))
     mark = vocabulary.tokenizer.continuation
     return [[word_of(guess, mark) for guess in guesses[:count]] for guesses in lists]
 
 
 def _places(guesses: list[list[str]], raw: Ids, vocabulary: Vocabulary) -> Ids:
-    """Rank of each true word among its candidates; anything for an unknown token."""
+    """Rank of each true word among its candidates."""
     places = np.full(len(raw), MISSED, dtype=np.int64)
     for position, (listed, number) in enumerate(zip(guesses, raw, strict=True)):
         word = word_of(vocabulary.tokens[number], vocabulary.tokenizer.continuation)
@@ -148,11 +143,9 @@ def _places(guesses: list[list[str]], raw: Ids, vocabulary: Vocabulary) -> Ids:
     return places
 
 
-Entries = list[tuple[int, list[str]]]
-
 _LINE = re.compile(r"^[\s>*#-]*[\[(]?\"?(\d{1,6})\"?\s*(?:[.):\]]|->|=>|→|-\s)[.):*\s]*(.*)$")
-_FRAGMENT = re.compile(r"\"(\d{1,6})\"\s*:\s*(\[[^\[\]]*\])")
-_DIGITS = 7  # more than any number asked for has
+_LIST = r"\[[^\[\]]*\]"
+_ENTRY = re.compile(rf"\"(\d{{1,6}})\d*\"\s*:\s*({_LIST}|\"(?:[^\"\\]|\\.)*\")")
 # what was asked about is often repeated before the candidates
 _REPEATED = re.compile(r".*(?:->|=>|→)|^[^,;|/:]+:\s+(?=\S)")
 _SEPARATOR = re.compile(r"[,;|/]")
@@ -162,61 +155,33 @@ _AROUND = " \t\r\n\"'`*[](){}<>.“”’\u2018"
 def candidates(answer: str, count: int) -> list[list[str]]:
     """Reads the candidates for tokens 1 .. count, in order; an empty list where there are none.
 
-    Read as JSON if the answer holds it: an object from numbers to lists, an array of lists or of
-    such objects, or what is whole of an object that was cut off. Else line by line: a number, then
-    candidates between commas.
+    Read as JSON if the answer holds it, whole or cut off: numbers with lists, or lists alone, or a
+    plain list. Else line by line: a number, then candidates between commas.
     """
-    listed = _json(answer, "[", "]")
-    readings = [_entries(_json(answer, "{", "}")), _entries(listed), _fragments(answer)]
-    if count == 1 and isinstance(listed, list) and all(isinstance(text, str) for text in listed):
-        readings.insert(1, [(1, _texts(listed))])  # a plain list is that of the only token
-    entries = next((dict(entries) for entries in (*readings, _lines(answer)) if entries), {})
+    lists = [texts for listed in re.findall(_LIST, answer) if (texts := _texts(listed))]
+    if len(lists) == 1 and count > 1:
+        lists = [[text] for text in lists[0]]
+    readings = (
+        {int(number): _texts(listed) for number, listed in _ENTRY.findall(answer)},
+        dict(enumerate(lists, start=1)),
+        dict(_numbered_lines(answer)),
+    )
+    entries = next((entries for entries in readings if entries), {})
     return [entries.get(number, []) for number in range(1, count + 1)]
 
 
-def _fragments(answer: str) -> Entries:
-    return [
-        (int(number), _texts(_json(listed, "[", "]")))
-        for number, listed in _FRAGMENT.findall(answer)
-    ]
-
-
-def _json(answer: str, opening: str, closing: str) -> Any:
-    """What lies between the first opening and the last closing bracket; ``None`` if no JSON."""
-    start, end = answer.find(opening), answer.rfind(closing)
-    if not 0 <= start < end:
-        return None
+def _texts(listed: str) -> list[str]:
+    """The texts of a JSON list, or one text; none if it is no JSON."""
     try:
-        return json.loads(answer[start : end + 1])
-    except (ValueError, RecursionError):
-        return None
-
-
-def _entries(data: Any) -> Entries:
-    if isinstance(data, dict):
-        keys = [(str(key).strip(), value) for key, value in data.items()]
-        return [
-            (int(key[:_DIGITS]), _texts(value))
-            for key, value in keys
-            if key.isascii() and key.isdigit()
-        ]
-    if not isinstance(data, list):
+        value = json.loads(listed)
+    except ValueError:
         return []
-    if any(isinstance(item, dict) for item in data):
-        return [entry for item in data if isinstance(item, dict) for entry in _entries(item)]
-    return [(number, _texts(value)) for number, value in enumerate(data, start=1)]
-
-
-def _texts(value: Any) -> list[str]:
     values = value if isinstance(value, list) else [value]
     return [text for guess in values if isinstance(guess, str) and (text := guess.strip())]
 
 
-def _lines(answer: str) -> Entries:
-    entries = []
+def _numbered_lines(answer: str) -> Iterator[tuple[int, list[str]]]:
     for line in answer.splitlines():
         if numbered := _LINE.match(line):
             parts = _SEPARATOR.split(_REPEATED.sub("", numbered[2]))
-            texts = [text for part in parts if (text := part.strip(_AROUND))]
-            entries.append((int(numbered[1]), texts))
-    return entries
+            yield int(numbered[1]), [text for part in parts if (text := part.strip(_AROUND))]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,9 +13,17 @@ from dp_middleware import _validate
 from dp_middleware.contexts import Context, MaskedContext
 from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.embedding.space import BLOCK, EmbeddingSpace, on_host
-from dp_middleware.errors import ParameterError, library
-from dp_middleware.lab.attacks.rows import WordPair, blocks, both_ranks, channel, outputs_of, pairs
-from dp_middleware.lab.metrics.inputs import RougeTokenizer
+from dp_middleware.errors import ParameterError
+from dp_middleware.lab.attacks.rows import (
+    WordPair,
+    attacked_of,
+    blocks,
+    both_ranks,
+    channel,
+    outputs_of,
+    pairs,
+)
+from dp_middleware.lab.metrics.inputs import rouge_scorer
 from dp_middleware.lab.metrics.results import AttackResult, of_ranks, sizes
 from dp_middleware.mechanisms.base import ChannelMechanism, Mechanism
 from dp_middleware.sampling import sampler
@@ -44,12 +52,9 @@ def embedding_inversion(
         ParameterError: Ids that are not aligned or outside the vocabulary.
     """
     counts, texts = sizes(top), pairs(raw, released, space)
-    lengths = [int(text.known.sum()) for text in texts]
-    none = np.empty(0, dtype=np.int64)
-    own = np.concatenate([none, *(text.raw[text.known] for text in texts)])
-    released_ids = np.concatenate([none, *(text.released[text.known] for text in texts)])
-    ends = np.cumsum(lengths)[:-1]
-    places = np.split(_places(own, released_ids, space), ends, axis=1)
+    attacked, sent = attacked_of(texts)
+    ends = np.cumsum([int(text.known.sum()) for text in texts])[:-1]
+    places = np.split(_places(attacked, sent, space), ends, axis=1)
     return of_ranks("embedding_inversion", places, counts, _BY_VECTORS, {})
 
 
@@ -97,8 +102,7 @@ def masked_token(
         ParameterError: Ids that are not aligned, or a model that cannot be loaded or does not mask.
     """
     counts, texts = sizes(top), pairs(raw, released, space)
-    scorers = library("rouge_score.rouge_scorer", "eval")
-    scorer = scorers.RougeScorer(["rougeL"], tokenizer=RougeTokenizer())
+    scorer = rouge_scorer()
     context = model if isinstance(model, MaskedContext) else MaskedContext(model)
     if context.unmasked:
         raise ParameterError("expected a context that masks, got one with unmasked=True")
@@ -106,24 +110,33 @@ def masked_token(
     for text in texts:
         if not text.known.any():
             continue
-        own, guesses = _filled_in(text, space, context)
-        places.append(own)
-        decoded = (space.vocabulary.decode(ids) for ids in (text.raw[text.known], guesses))
+        own, guesses = _ranked(text, text.released, space, context, lambda _, logits: logits)
+        places.append(own[:, text.known])
+        decoded = (
+            space.vocabulary.decode(ids) for ids in (text.raw[text.known], guesses[text.known])
+        )
         overlaps.append(float(scorer.score(*decoded)["rougeL"].fmeasure))
     details = {"rouge_l": float(np.mean(overlaps))} if overlaps else {}
     return of_ranks("masked_token", places, counts, _BY_MODEL, details)
 
 
-def _filled_in(text: WordPair, space: EmbeddingSpace, context: MaskedContext) -> tuple[Ids, Ids]:
-    """Ranks (2, n) of the known tokens' words and of the tokens, and the first guesses for them."""
+def _ranked(
+    text: WordPair,
+    seen: Ids,
+    space: EmbeddingSpace,
+    context: Context,
+    score: Callable[[slice, Floats], Floats],
+) -> tuple[Ids, Ids]:
+    """Ranks (2, n) of true words and tokens, of anything where unknown, and the first guesses."""
     own, start = np.where(text.known, text.raw, 0), 0
     places, guesses = np.empty((2, len(own)), dtype=np.int64), np.empty_like(own)
-    for logits in context.blocks(text.released, space, BLOCK):
+    for logits in context.blocks(seen, space, BLOCK):
         part = slice(start, start + len(logits))
-        places[:, part] = both_ranks(logits, own[part], space)
-        guesses[part] = logits.argmax(axis=1)
+        scores = score(part, logits)
+        places[:, part] = both_ranks(scores, own[part], space)
+        guesses[part] = scores.argmax(axis=1)
         start = part.stop
-    return places[:, text.known], guesses[text.known]
+    return places, guesses
 
 
 Given = Literal["raw", "guesses"]
@@ -181,12 +194,11 @@ def _groups(texts: list[WordPair], size: int) -> Iterator[list[WordPair]]:
     seen: set[int] = set()
     for text in texts:
         own = set(text.released[text.known].tolist())
-        joint = seen | own
-        if group and 8 * size * len(joint) > _MOST_BYTES:
+        if group and 8 * size * len(seen | own) > _MOST_BYTES:
             yield group
-            group, joint = [], own
+            group, seen = [], set()
         group.append(text)
-        seen = joint
+        seen |= own
     if group:
         yield group
 
@@ -206,16 +218,12 @@ def _log_likelihoods(law: ChannelMechanism, space: EmbeddingSpace, seen: Ids) ->
 
 
 def _with_raw(text: WordPair, likelihoods: Floats, space: EmbeddingSpace, context: Context) -> Ids:
-    """Ranks of each true word and token (2, n); of anything where it is unknown: left out later."""
-    own = np.where(text.known, text.raw, 0)
-    places, start = np.empty((2, len(own)), dtype=np.int64), 0
     seen = np.where(text.known, text.raw, text.released)
-    for logits in context.blocks(seen, space, BLOCK):
-        part = slice(start, start + len(logits))
-        scores = likelihoods[part] + sampler.log_softmax(logits)
-        places[:, part] = both_ranks(scores, own[part], space)
-        start = part.stop
-    return places
+
+    def score(part: slice, logits: Floats) -> Floats:
+        return np.asarray(likelihoods[part] + sampler.log_softmax(logits))
+
+    return _ranked(text, seen, space, context, score)[0]
 
 
 def _with_guesses(

@@ -47,13 +47,20 @@ def pairs(
         if before.shape != after.shape or before.ndim != 1:
             raise ParameterError(
                 f"expected ids aligned token by token, got shapes {before.shape} and "
-                f"{after.shape} for text {number}; pass what was drawn for each token"
+                f"{after.shape} for text {number}"
             )
         known = before != UNKNOWN
         ids = np.full(before.shape, UNKNOWN, dtype=np.int64)
         ids[known] = space.checked(before[known])
         texts.append(WordPair(ids, space.checked(after)))
     return texts
+
+
+def attacked_of(texts: Sequence[WordPair]) -> tuple[Ids, Ids]:
+    """Joins the tokens that are attacked, of all texts, and what was released for them."""
+    none = np.empty(0, np.int64)
+    raw = np.concatenate([none, *(text.raw[text.known] for text in texts)])
+    return raw, np.concatenate([none, *(text.released[text.known] for text in texts)])
 
 
 def ranks(scores: Floats, ids: Ids) -> Ids:
@@ -102,12 +109,10 @@ def prior_of(prior: ArrayLike | None, space: EmbeddingSpace) -> Floats:
     weights = np.asarray(prior, dtype=np.float64)
     if weights.shape != (len(space),):
         raise ParameterError(f"expected a prior of shape ({len(space)},), got {weights.shape}")
-    if not (weights >= 0).all() or abs(weights.sum() - 1.0) > _SUM_ERROR:  # NaN is not >= 0
-        raise ParameterError(
-            f"expected a prior of probabilities that sum to one, got a sum of {weights.sum():g}; "
-            "divide counts by their sum"
-        )
-    return np.asarray(weights / weights.sum())
+    total = weights.sum()
+    if not (weights >= 0).all() or abs(total - 1.0) > _SUM_ERROR:  # NaN is not >= 0
+        raise ParameterError(f"expected a prior that sums to one, got a sum of {total:g}")
+    return np.asarray(weights / total)
 
 
 def both_ranks(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from itertools import chain
 
 import numpy as np
@@ -14,14 +13,13 @@ from dp_middleware.contexts import Context
 from dp_middleware.embedding.arrays import Floats
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
-from dp_middleware.lab.auditing.pairs import Outcome, Sampling, best_events, log_ratio
+from dp_middleware.lab.auditing.pairs import Outcome, Sampling, Score, best_events, log_ratio
 from dp_middleware.lab.auditing.shapes import (
     Doubt,
     by_noise,
     by_rows,
     by_texts,
     by_whole_texts,
-    coded_rows,
     refuse_logits,
 )
 from dp_middleware.mechanisms.base import Mechanism
@@ -110,6 +108,7 @@ def audit(
     if claim is not None:
         _validate.positive(claim=claim)
     sampling = Sampling(samples, failure_probability, entropy)
+    halved = Sampling(samples, failure_probability / 2, entropy)
     if isinstance(mechanism, VectorResponse):
         if vectors is None or (space, logits, texts, context) != (None, None, None, None):
             raise ParameterError(f"expected vectors= alone for {mechanism.name}: of two texts")
@@ -130,10 +129,9 @@ def audit(
         raise ParameterError("expected texts= with context=: two texts to release under it")
     elif isinstance(mechanism, NoiseMechanism):
         refuse_logits(mechanism, logits)
-        outcomes = by_noise(mechanism, space, doubt, sampling.halved)
+        outcomes = by_noise(mechanism, space, doubt, halved)
     else:
-        rows = coded_rows(mechanism, space, logits)
-        outcomes = by_rows(rows, space, doubt, sampling.halved)
+        outcomes = by_rows(mechanism, space, logits, doubt, halved)
     return _strongest(outcomes, space, failure_probability)
 
 
@@ -174,7 +172,7 @@ def by_vectors(
 
     half = sampling.samples // 2
     pilot = [released(vector, half) for vector in pair]
-    events = [best_events(0, claim, partial(_along, normal), pilot) for normal in normals]
+    events = [best_events(0, claim, _along(normal), pilot) for normal in normals]
     event = max(chain.from_iterable(events), key=lambda candidate: candidate.rank)
     tested = sampling.samples - half
     hits, misses = (event.holds(released(v, tested)).sum() for v in pair[:: event.sign])
@@ -182,5 +180,5 @@ def by_vectors(
     return Outcome(epsilon=bound, claim=claim, draws=2 * sampling.samples)
 
 
-def _along(normal: Floats, released: Floats) -> Floats:
-    return released @ normal
+def _along(normal: Floats) -> Score:
+    return lambda released: released @ normal

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -33,11 +33,6 @@ class Sampling:
     samples: int
     risk: float
     entropy: Entropy
-
-    @property
-    def halved(self) -> Sampling:
-        """Halves the risk, for each of two tests."""
-        return replace(self, risk=self.risk / 2)
 
 
 @dataclass(frozen=True, kw_only=True)

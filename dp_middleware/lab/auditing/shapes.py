@@ -38,67 +38,27 @@ class Doubt:
     space: EmbeddingSpace
     claim: float | None
 
-    def between(self, token: int, other: int) -> float:
-        """Gives it for two tokens; the unknown symbol is one diameter away."""
-        if UNKNOWN in (token, other):
-            return self.anywhere()
-        return self._at(lambda: float(self.space.distances([token])[0, other]))
-
-    def anywhere(self) -> float:
-        """Gives it for any two tokens."""
-        return self._at(lambda: self.space.diameter)
-
-    def _at(self, distance: Callable[[], float]) -> float:
+    def between(self, token: int = UNKNOWN, other: int = UNKNOWN) -> float:
+        """Gives it for two tokens, by default any; the unknown symbol is one diameter away."""
         if self.claim is not None:
             return self.claim
         claimed = self.mechanism.claimed_on(self.space)
         if self.mechanism.notion == "pure" or math.isinf(claimed):
             return claimed
-        return claimed * distance()
-
-
-@dataclass(frozen=True)
-class Rows:
-    """Gives log-probability rows, float64 (n, V), of codes: alternative times V plus token.
-
-    With ``across``, equal tokens under different logits are neighbours.
-    """
-
-    of: Callable[[Ids], Floats]
-    alternatives: int = 1
-    across: bool = False
-
-
-def coded_rows(mechanism: Mechanism, space: EmbeddingSpace, logits: ArrayLike | None) -> Rows:
-    """Makes the rows of a channel, or of a contextual mechanism under each row of logits."""
-    if isinstance(mechanism, ContextualMechanism):
-        if logits is None:
-            raise ParameterError(
-                f"expected logits= for {mechanism.name}, floats (m, V): what the context may "
-                "say; or texts= and context="
-            )
-        chosen = _checked_logits(logits, len(space))
-        return Rows(
-            lambda codes: mechanism.log_probs(
-                codes % len(space), space, chosen[codes // len(space)]
-            ),
-            len(chosen),
-            mechanism.context == "raw",
-        )
-    refuse_logits(mechanism, logits)
-    if not isinstance(mechanism, ChannelMechanism):
-        raise ParameterError(f"expected a mechanism, got {type(mechanism).__name__}")
-    return Rows(lambda codes: on_host(rows_of(mechanism, codes, space)))
+        if UNKNOWN in (token, other):
+            return claimed * self.space.diameter
+        return claimed * float(self.space.distances([token])[0, other])
 
 
 def _checked_logits(logits: ArrayLike, size: int) -> Floats:
-    try:
-        values = np.asarray(logits, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ParameterError(f"expected logits as floats of shape (m, {size})") from None
-    if values.ndim != 2 or not len(values) or values.shape[1] != size:
-        raise ParameterError(f"expected logits of shape (m, {size}), got {values.shape}")
-    return values
+    values = np.asarray(logits)
+    if (
+        values.dtype.kind not in "fiu"
+        or values.ndim != 2
+        or values.shape != (len(values) or 1, size)
+    ):
+        raise ParameterError(f"expected logits of shape (m, {size}), floats, got {values.shape}")
+    return values.astype(np.float64)
 
 
 def refuse_logits(mechanism: Mechanism, logits: ArrayLike | None) -> None:
@@ -108,18 +68,45 @@ def refuse_logits(mechanism: Mechanism, logits: ArrayLike | None) -> None:
         raise ParameterError(f"expected no logits=: {name} has no use for them")
 
 
-def by_rows(rows: Rows, space: EmbeddingSpace, doubt: Doubt, sampling: Sampling) -> list[Outcome]:
-    """Tests a pair of rows, and retention under all alternatives in turn."""
-    size, sampler = len(space), Sampler(rows.of)
-    spread = np.linspace(0, rows.alternatives - 1, _ROWS // 2).astype(np.int64)
-    alternatives = np.unique(spread)
-    codes = (size * alternatives[:, None] + space.spread(_ROWS // len(alternatives))).ravel()
-    tokens, said = codes % size, codes // size
-    neighbours = said[:, None] == said
-    if rows.across:
+def by_rows(
+    mechanism: Mechanism,
+    space: EmbeddingSpace,
+    logits: ArrayLike | None,
+    doubt: Doubt,
+    sampling: Sampling,
+) -> list[Outcome]:
+    """Tests a pair of rows, and retention under all alternatives in turn.
+
+    Rows are of a channel, or of a contextual mechanism under each of the ``logits``; a code is an
+    alternative times V plus a token. Where a context is raw, equal tokens under different logits
+    are neighbours.
+    """
+    size, alternatives, across = len(space), 1, False
+    if isinstance(mechanism, ContextualMechanism):
+        if logits is None:
+            name = mechanism.name
+            raise ParameterError(f"expected logits= for {name}, (m, V), or texts= and context=")
+        chosen = _checked_logits(logits, size)
+        alternatives, across = len(chosen), mechanism.context == "raw"
+    else:
+        refuse_logits(mechanism, logits)
+    if not isinstance(mechanism, ContextualMechanism | ChannelMechanism):
+        raise ParameterError(f"expected a mechanism, got {type(mechanism).__name__}")
+
+    def rows(codes: Ids) -> Floats:
+        if isinstance(mechanism, ContextualMechanism):
+            return mechanism.log_probs(codes % size, space, chosen[codes // size])
+        return on_host(rows_of(mechanism, codes, space))
+
+    sampler = Sampler(rows)
+    said = np.unique(np.linspace(0, alternatives - 1, _ROWS // 2).astype(np.int64))
+    codes = (size * said[:, None] + space.spread(_ROWS // len(said))).ravel()
+    tokens, contexts = codes % size, codes // size
+    neighbours = contexts[:, None] == contexts
+    if across:
         neighbours |= tokens[:, None] == tokens
     pair = pairs.from_rows(
-        np.exp(rows.of(codes)),
+        np.exp(rows(codes)),
         tokens,
         np.array([[doubt.between(x, other) for other in tokens.tolist()] for x in tokens.tolist()]),
         neighbours,
@@ -128,7 +115,7 @@ def by_rows(rows: Rows, space: EmbeddingSpace, doubt: Doubt, sampling: Sampling)
     )
 
     def released(drawn: Ids) -> Ids:
-        turns = np.arange(len(drawn)) % rows.alternatives
+        turns = np.arange(len(drawn)) % alternatives
         return sampler.draw(size * turns + drawn, sampling.entropy)
 
     return [pair, _retention(released, size, doubt, sampling)]
@@ -139,21 +126,20 @@ def by_noise(
 ) -> list[Outcome]:
     """Tests a few pairs of tokens, and retention, all as texts of one token."""
     if len(space) < 2:
-        return [Outcome(epsilon=0.0, claim=doubt.anywhere(), draws=0)]
+        return [Outcome(epsilon=0.0, claim=doubt.between(), draws=0)]
     one = drawer(mechanism, space)
 
     def released(drawn: Ids) -> Ids:
         return np.concatenate(one.draw(list(drawn[:, None]), sampling.entropy))
 
-    pair = pairs.from_draws(
-        [
-            TextPair(texts=(np.array([x]), np.array([y])), tokens=(x, y), claim=doubt.between(x, y))
-            for x, y in _spread_pairs(space)
-        ],
-        lambda text, count: released(np.repeat(text, count))[:, None],
-        len(space),
-        sampling,
-    )
+    def draw(text: Ids, count: int) -> Ids:
+        return released(np.repeat(text, count))[:, None]
+
+    candidates = [
+        TextPair(texts=(np.array([x]), np.array([y])), tokens=(x, y), claim=doubt.between(x, y))
+        for x, y in _spread_pairs(space)
+    ]
+    pair = pairs.from_draws(candidates, draw, len(space), sampling)
     return [pair, _retention(released, len(space), doubt, sampling)]
 
 
@@ -208,7 +194,7 @@ def by_whole_texts(
         drawn = source.draw([[given[text[0]]]] * count, sampling.entropy)
         return np.array([[numbers.setdefault(answer, len(numbers))] for (answer,) in drawn])
 
-    pair = TextPair(texts=(np.array([0]), np.array([1])), tokens=(0, 1), claim=doubt.anywhere())
+    pair = TextPair(texts=(np.array([0]), np.array([1])), tokens=(0, 1), claim=doubt.between())
     outcome = pairs.from_draws([pair], released, 1, sampling)
     return replace(outcome, tokens=None)
 
@@ -243,4 +229,4 @@ def _retention(
     rate = float(pairs.clopper_pearson(kept, sampling.samples, sampling.risk)[0])
     odds = rate * (size - 1) / (1 - rate)
     epsilon = math.log(odds) if odds > 1 else 0.0
-    return Outcome(epsilon=epsilon, claim=doubt.anywhere(), draws=sampling.samples)
+    return Outcome(epsilon=epsilon, claim=doubt.between(), draws=sampling.samples)

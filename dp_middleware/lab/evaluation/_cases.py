@@ -20,7 +20,6 @@ from dp_middleware.lab.evaluation._cuts import passage
 from dp_middleware.lab.evaluation._laws import Law
 from dp_middleware.lab.evaluation.data import Texts
 from dp_middleware.lab.metrics.inputs import Chat, SentenceEncoder
-from dp_middleware.mechanisms import Mechanism
 from dp_middleware.vocabulary.vocabulary import UNKNOWN
 
 Vector = NDArray[np.float32]
@@ -102,20 +101,13 @@ class Case(StaysHere):
     generated: int = 0
 
     @property
-    def mechanism(self) -> Mechanism:
-        """Returns what the tokens were drawn by."""
-        return self.law.mechanism
-
-    @property
     def perturbed(self) -> tuple[list[Ids], list[Ids]]:
         """Gives raw and released ids of the tokens that were drawn for."""
+        raw, released = list(self.raw), list(self.released)
         if self.fresh is None:
-            return list(self.raw), list(self.released)
-        raw, released = (
-            [ids[own] for ids, own in zip(side, self.fresh, strict=True)]
-            for side in (self.raw, self.released)
-        )
-        return raw, released
+            return raw, released
+        places = list(enumerate(self.fresh))
+        return [raw[k][own] for k, own in places], [released[k][own] for k, own in places]
 
     @cached_property
     def texts(self) -> list[str]:
@@ -158,10 +150,7 @@ class Case(StaysHere):
     def compared(self) -> tuple[list[str], list[str]]:
         """Returns references and continuations of the texts that have a reference."""
         if not any(self.data.references):
-            raise ParameterError(
-                "needs references: a column 'reference', or generated=, --generated, for the "
-                "tokens behind those that are released"
-            )
+            raise ParameterError("needs references: a column 'reference', or generated=")
         pairs = zip(self.data.references, self.continuations, strict=True)
         first, second = zip(*((own, text) for own, text in pairs if own), strict=True)
         return list(first), list(second)
@@ -172,14 +161,11 @@ class Case(StaysHere):
         if len(self.data) <= self.sample:
             return self
         places = np.linspace(0, len(self.data) - 1, self.sample).astype(int).tolist()
-        return replace(
-            self,
-            data=self.data.pick(places),
-            raw=tuple(self.raw[k] for k in places),
-            released=tuple(self.released[k] for k in places),
-            spelt=None if self.spelt is None else tuple(self.spelt[k] for k in places),
-            fresh=None if self.fresh is None else tuple(self.fresh[k] for k in places),
-        )
+        sides = {name: getattr(self, name) for name in ("raw", "released", "spelt", "fresh")}
+        picked: dict[str, Any] = {
+            name: tuple(side[k] for k in places) for name, side in sides.items() if side is not None
+        }
+        return replace(self, data=self.data.pick(places), **picked)
 
 
 def label(model: object) -> str | None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from dp_middleware.embedding import EmbeddingSpace
 from dp_middleware.embedding.arrays import Ids
 from dp_middleware.lab.evaluation.data import Texts
-from dp_middleware.mechanisms.drawing import Drawer
-from dp_middleware.sampling import sampler
 from dp_middleware.sanitizers.draft import Draft, read
 from dp_middleware.sanitizers.policies import KeepPolicy
 from dp_middleware.vocabulary.vocabulary import UNKNOWN, Occurrence
@@ -77,26 +75,13 @@ def passage(text: str, tokens: Sequence[Occurrence]) -> str:
     return text[tokens[0].start : tokens[-1].end].strip() if tokens else ""
 
 
-def drawn(drafts: Iterable[Draft], drawer: Drawer, space: EmbeddingSpace) -> list[Draft]:
-    """Draws a release of each token that is not kept, by the system's entropy."""
-    own = list(drafts)
-    fresh, around = [d.fresh for d in own], [d.releases(space.vocabulary) for d in own]
-    outputs = drawer.draw(fresh, sampler.os_entropy, around)
-    return [draft.fill(ids) for draft, ids in zip(own, outputs, strict=True)]
+def aligned(draft: Draft) -> tuple[Ids, Ids, NDArray[np.bool_]]:
+    """Returns raw and released ids, int64 (n,), and which were drawn for; private.
 
-
-class Aligned(NamedTuple):
-    """Holds raw and released ids of a text, int64 (n,), and which were drawn for. Private."""
-
-    raw: Ids
-    released: Ids
-    fresh: NDArray[np.bool_]
-
-
-def aligned(draft: Draft) -> Aligned:
-    """Aligns token by token; a kept word that is not in the vocabulary is left out."""
+    A kept word that is not in the vocabulary is left out.
+    """
     fresh = draft.perturbed
     raw = np.where(fresh, draft.ids, UNKNOWN)
     released = np.where(fresh, draft.outputs, draft.ids)
     has_id = fresh | (draft.ids != UNKNOWN)
-    return Aligned(raw[has_id], released[has_id], fresh[has_id])
+    return raw[has_id], released[has_id], fresh[has_id]

@@ -93,12 +93,9 @@ def public_bound(space: EmbeddingSpace, context: Context) -> float:
     """
     known = _KNOWN.setdefault(context, {})
     if space.fingerprint not in known:
-        known[space.fingerprint] = _bound(space, context)
+        sentences = [unit for unit in units.english() if unit.count(" ") >= _WORDS - 1]
+        known[space.fingerprint] = DEFAULT_LOGIT_BOUND
+        with suppress(ParameterError):  # no logit is above zero
+            found = context.logit_bound(sentences[:: len(sentences) // _SENTENCES], space)
+            known[space.fingerprint] = found
     return known[space.fingerprint]
-
-
-def _bound(space: EmbeddingSpace, context: Context) -> float:
-    sentences = [unit for unit in units.english() if unit.count(" ") >= _WORDS - 1]
-    with suppress(ParameterError):  # no logit is above zero
-        return context.logit_bound(sentences[:: len(sentences) // _SENTENCES], space)
-    return DEFAULT_LOGIT_BOUND

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from functools import cached_property
 from importlib.metadata import version
 from typing import Literal
 
@@ -13,7 +12,7 @@ from dp_middleware.embedding import EmbeddingSpace
 from dp_middleware.errors import MissingExtra, ParameterError
 from dp_middleware.lab.attacks import AttackResult
 from dp_middleware.lab.evaluation._cases import Case, Encoded, Models, label
-from dp_middleware.lab.evaluation._cuts import Cut, aligned, drawn
+from dp_middleware.lab.evaluation._cuts import Cut, aligned
 from dp_middleware.lab.evaluation._laws import Law, Named, law_of
 from dp_middleware.lab.evaluation.measures import MEASURES
 from dp_middleware.lab.evaluation.results import COLUMNS, Row
@@ -46,22 +45,44 @@ class Setup:
 
 
 class EvaluationPart:
-    """Sets a mechanism at an epsilon up when its first data set needs it."""
+    """Sets up a mechanism at an epsilon, once for all data sets."""
 
     def __init__(self, setup: Setup, chosen: Named, epsilon: float) -> None:
-        self.chosen, self.epsilon = chosen, epsilon
         self.name = chosen if isinstance(chosen, str) else chosen.name
-        self._setup = setup
+        self._setup, self._epsilon, self._reason = setup, epsilon, ""
+        self._law: Law | None = None
+        self._drawer: Drawer | None = None
+        context = setup.models.context
+        try:
+            self._law = law = law_of(
+                chosen,
+                epsilon,
+                setup.space,
+                asked=setup.asked,
+                list_size=setup.list_size,
+                length=setup.tokens,
+                context=context,
+                policy=setup.policy,
+            )
+            contextual = isinstance(law.mechanism, ContextualMechanism)
+            self._drawer = drawer(law.mechanism, setup.space, context if contextual else None)
+        except ParameterError as error:
+            self._reason = str(error)
 
     def rows(self, whole: Cut) -> list[Row]:
         """Draws once and measures: a row for each measure."""
-        law, drawer, reason = self._law
+        law, measures = self._law, self._setup.measures
         about = self._about(whole) | ({} if law is None else _of_law(law, whole.longest))
-        if law is None or drawer is None:
-            results = [skip(name, reason) for name in self._setup.measures]
+        if law is None or self._drawer is None:
+            results = [_skip(name, self._reason) for name in measures]
         else:
-            results = self._measured(self._release(law, drawer, whole), whole)
-        return [row(about, result) for result in results]
+            case = self._release(law, self._drawer, whole)
+            results = [measure(name, case) for name in measures]
+            vectors = case.encoder.rows  # of texts that are encoded again
+            texts = (*whole.data.texts, *(text for text, _ in whole.data.training))
+            whole.known.update({text: vectors[text] for text in texts if text in vectors})
+        rows = (about | result for result in results)
+        return [{column: values.get(column) for column in COLUMNS} for values in rows]
 
     def _about(self, whole: Cut) -> Row:
         """What all rows of this part and a data set have."""
@@ -74,40 +95,11 @@ class EvaluationPart:
             "unknown_share": whole.unknown_share,
             "mechanism": self.name,
             "asked": run.asked,
-            "asked_epsilon": self.epsilon,
+            "asked_epsilon": self._epsilon,
             "space": run.space.fingerprint,
             "space_tokens": len(run.space),
             **{column: version(package) for column, package in _PACKAGES.items()},
         }
-
-    def _measured(self, case: Case, whole: Cut) -> list[Row]:
-        """Results of all measures; vectors of texts that are encoded again are kept."""
-        results = [measure(name, case) for name in self._setup.measures]
-        vectors = case.encoder.rows
-        texts = (*whole.data.texts, *(text for text, _ in whole.data.training))
-        whole.known.update({text: vectors[text] for text in texts if text in vectors})
-        return results
-
-    @cached_property
-    def _law(self) -> tuple[Law | None, Drawer | None, str]:
-        """The law and what draws from it, or the reason why one of them is missing."""
-        run, law = self._setup, None
-        try:
-            law = law_of(
-                self.chosen,
-                self.epsilon,
-                run.space,
-                asked=run.asked,
-                list_size=run.list_size,
-                length=run.tokens,
-                context=run.models.context,
-                policy=run.policy,
-            )
-            contextual = isinstance(law.mechanism, ContextualMechanism)
-            context = run.models.context if contextual else None
-            return law, drawer(law.mechanism, run.space, context), ""
-        except ParameterError as error:
-            return law, None, str(error)
 
     def _release(self, law: Law, drawer: Drawer, whole: Cut) -> Case:
         """Draw a release of every text, with the operating system's entropy."""
@@ -117,7 +109,10 @@ class EvaluationPart:
             spelt = tuple(drawer.draw([whole.data.texts], sampler.os_entropy)[0])
             released = tuple(map(space.vocabulary.encode, spelt))
         elif whole.drafts:
-            drafts = drawn(whole.drafts, drawer, space)
+            around = [draft.releases(space.vocabulary) for draft in whole.drafts]
+            fresh_ids = [draft.fresh for draft in whole.drafts]
+            outputs = drawer.draw(fresh_ids, sampler.os_entropy, around)
+            drafts = [d.fill(ids) for d, ids in zip(whole.drafts, outputs, strict=True)]
             spelt = tuple(draft.write(space.vocabulary) for draft in drafts)
             raw, released, fresh = zip(*map(aligned, drafts), strict=True)
         else:
@@ -163,7 +158,7 @@ def measure(name: str, case: Case) -> Row:
         own.check(case.models, case.law.mechanism)
         result = own.run(chosen)
     except (MissingExtra, ParameterError) as error:
-        return skip(name, str(error))
+        return _skip(name, str(error))
     notes = list(result.assumptions)
     if own.needs is not None:
         model = case.models.need(own.needs)
@@ -183,12 +178,5 @@ def measure(name: str, case: Case) -> Row:
     }
 
 
-def skip(name: str, reason: str) -> Row:
-    """Makes a row without a result."""
+def _skip(name: str, reason: str) -> Row:
     return {"kind": MEASURES[name].kind, "name": name, "reason": reason}
-
-
-def row(about: Row, result: Row) -> Row:
-    """Fills a row with every column, in order."""
-    values = about | result
-    return {column: values.get(column) for column in COLUMNS}

@@ -58,10 +58,9 @@ class Texts(StaysHere):
     def __post_init__(self) -> None:
         if not NAME.fullmatch(self.name):
             raise ParameterError(f"expected a data set's name as {NAME.pattern}, got another")
-        if self.questions and len(self.questions) != len(self.texts):
-            raise ParameterError("expected a question for each text, or none at all")
-        if self.references and len(self.references) != len(self.texts):
-            raise ParameterError("expected a reference for each text, or none at all")
+        for kind, own in (("question", self.questions), ("reference", self.references)):
+            if own and len(own) != len(self.texts):
+                raise ParameterError(f"expected a {kind} for each text, or none at all")
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -156,12 +155,10 @@ def _labels(rows: list[Record]) -> tuple[Label, ...]:
 def _text_column(rows: list[Record], column: str | None) -> str:
     names = {name for row in rows for name, value in row.items() if isinstance(value, str)}
     wanted = (column,) if column is not None else _COLUMNS
-    for name in wanted:
-        if name in names:
-            return name
-    raise ParameterError(
-        f"expected a column of texts, one of {', '.join(wanted)}; name another: column="
-    )
+    found = next((name for name in wanted if name in names), None)
+    if found is None:
+        raise ParameterError(f"expected a column of texts, one of {', '.join(wanted)}: column=")
+    return found
 
 
 def _file_in(folder: Path) -> Path:
@@ -170,10 +167,7 @@ def _file_in(folder: Path) -> Path:
             return folder / name
     files = [f for f in sorted(folder.iterdir()) if f.suffix in (".jsonl", ".json", ".csv", ".tsv")]
     if len(files) != 1:
-        raise ParameterError(
-            f"expected a folder with a dev.jsonl or one file of data, got {len(files)}; name the "
-            "file itself"
-        )
+        raise ParameterError(f"expected a dev.jsonl or one file of data, got {len(files)}")
     return files[0]
 
 
@@ -181,24 +175,21 @@ def _records(file: Path) -> list[Record]:
     with withheld("expected a readable UTF-8 file of data, got {}", OSError, UnicodeDecodeError):
         text = file.read_text(encoding="utf-8-sig")
     if file.suffix in (".jsonl", ".ndjson"):
-        lines = enumerate(text.split("\n"), start=1)  # U+2028 may stand in a string
-        numbered = {number: _parse(line) for number, line in lines if line.strip()}
-        for number, row in numbered.items():
-            if not isinstance(row, dict):
-                raise ParameterError(
-                    f"expected one JSON object a line, got something else at line {number}"
-                )
-        return list(numbered.values())
+        lines = text.split("\n")  # U+2028 may stand in a string
+        return _objects([_parse(line) for line in lines if line.strip()])
     if file.suffix == ".json":
-        rows = _parse(text)
-        if isinstance(rows, list) and all(isinstance(row, dict) for row in rows):
-            return rows
-        raise ParameterError("expected a JSON list of objects, got something else")
+        return _objects(_parse(text))
     if file.suffix in (".csv", ".tsv"):
         csv.field_size_limit(_LARGEST_FIELD)
         reader = csv.DictReader(io.StringIO(text), delimiter="," if file.suffix == ".csv" else "\t")
         return [{name: value for name, value in row.items() if name} for row in reader]
     return [{"text": line} for line in text.splitlines()]
+
+
+def _objects(rows: Any) -> list[Record]:
+    if isinstance(rows, list) and all(isinstance(row, dict) for row in rows):
+        return rows
+    raise ParameterError("expected JSON objects, one a line or in a list, got something else")
 
 
 def _parse(text: str) -> Any:

@@ -14,7 +14,7 @@ from dp_middleware.lab.attacks import AttackResult
 from dp_middleware.lab.attacks.rows import channel
 from dp_middleware.lab.evaluation._cases import NOT_ALIGNED, Case, Model, Models
 from dp_middleware.lab.metrics import MetricResult
-from dp_middleware.lab.metrics.results import exactly
+from dp_middleware.lab.metrics.results import Spread, exactly
 from dp_middleware.mechanisms import ChannelMechanism, Mechanism
 from dp_middleware.mechanisms.text_mechanisms import TextMechanism
 
@@ -60,7 +60,7 @@ class Measure:
 
 
 def _bayes(case: Case) -> AttackResult:
-    result = attacks.bayes(case.mechanism, case.space, prior=case.prior, top=TOP)
+    result = attacks.bayes(case.law.mechanism, case.space, prior=case.prior, top=TOP)
     return replace(result, assumptions=(*_OF_THESE_TEXTS, "exact for tokens drawn from the prior"))
 
 
@@ -82,13 +82,13 @@ def _bayes_uniform(case: Case) -> AttackResult:
 
 
 def _bayes_on_text(case: Case) -> AttackResult:
-    law = case.mechanism
+    law = case.law.mechanism
     result = attacks.bayes_on(case.raw, case.released, law, case.space, prior=case.prior, top=TOP)
     return replace(result, assumptions=(*_OF_THESE_TEXTS, *result.assumptions[2:]))
 
 
 def _bayes_with_language_model(case: Case) -> AttackResult:
-    law, context = case.mechanism, case.models.need("context")
+    law, context = case.law.mechanism, case.models.need("context")
     return attacks.bayes_with_language_model(
         case.raw, case.released, law, case.space, context, given="guesses", top=TOP
     )
@@ -105,7 +105,7 @@ def _llm_inference(case: Case) -> AttackResult:
 
 
 def _mapping_set_size(case: Case) -> MetricResult:
-    law, space = case.mechanism, case.space
+    law, space = case.law.mechanism, case.space
     if not isinstance(law, ChannelMechanism):
         used = None if law.notion == "metric" else case.models.context
         ids = space.spread(_DRAWN_TOKENS)
@@ -141,18 +141,11 @@ def _classification_accuracy(case: Case) -> MetricResult:
 def _cost(case: Case) -> MetricResult:
     tokens = max(1, sum(map(len, case.raw)))
     value = case.seconds / tokens
+    assumption = "wall-clock seconds per token of one run; tables may be there already"
+    details = {"setup seconds": case.law.seconds, "tokens": float(tokens)}
+    spread = Spread(low=value, high=value, confidence=0.0, trials=1)
     return MetricResult(
-        metric="cost",
-        value=value,
-        low=value,
-        high=value,
-        confidence=0.0,
-        trials=1,
-        assumptions=(
-            "wall-clock seconds per token of one run beside whatever else runs; tables may be "
-            "there from the data set before, certificates from disk",
-        ),
-        details={"setup seconds": case.law.seconds, "tokens": float(tokens)},
+        metric="cost", value=value, **spread, assumptions=(assumption,), details=details
     )
 
 

@@ -8,12 +8,11 @@ import json
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from dp_middleware import _files
-from dp_middleware.errors import MissingExtra, library, withheld
+from dp_middleware.errors import library, withheld
 from dp_middleware.privacy.certificate import json_number
 
 COLUMNS = (
@@ -65,11 +64,8 @@ class Results:
 
     def values(self, name: str, data: str) -> list[Row]:
         """Lists rows of one measure on one data set that have a value."""
-        return [
-            row
-            for row in self.rows
-            if row["name"] == name and row["data"] == data and row["value"] is not None
-        ]
+        own = [row for row in self.rows if (row["name"], row["data"]) == (name, data)]
+        return [row for row in own if row["value"] is not None]
 
     def equal(self, name: str, data: str) -> dict[str, dict[float, Row | None]]:
         """Compares one measure at equal exact epsilon or budget: rows by mechanism and by epsilon.
@@ -108,8 +104,7 @@ class Results:
 def open_folder(folder: Path) -> None:
     """Makes the folder, or raises before a run whose results could not be written."""
     for package in ("pandas", "pyarrow"):
-        if find_spec(package) is None:
-            raise MissingExtra(package, "eval")
+        library(package, "eval")
     with withheld(_UNWRITABLE, OSError):
         folder.mkdir(parents=True, exist_ok=True)
 

@@ -153,27 +153,14 @@ def _table(
 ) -> Results:
     """All parts; a mechanism at an epsilon is set up once for all data."""
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import track
 
     rows_of: list[list[Row]] = [[] for _ in sets]
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        console=Console(stderr=True),
-        disable=not progress or not sys.stderr.isatty(),
-    )
-    with bar:
-        task = bar.add_task("evaluating", total=len(grid) * len(sets))
-        for epsilon, chosen in grid:
-            part = EvaluationPart(setup, chosen, epsilon)
-            for own, whole in zip(rows_of, sets, strict=True):
-                what = f"{part.name} at {epsilon:g} on {whole.data.name}"
-                bar.update(task, description=what)
-                own += part.rows(whole)
-                bar.advance(task)
-        bar.update(task, description="done")
+    quiet = not progress or not sys.stderr.isatty()
+    for epsilon, chosen in track(grid, "evaluating", console=Console(stderr=True), disable=quiet):
+        part = EvaluationPart(setup, chosen, epsilon)
+        for own, whole in zip(rows_of, sets, strict=True):
+            own += part.rows(whole)
     return Results(rows=[row for own in rows_of for row in own])
 
 
@@ -189,19 +176,14 @@ def _check_mechanisms(asked: Iterable[Named]) -> list[Named]:
         if isinstance(mechanism, str):
             _validate.one_of(tuple(MECHANISMS), mechanism=mechanism)
         elif not isinstance(mechanism, Mechanism):
-            raise ParameterError(
-                f"expected names or mechanisms, got {type(mechanism).__name__}; InferDPT is chat= "
-                "with extractor="
-            )
+            kind = type(mechanism).__name__
+            raise ParameterError(f"expected names of mechanisms, or mechanisms, got {kind}")
         name = mechanism if isinstance(mechanism, str) else mechanism.name
         if not NAME.fullmatch(name):  # it names files and cells of the table
             raise ParameterError(f"expected a mechanism's name as {NAME.pattern}")
         names[mechanism] = name
     if len(set(names.values())) < len(names):
-        raise ParameterError(
-            "expected mechanisms of different names: rows are told apart by name; evaluate those "
-            "of one name one after the other"
-        )
+        raise ParameterError("expected mechanisms of different names: they tell rows apart")
     return list(names)
 
 
@@ -213,10 +195,7 @@ def _load_all(data: Source | Sequence[Source]) -> list[Texts]:
     sets = [source if isinstance(source, Texts) else load(source) for source in sources]
     once = {(texts.name, texts.digest): texts for texts in sets}
     if len({name for name, _ in once}) < len(once):
-        raise ParameterError(
-            "expected data sets of different names, got two of one name; name their folders, or "
-            "give Texts with names"
-        )
+        raise ParameterError("expected data sets of different names; give Texts with names")
     return list(once.values())
 
 
@@ -243,22 +222,22 @@ def attack(
     """
     _validate.one_of(named("attack"), attack=name)
     models = models if models is not None else Models()
-    MEASURES[name].check(models, sanitizer.mechanism)
-    if isinstance(sanitizer.mechanism, TextMechanism):
-        kind = sanitizer.mechanism.name
-        raise ParameterError(f"expected a mechanism of tokens, which are attacked, got {kind}")
+    mechanism = sanitizer.mechanism
+    MEASURES[name].check(models, mechanism)
+    if isinstance(mechanism, TextMechanism):
+        raise ParameterError(f"expected a mechanism of tokens, got {mechanism.name}")
     drafts = [draft for text in texts if isinstance(draft := sanitizer.read(text), Draft)]
     started = time.perf_counter()
     released = sanitizer.release_drafts(drafts)
     seconds = time.perf_counter() - started
     seen = [aligned(draft) for _, draft in released]
     case = Case(
-        law=Law(mechanism=sanitizer.mechanism, certificate=sanitizer.certificate),
+        law=Law(mechanism=mechanism, certificate=sanitizer.certificate),
         space=sanitizer.space,
         data=Texts(name="text", texts=tuple(texts)),
-        raw=tuple(text.raw for text in seen),
-        released=tuple(text.released for text in seen),
-        fresh=tuple(text.fresh for text in seen),
+        raw=tuple(raw for raw, _, _ in seen),
+        released=tuple(drawn for _, drawn, _ in seen),
+        fresh=tuple(fresh for _, _, fresh in seen),
         models=models,
         encoder=Encoded(default_encoder()),
         sample=len(texts),

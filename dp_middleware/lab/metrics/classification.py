@@ -158,10 +158,7 @@ def parsed_label(answer: str, labels: Sequence[str]) -> str | None:
 
 def _prompts(texts: list[str], task: Task, questions: Sequence[str] | None) -> list[str]:
     if ("{question}" in task.template) != (questions is not None):
-        raise ParameterError(
-            f"expected questions= for a task on pairs, such as QNLI, and for no other; the task is "
-            f"{task.name}"
-        )
+        raise ParameterError(f"expected questions= for a task on pairs alone, got {task.name}")
     asked = [""] * len(texts) if questions is None else check_pairs(questions, texts)[0]
     return [
         task.template.format(text=text, question=question)
@@ -173,15 +170,14 @@ def _answer(model: Chat, prompt: str) -> str:
     """What the model says; exceptions of a plain function may quote the text, ours do not."""
     try:
         answer: Any = model([{"role": "user", "content": prompt}])
+        failed = f"expected a str, got {type(answer).__name__}"
     except DPMiddlewareError:
         raise
     except Exception as error:
-        failed = type(error).__name__
-    else:
-        if isinstance(answer, str):
-            return answer
-        failed = f"expected a str, got {type(answer).__name__}"
-    raise ChatError(f"the chat model failed: {failed}")
+        answer, failed = None, type(error).__name__
+    if not isinstance(answer, str):
+        raise ChatError(f"the chat model failed: {failed}")
+    return answer
 
 
 def _truths(texts: Sequence[str], labels: Sequence[Any]) -> list[Any]:

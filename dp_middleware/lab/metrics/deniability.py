@@ -73,31 +73,27 @@ def mapping_set_size(
     *,
     ids: ArrayLike | None = None,
     draws: int = 100,
-    threshold: float = 1e-3,
     mass: float = 0.95,
 ) -> MetricResult:
-    """Computes S_x, how many outputs a token has, exact: the mean over tokens, by every definition.
+    """Computes S_x, how many outputs a token has, exact: the mean over tokens.
 
     The value is what papers count (SANTEXT, InferDPT): distinct outputs in n ``draws``, here as its
     exact expectation, the sum over y of 1 - (1 - P(y|x))^n. An output is a word, of whatever token;
     ``by_id`` counts tokens. Details hold means of: ``"smallest set"``, the fewest outputs that have
-    the ``mass`` together, as Feyisetan et al. (2020) define S_x; ``"effective size"``, e to the
-    entropy; ``"likely"``, outputs of at least the ``threshold``; ``"support"``, outputs that are
+    the ``mass`` together, as Feyisetan et al. (2020) define S_x, and ``"support"``, those that are
     possible. The default, each of V tokens once, takes O(V^2 log V) time.
 
     Raises:
         ParameterError: Not a channel, an id outside 0 .. V - 1, or a parameter out of range.
     """
     _validate.at_least(1, draws=draws)
-    _validate.probability(threshold=threshold, mass=mass)
+    _validate.probability(mass=mass)
     words = word_numbers(space.vocabulary)
     order = np.argsort(words, kind="stable")
     begins = np.flatnonzero(np.diff(words[order], prepend=-1))
     sizes: dict[str, Callable[[Floats], Floats]] = {
         "distinct": lambda rows: _expected_distinct(rows, draws),
         "smallest set": lambda rows: _smallest_set(rows, mass),
-        "effective size": _effective_size,
-        "likely": lambda rows: (rows >= threshold).sum(axis=1).astype(np.float64),
         "support": lambda rows: (rows > 0).sum(axis=1).astype(np.float64),
     }
     tokens, counted = _tokens(space, ids)
@@ -109,18 +105,14 @@ def mapping_set_size(
     columns = dict(zip(sizes, np.concatenate(blocks, axis=1)[:, counted], strict=True))
     distinct = columns.pop("distinct")
     details = {name: float(column.mean()) for name, column in columns.items()}
-    details |= {"draws": float(draws), "threshold": threshold, "mass": mass}
-    value = float(distinct.mean())
+    details |= {"draws": float(draws), "mass": mass} | _quantiles(distinct)
+    value, counted_as = float(distinct.mean()), f"exact expectation of outputs in {draws} draws"
     return MetricResult(
         metric="mapping set size",
         value=value,
         **exactly(value),
-        assumptions=(
-            f"exact expectation of distinct outputs in {draws} draws",
-            BY_WORD,
-            _weighting(ids),
-        ),
-        details=details | _quantiles(distinct),
+        assumptions=(counted_as, BY_WORD, _weighting(ids)),
+        details=details,
         by_id=float(np.concatenate(by_id)[counted].mean()),
     )
 
@@ -206,10 +198,10 @@ def _blocks(
 ) -> Iterator[tuple[Ids, torch.Tensor]]:
     """Tokens and the probabilities of their outputs, float64 (n, V), of the integers drawn from."""
     if not isinstance(mechanism, ChannelMechanism):
+        name = getattr(mechanism, "name", type(mechanism).__name__)
         raise ParameterError(
-            "expected a mechanism with a law per token, got "
-            f"{getattr(mechanism, 'name', type(mechanism).__name__)}; count it on draws instead: "
-            "retention_on, mapping_set_size_drawn"
+            f"expected a law per token, got {name}; count its draws: retention_on, "
+            "mapping_set_size_drawn"
         )
     for start in range(0, len(tokens), space.block):
         own = tokens[start : start + space.block]
@@ -225,11 +217,6 @@ def _expected_distinct(rows: Floats, draws: int) -> Floats:
 def _smallest_set(rows: Floats, mass: float) -> Floats:
     reached = np.cumsum(-np.sort(-rows, axis=1), axis=1) >= mass - _ROUNDED
     return np.asarray(reached.argmax(axis=1) + 1.0)
-
-
-def _effective_size(rows: Floats) -> Floats:
-    logs = np.log(rows, out=np.zeros_like(rows), where=rows > 0)
-    return np.asarray(np.exp(-np.einsum("nv,nv->n", rows, logs)))
 
 
 def _quantiles(values: Floats) -> dict[str, float]:

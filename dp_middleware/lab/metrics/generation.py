@@ -9,17 +9,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_middleware import _files, _validate
+from dp_middleware import _files
 from dp_middleware._files import DEFAULT_ENCODER
 from dp_middleware.embedding.arrays import Floats
 from dp_middleware.errors import ParameterError, library, withheld
 from dp_middleware.lab.metrics.inputs import (
-    RougeTokenizer,
     SentenceEncoder,
     check_pairs,
     check_texts,
     default_encoder,
     pieces,
+    rouge_scorer,
     words,
 )
 from dp_middleware.lab.metrics.results import MetricResult, of_mean, over_texts, resampled_interval
@@ -66,22 +66,23 @@ def mauve(
     generated: Sequence[str],
     *,
     service: SentenceEncoder | None = None,
-    buckets: int | None = None,
 ) -> MetricResult:
     """Computes MAUVE (Pillutla et al. 2021): how close two sets of texts are, 0 to 1.
 
     From ``mauve-text`` (extra ``mauve``: its licence is the GPL 3), imported only here. Its
     features are GPT-2's by default; here they are sentence vectors, so figures are not comparable
     with InferDPT's. Made for thousands of texts: with few, read the interval, a bootstrap over
-    texts with the buckets held fixed: by default a tenth of the smaller set, at least two.
+    texts with the buckets held fixed: a tenth of the smaller set, at least two.
 
     Raises:
         MissingExtra: ``mauve-text`` is not installed.
-        ParameterError: Fewer than two texts in a set, or more buckets than texts in both.
+        ParameterError: Fewer than two texts in a set.
     """
     sets = check_texts(human), check_texts(generated)
     sizes = [len(texts) for texts in sets]
-    count = _bucket_count(sizes, buckets)
+    if min(sizes) < 2:
+        raise ParameterError(f"expected at least two texts in each set, got {min(sizes)}")
+    count = max(2, round(min(sizes) / 10))
     code = library("mauve.compute_mauve", "mauve", "mauve-text")
     encoder = service if service is not None else default_encoder()
     features = [encoder.encode(texts).astype(np.float64) for texts in sets]
@@ -118,23 +119,10 @@ def mauve_of(p: Floats, q: Floats) -> float:
     return float(np.trapezoid(x, y))
 
 
-def _bucket_count(sizes: list[int], buckets: int | None) -> int:
-    if min(sizes) < 2:
-        raise ParameterError(f"expected at least two texts in each set, got {min(sizes)}")
-    count = buckets if buckets is not None else max(2, round(min(sizes) / 10))
-    _validate.at_least(2, buckets=count)
-    if count > sum(sizes):
-        raise ParameterError(f"expected at most {sum(sizes)} buckets, one a text, got {count}")
-    return count
-
-
 def _count(words: list[str]) -> tuple[list[int], list[int]]:
     """Distinct n-grams and all n-grams of a text, for each n."""
     grams = [[tuple(words[k : k + n]) for k in range(len(words) - n + 1)] for n in ORDERS]
     return [len(set(of_n)) for of_n in grams], [len(of_n) for of_n in grams]
-
-
-_OTHER_ENCODERS = "the papers' figures may be of another encoder"
 
 
 def rouge_l(raw: Sequence[str], released: Sequence[str]) -> MetricResult:
@@ -149,8 +137,7 @@ def rouge_l(raw: Sequence[str], released: Sequence[str]) -> MetricResult:
         ParameterError: No texts, or not as many on both sides.
     """
     raw, released = check_pairs(raw, released)
-    scorers = library("rouge_score.rouge_scorer", "eval")
-    scorer = scorers.RougeScorer(["rougeL"], tokenizer=RougeTokenizer())
+    scorer = rouge_scorer()
     scores = [
         scorer.score(reference, text)["rougeL"] if words(reference) or words(text) else (1.0,) * 3
         for reference, text in zip(raw, released, strict=True)
@@ -233,7 +220,7 @@ def _cosine(
     backend = getattr(encoder, "backend", encoder)
     model = getattr(backend, "model", None)  # a class's name is the same in every process, too
     name = model if isinstance(model, str) else type(backend).__name__
-    assumption = f"cosine of sentence vectors of {name}; {_OTHER_ENCODERS}"
+    assumption = f"cosine of sentence vectors of {name}; papers may have another encoder's"
     return of_mean(metric, cosines, (-1.0, 1.0), assumption, {})
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Protocol
+from types import SimpleNamespace
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dp_middleware.embedding import EmbeddingService
-from dp_middleware.errors import ParameterError
+from dp_middleware.errors import ParameterError, library
 
 Chat = Callable[[list[dict[str, str]]], str]
 
@@ -58,12 +59,10 @@ def words(text: str) -> list[str]:
     return _WORD.findall(text.lower())
 
 
-class RougeTokenizer:
-    """Has the interface that ``rouge-score`` asks of a tokenizer."""
-
-    def tokenize(self, text: str) -> list[str]:
-        """Does as :func:`words`."""
-        return words(text)
+def rouge_scorer() -> Any:
+    """Makes a scorer of ROUGE-L for :func:`words`; MissingExtra: no ``rouge-score``."""
+    scorers = library("rouge_score.rouge_scorer", "eval")
+    return scorers.RougeScorer(["rougeL"], tokenizer=SimpleNamespace(tokenize=words))
 
 
 def pieces(text: str) -> list[str]:

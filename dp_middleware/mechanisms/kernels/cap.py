@@ -25,12 +25,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_middleware.embedding.arrays import Floats, Ids
+from dp_middleware.embedding.arrays import Floats
 from dp_middleware.embedding.grid import folded
 from dp_middleware.errors import ParameterError, needs
 from dp_middleware.sampling.entropy import Entropy, random_words
@@ -38,9 +38,7 @@ from dp_middleware.sampling.entropy import Entropy, random_words
 LARGEST = 256
 """Most dimensions: coordinates of the shell are then below 22, where quantiles are exact."""
 
-STEP = 2.0**-18
-"""Spacing of the grid; a coordinate has standard deviation 1."""
-
+STEP = 2.0**-18  # spacing of the grid; a coordinate has standard deviation 1
 ERROR = 2.0**-44
 """Largest distance of the program's vector from the ideal one of the same bits, over its length.
 
@@ -116,12 +114,11 @@ def best_cap(dimensions: int, epsilon: float) -> Cap:
     moment = half * np.log1p(-np.square(_THRESHOLDS)) - math.log(2 * half) - betaln(0.5, half)
     # log of the odds of the coin: ln(q (e^epsilon - 1)) less what rounding takes
     target = epsilon * (1.0 - 2.0**-42)  # so that the loss is not above epsilon by an error
-    with np.errstate(divide="ignore", over="ignore"):
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         odds = np.log(inside) + target + math.log(-math.expm1(-target)) - slack
         spheres = np.maximum(1.0 / (1.0 + np.exp(odds)), 2.0**-40)  # small, so exact enough
-    values = np.full(len(_THRESHOLDS), -1.0)
-    usable = inside > 1e-280
-    values[usable] = (1.0 - spheres[usable]) * np.exp(moment[usable]) / inside[usable]
+        values = (1.0 - spheres) * np.exp(moment) / inside
+    values[inside <= 1e-280] = -1.0
     best = int(values.argmax())
     coin, mass = _TOTAL - math.ceil(spheres[best] * _TOTAL), float(inside[best])
     squares = float(betainc(half, 1.5, 1.0 - _THRESHOLDS[best] ** 2)) / (2 * dimensions * mass)
@@ -143,41 +140,36 @@ def draw(directions: Floats, cap: Cap, entropy: Entropy) -> Floats:
     Both a direction of the cap and one of the sphere are drawn for every row, and the coin chooses:
     how long that takes does not tell which.
     """
-    parts = [
-        _drawn(directions[start : start + _ROWS], cap, entropy)
-        for start in range(0, len(directions), _ROWS)
-    ]
-    return np.concatenate([np.empty((0, cap.dimensions)), *parts])
+    attempts = partial(_in_cap, cap, entropy), partial(_anywhere, entropy)
+    cells = np.empty((len(directions), cap.dimensions))
+    for start in range(0, len(directions), _ROWS):
+        rows = directions[start : start + _ROWS]
+        heads = random_words(len(rows), entropy) < np.uint64(cap.coin)
+        inside, outside = (_until(attempt, rows) for attempt in attempts)
+        cells[start : start + _ROWS] = np.where(heads[:, None], inside, outside)
+    return cells
 
 
-def _drawn(directions: Floats, cap: Cap, entropy: Entropy) -> Floats:
-    count = len(directions)
-    chosen = random_words(count, entropy) < np.uint64(cap.coin)
-
-    def of_sphere(rows: Ids) -> tuple[Floats, NDArray[np.bool_]]:
-        return _snapped(_normals(len(rows), cap.dimensions, entropy))
-
-    def of_cap(rows: Ids) -> tuple[Floats, NDArray[np.bool_]]:
-        return _in_cap(directions[rows], cap, entropy)
-
-    inside, outside = (_until(count, cap.dimensions, attempt) for attempt in (of_cap, of_sphere))
-    return np.where(chosen[:, None], inside, outside)
+Drawn = tuple[Floats, NDArray[np.bool_]]
 
 
-def _until(
-    count: int, dimensions: int, attempt: Callable[[Ids], tuple[Floats, NDArray[np.bool_]]]
-) -> Floats:
+def _until(attempt: Callable[[Floats], Drawn], directions: Floats) -> Floats:
     """What an attempt gives for each row, tried anew until it is accepted."""
-    kept = np.empty((count, dimensions))
-    left = np.arange(count)
+    kept = np.empty_like(directions)
+    left = np.arange(len(directions))
     while left.size:
-        values, accepted = attempt(left)
+        values, accepted = attempt(directions[left])
         kept[left[accepted]] = values[accepted]
         left = left[~accepted]
     return kept
 
 
-def _in_cap(x: Floats, cap: Cap, entropy: Entropy) -> tuple[Floats, NDArray[np.bool_]]:
+def _anywhere(entropy: Entropy, x: Floats) -> Drawn:
+    """Normal vectors, as many as there are x."""
+    return _snapped(_normals(len(x), x.shape[1], entropy))
+
+
+def _in_cap(cap: Cap, entropy: Entropy, x: Floats) -> Drawn:
     """Vectors z of the cap around each x, uniform in direction, normal in length.
 
     With t the cosine, 1 - t^2 = s has density s^((k - 3)/2) (1 - s)^(-1/2) below s_0 = 1 - gamma^2:
@@ -188,13 +180,11 @@ def _in_cap(x: Floats, cap: Cap, entropy: Entropy) -> tuple[Floats, NDArray[np.b
     free = _normals(count, k, entropy)
     across = free - folded(free * x)[:, None] * x
     length, whole = (np.sqrt(folded(np.square(part))) for part in (across, free))
-    words = random_words(3 * count, entropy).reshape(3, count)
-    uniform = (
-        words[0].astype(np.float64) + (words[1].astype(np.float64) + 0.5) * 2.0**-64
-    ) / _TOTAL
+    high, low, coin = random_words(3 * count, entropy).reshape(3, count).astype(np.float64)
+    uniform = (high + (low + 0.5) * 2.0**-64) / _TOTAL
     below = (1.0 - cap.threshold**2) * uniform ** (2.0 / (k - 1))
     cosine = np.sqrt(1.0 - below)
-    accepted = (words[2].astype(np.float64) + 0.5) / _TOTAL * cosine <= cap.threshold
+    accepted = (coin + 0.5) / _TOTAL * cosine <= cap.threshold
     accepted &= (uniform >= 2.0**-76) & (length >= whole / 2.0) & _in_shell(whole, k)
     with np.errstate(divide="ignore", invalid="ignore"):  # refused
         unit = across / length[:, None]
@@ -207,8 +197,7 @@ def _normals(count: int, dimensions: int, entropy: Entropy) -> Floats:
     with needs("models"):
         from scipy.special import ndtri
 
-    size = 8 * _WORDS * count * dimensions
-    words = np.frombuffer(entropy(size), dtype=np.uint64).reshape(count, _WORDS, dimensions)
+    words = random_words(_WORDS * count * dimensions, entropy).reshape(count, _WORDS, dimensions)
     half = np.zeros((count, dimensions))
     for later in range(_WORDS - 1, 0, -1):
         half += words[:, later].astype(np.float64)
@@ -220,7 +209,7 @@ def _normals(count: int, dimensions: int, entropy: Entropy) -> Floats:
     return np.asarray(signs * ndtri(half))
 
 
-def _snapped(z: Floats) -> tuple[Floats, NDArray[np.bool_]]:
+def _snapped(z: Floats) -> Drawn:
     """The grid's nearest points, and which of them are in the shell."""
     cells = np.rint(z / STEP) * STEP
     return cells, _in_shell(np.sqrt(folded(np.square(cells))), z.shape[1])

@@ -1,15 +1,22 @@
-"""The codebook of a tuned nearest response: from the package, from disk, or searched for."""
+"""The codebook of a tuned nearest response: from the package, from disk, or searched for.
+
+Which codebook it is decides on utility only. The search for one may end elsewhere on another
+processor; the file that comes with the package, with the rows for the default space, gives
+everybody the same ones. ``benchmarks/ready_codebooks.py`` made it.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dp_middleware import _files, _validate
 from dp_middleware._waits import told
@@ -17,11 +24,33 @@ from dp_middleware.embedding import arrays
 from dp_middleware.embedding.arrays import Ids
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
-from dp_middleware.mechanisms.kernels import codebook, priors, ready
+from dp_middleware.mechanisms.kernels import codebook, priors
 from dp_middleware.vocabulary import frequencies
+
+EPSILONS = range(1, 13)  # exact nats per token for which the file has a codebook
+FILE = Path(__file__).parent.parent / "data" / "codebooks.npz"  # arrays by name
 
 _FINE = 9  # nats, whose codebook is fine enough to choose from for every smaller epsilon
 _SMALL = 512  # tokens, among which a search takes no time
+
+
+def part(kind: str, *key: str) -> NDArray[Any] | None:
+    """Reads an array of the file; ``None`` if it has none for this key."""
+    return parts([kind], *key).get(kind)
+
+
+def parts(kinds: Iterable[str], *key: str) -> dict[str, NDArray[Any]]:
+    """Reads the arrays that the file has for this key, by kind; it is opened once."""
+    if not FILE.exists():
+        return {}
+    with np.load(FILE, allow_pickle=False) as file:
+        names = {kind: name_of(kind, *key) for kind in kinds}
+        return {kind: file[name] for kind, name in names.items() if name in file.files}
+
+
+def name_of(kind: str, *key: str) -> str:
+    """Names an array by what it is, and by all that decides it but the search."""
+    return f"{kind}-{hashlib.sha256(chr(0).join(key).encode()).hexdigest()[:16]}"
 
 
 class Chosen:
@@ -41,16 +70,16 @@ class Chosen:
         self._allowed = words if outputs is None else np.unique(space.checked([*outputs]))
         if not len(self._allowed):
             raise ParameterError("expected outputs as ids of tokens, got none")
-        self._space, self._epsilon = space, epsilon
+        self._space, self._epsilon = space, float(epsilon)
         self._origin, self._weights = priors.weighted(prior, space.vocabulary, epsilon)
 
     def is_known(self) -> bool:
         """Tells whether there is no search to wait for."""
-        return len(self._space) < _SMALL or self._ready() is not None or self._kept() is not None
+        return len(self._space) < _SMALL or self._known() is not None
 
     def codebook(self) -> tuple[Ids, int]:
         """Gives the ids of the codewords, and the number k of near ones."""
-        if known := self._ready() or self._kept():
+        if known := self._known():
             return known
         space, epsilon, allowed = self._space, self._epsilon, self._candidates
         with told(f"choosing a codebook for epsilon {epsilon:g} among {len(allowed):,} tokens"):
@@ -59,25 +88,22 @@ class Chosen:
             arrays.store({"codebook": np.append(near, book)}, self._path)
         return book, near
 
-    def _ready(self, epsilon: float | None = None) -> tuple[Ids, int] | None:
-        """The one that comes with the package, if any does."""
-        nats, origin = self._epsilon, self._origin
-        if epsilon is not None:
-            nats, origin = epsilon, self._default_origin(epsilon)
-        key = self._space.fingerprint, repr(float(nats)), origin, _digest(self._allowed)
-        made = ready.part("codebook", *key)
-        return None if made is None else (made[1:].astype(np.int64), int(made[0]))  # with k before
+    def _known(self) -> tuple[Ids, int] | None:
+        """The one that comes with the package, or the one from disk; k stands before it."""
+        book = self._ready(self._epsilon, self._origin)
+        if book is None:
+            book = (arrays.load(self._path) or {}).get("codebook")
+        return None if book is None else (book[1:].astype(np.int64), int(book[0]))
 
-    def _kept(self) -> tuple[Ids, int] | None:
-        """The one from disk; ``None`` if it is absent or damaged."""
-        stored = arrays.load(self._path)
-        return None if stored is None else (stored["codebook"][1:], int(stored["codebook"][0]))
+    def _ready(self, epsilon: float, origin: str) -> NDArray[Any] | None:
+        key = self._space.fingerprint, repr(epsilon), origin, _digest(self._allowed)
+        return part("codebook", *key)
 
     @property
     def _path(self) -> Path:
         """By all that decides the search, its code included."""
         search = hashlib.sha256(Path(str(codebook.__file__)).read_bytes()).hexdigest()
-        key = (self._space.fingerprint, repr(float(self._epsilon)), self._origin)
+        key = (self._space.fingerprint, repr(self._epsilon), self._origin)
         among = _digest(self._candidates)
         return _files.cache_path("codebooks", *key, among, search, suffix=".npz")
 
@@ -85,10 +111,11 @@ class Chosen:
     def _candidates(self) -> Ids:
         """Codewords of the package's codebooks up to the next larger epsilon, else all allowed."""
         nats = self._epsilon
-        if nats > max(ready.EPSILONS) or self._origin != self._default_origin(nats):
+        if nats > max(EPSILONS) or self._origin != self._default_origin(nats):
             return self._allowed
-        books = map(self._ready, map(float, range(1, max(math.ceil(nats), _FINE) + 1)))
-        known = [book[0] for book in books if book is not None]
+        whole = map(float, range(1, max(math.ceil(nats), _FINE) + 1))
+        books = [self._ready(each, self._default_origin(each)) for each in whole]
+        known = [book[1:].astype(np.int64) for book in books if book is not None]
         return np.unique(np.concatenate(known)) if known else self._allowed
 
     def _default_origin(self, epsilon: float) -> str:

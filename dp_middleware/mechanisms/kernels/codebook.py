@@ -17,8 +17,6 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from threading import Lock
 
 import numpy as np
@@ -27,13 +25,18 @@ from dp_middleware._torch import torch
 from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.embedding.space import EmbeddingSpace
 
-BATCH = 128
-"""Columns judged together."""
-
-NONE = -1e9
-"""Less than any gain or similarity."""
-
+_BATCH = 128  # columns judged together
+_NONE = -1e9  # less than any gain or similarity
 _STEEP = 50.0  # nats, beyond which a codeword is worth nothing beside the nearest one
+_ENTRIES = 1 << 29  # similarities held at once, 4 bytes each
+_FEW = 32  # codewords up to which a larger k is worth its time
+_NEAR = 8  # the larger k
+_UNIONS = 4  # tried for it
+_COARSE = 1024  # tokens of the thinned problem on which it is started
+_TOLERANCE = 1e-6  # relative gain below which a move is not made
+_PASS_TOLERANCE = 1e-4  # relative gain of a pass below which there is no other
+_PASSES = 20
+_SEARCHING = Lock()  # the number of threads is the process's
 
 
 class Problem:
@@ -47,13 +50,6 @@ class Problem:
         self.similarity, self.prior, self.epsilon = similarity, prior, epsilon
         self.mean = similarity @ prior
         self.weight = math.expm1(min(epsilon, _STEEP))
-
-    def part(self, rows: Ids, columns: Ids) -> Problem:
-        """Gives the problem on some codewords and points."""
-        prior = self.prior[columns].double()
-        total = prior.sum()
-        shares = (prior / total if total > 0 else prior + 1 / len(columns)).float()
-        return Problem(self.similarity[rows][:, columns], shares, self.epsilon)
 
     def value(self, best: torch.Tensor, codebook: torch.Tensor, near: int) -> float:
         """Computes f from sums of the ``near`` largest similarities (P,) and the codewords (M,)."""
@@ -69,23 +65,22 @@ class Problem:
     def greedy(self) -> torch.Tensor:
         """Takes codewords of largest gain, one at a time, while f grows.
 
-        Gains only shrink as the codebook grows, so old ones are upper bounds and few of them are
-        computed anew (lazy evaluation, Minoux 1978): those of a batch are kept up to date while the
-        next codeword is certain to be among them.
+        Gains only shrink, so old ones are upper bounds and few are computed anew (lazy evaluation,
+        Minoux 1978): those of a batch are kept up to date while the next is certain to be there.
         """
         size = len(self.similarity)
         first = int(self.mean.argmax())
         best, chosen = self.similarity[first].clone(), [first]
-        batches = torch.arange(size, device=best.device).tensor_split(1 + size // BATCH)
+        batches = torch.arange(size, device=best.device).tensor_split(1 + size // _BATCH)
         bounds = torch.cat([self.gains(batch, best) for batch in batches])
-        bounds[first] = NONE
+        bounds[first] = _NONE
         total = self.weight * float(best @ self.prior) + float(self.mean[first])
         value = total / (self.weight + 1)
         while len(chosen) < size:
-            judged = torch.topk(bounds, min(BATCH, size - len(chosen))).indices
+            judged = torch.topk(bounds, min(_BATCH, size - len(chosen))).indices
             more = (self.similarity[judged] - best).relu_()
             gains = self.weight * (more @ self.prior) + self.mean[judged]
-            bounds[judged] = NONE
+            bounds[judged] = _NONE
             rest = float(bounds.max())
             while (gain := float(gains.max())) >= max(rest, value):
                 k = int(gains.argmax())
@@ -98,22 +93,11 @@ class Problem:
                 after = (before - step).relu_()
                 gains -= self.weight * ((before - after) @ self.prior[closer])
                 more[:, closer] = after
-                gains[k] = NONE
+                gains[k] = _NONE
             bounds[judged] = gains
             if float(bounds.max()) <= value:
                 break
         return torch.tensor(chosen, device=best.device)
-
-
-_ENTRIES = 1 << 29  # similarities held at once, 4 bytes each
-_FEW = 32  # codewords up to which a larger k is worth its time
-_NEAR = 8  # the larger k
-_UNIONS = 4  # tried for it
-_COARSE = 1024  # tokens of the thinned problem on which it is started
-_TOLERANCE = 1e-6  # relative gain below which a move is not made
-_PASS_TOLERANCE = 1e-4  # relative gain of a pass below which there is no other
-_PASSES = 20
-_SEARCHING = Lock()  # the number of threads is the process's
 
 
 def best_codebook(
@@ -129,10 +113,15 @@ def best_codebook(
     points = _likeliest(prior, max(1, _ENTRIES // len(outputs)))
     weights = torch.tensor(prior[points] / prior[points].sum(), device=space.device).float()
     problem = Problem(unit[outputs] @ unit[points].T, weights, epsilon)
-    with _SEARCHING, _one_thread():
-        best = _Search(problem, problem.greedy()).improve()
-        if len(best.codebook) <= _FEW:
-            best = max(best, _with_larger_near(best), key=lambda search: search.value)
+    with _SEARCHING:
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)  # in a long row of small products threads wait for others
+        try:
+            best = _Search(problem, problem.greedy()).improve()
+            if len(best.codebook) <= _FEW:
+                best = max(best, _with_larger_near(best), key=lambda search: search.value)
+        finally:
+            torch.set_num_threads(threads)
     return np.sort(outputs[best.codebook.cpu().numpy()]), best.near
 
 
@@ -144,17 +133,6 @@ def _after_fork() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """The search is a long row of small products: waiting for other threads costs more."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
 
 
 def _likeliest(prior: Floats, most: int) -> Ids:
@@ -173,13 +151,15 @@ def _with_larger_near(search: _Search) -> _Search:
     at least the mean of its parts. The best of several is found on a thinned problem, from random
     starts that are public and the same in every run.
     """
-    problem, size = search.problem, len(search.codebook)
+    problem, size, device = search.problem, len(search.codebook), search.codebook.device
     rows, columns = (
         np.linspace(0, length - 1, min(length, _COARSE)).astype(np.int64)
         for length in problem.similarity.shape
     )
-    coarse, generator = problem.part(rows, columns), np.random.default_rng(0)
-    device = search.codebook.device
+    prior = problem.prior[columns].double()
+    shares = prior / prior.sum() if prior.sum() > 0 else prior + 1 / len(columns)
+    coarse = Problem(problem.similarity[rows][:, columns], shares.float(), problem.epsilon)
+    generator = np.random.default_rng(0)
 
     def part() -> torch.Tensor:
         chosen = generator.choice(len(rows), min(size, len(rows)), replace=False)
@@ -195,8 +175,7 @@ def _with_larger_near(search: _Search) -> _Search:
 class _Search:
     """A codebook under improvement, with its value f and the most similar codewords of each point.
 
-    ``codebook`` int64 (M,) has positions in the problem, which may repeat if k, ``near``, is above
-    1.
+    ``codebook`` int64 (M,) has positions in the problem; they may repeat if k, ``near``, is not 1.
     """
 
     def __init__(self, problem: Problem, codebook: torch.Tensor, near: int = 1) -> None:
@@ -211,7 +190,7 @@ class _Search:
         everyone = torch.arange(len(self.problem.similarity), device=self.codebook.device)
         for _ in range(_PASSES):
             before = self.value
-            for batch in everyone.tensor_split(1 + len(everyone) // BATCH):
+            for batch in everyone.tensor_split(1 + len(everyone) // _BATCH):
                 self._take(batch)
             self._drop()
             if self.value - before <= _PASS_TOLERANCE * abs(before):
@@ -287,10 +266,9 @@ class _Search:
         for part in points.tensor_split(1 + len(points) * size // (1 << 24)):
             columns = similarity[self.codebook[:, None], part[None, :]]
             if size == self.near:  # no next one
-                columns = torch.cat([columns, torch.full_like(columns[:1], NONE)])
+                columns = torch.cat([columns, torch.full_like(columns[:1], _NONE)])
             self._top[:, part], self._nearest[:, part] = torch.topk(columns, self.near + 1, dim=0)
         lost = (self._top[:-1] - self._top[-1]) * self.problem.prior
-        self._removal = torch.zeros(size + 1, device=lost.device).index_add_(
-            0, self._nearest[:-1].ravel(), lost.ravel()
-        )[:size]
+        removal = torch.zeros(size + 1, device=lost.device)
+        self._removal = removal.index_add_(0, self._nearest[:-1].ravel(), lost.ravel())[:size]
         self.value = self.problem.value(self._top[:-1].sum(dim=0), self.codebook, self.near)

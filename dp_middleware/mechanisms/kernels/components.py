@@ -65,10 +65,8 @@ class Components:
         apart, axes = np.rint(points - mean * _GRID), np.rint(directions[:count] * _GRID)
         squares = np.square(apart @ axes.T / _GRID**2)  # products of the grid are exact
         lengths = np.sqrt(np.cumsum(squares, axis=1))
-        means = [
-            [math.fsum(column) / len(rows) for column in part.T] for part in (lengths, squares)
-        ]
-        return cls(mean, directions[:count], np.array(means[0]), variances[:count])
+        means = np.array([math.fsum(column) / len(rows) for column in lengths.T])
+        return cls(mean, directions[:count], means, variances[:count])
 
     @cached_property
     def fingerprint(self) -> str:
@@ -91,12 +89,9 @@ class Components:
 
 def _covariance(points: Floats, mean: Floats) -> Floats:
     """Of points of the grid; sums of their products are exact, some thousand at a time."""
-    blocks = range(0, len(points), _EXACT)
-    sums = [(points[k : k + _EXACT].T @ points[k : k + _EXACT]) / _GRID**2 for k in blocks]
-    total = np.zeros_like(sums[0])
-    for part in sums:
-        total = total + part
-    return total / len(points) - mean[:, None] * mean
+    blocks = (points[k : k + _EXACT] for k in range(0, len(points), _EXACT))
+    total = sum(block.T @ block / _GRID**2 for block in blocks)
+    return np.asarray(total / len(points) - mean[:, None] * mean)
 
 
 def eigen(matrix: Floats) -> tuple[Floats, Floats]:

@@ -36,27 +36,20 @@ def nearest(ids: Ids, space: EmbeddingSpace, size: int) -> tuple[torch.Tensor, t
 
 
 def smallest(values: torch.Tensor, count: int) -> torch.Tensor:
-    """Finds the columns of the ``count`` smallest values of each row, ascending, ties by index.
-
-    Which of equal values a device finds first is its own affair; which are taken is not.
-    """
+    """Finds the columns of the ``count`` smallest values of each row, ascending, ties by index."""
     if count >= values.shape[1]:
         return values.argsort(dim=1, stable=True)
     found = torch.topk(values, count + 1, dim=1, largest=False)
     chosen = found.indices[:, :count]
     tied = (found.values[:, count - 1] == found.values[:, count]).nonzero()[:, 0]
-    if len(tied):
-        chosen[tied] = _first_by_index(values[tied], found.values[tied, count - 1, None], count)
+    if len(tied):  # which of equal values a device finds first is its own affair
+        some, largest = values[tied], found.values[tied, count - 1, None]
+        below, equal = some < largest, some == largest
+        room = count - below.sum(dim=1, keepdim=True)
+        within = below | (equal & (equal.cumsum(dim=1) <= room))
+        chosen[tied] = within.nonzero()[:, 1].reshape(len(tied), count)
     chosen = chosen.sort(dim=1).values
     return chosen.gather(1, values.gather(1, chosen).argsort(dim=1, stable=True))
-
-
-def _first_by_index(values: torch.Tensor, largest: torch.Tensor, count: int) -> torch.Tensor:
-    """All values below the largest, and of those equal to it the first; ``count`` a row."""
-    below, equal = values < largest, values == largest
-    room = count - below.sum(dim=1, keepdim=True)
-    within = below | (equal & (equal.cumsum(dim=1) <= room))
-    return within.nonzero()[:, 1].reshape(len(values), count)
 
 
 def greedy_classes(space: EmbeddingSpace, size: int) -> Ids:

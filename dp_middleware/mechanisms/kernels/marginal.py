@@ -18,32 +18,24 @@ from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.mechanisms.kernels import exact
 from dp_middleware.mechanisms.kernels.radius import FEW, RadiusLaw
 
-PLACE = 10
-"""Bits of a place in its cell, as it counts in a sum."""
-
+PLACE = 10  # bits of a place in its cell, as it counts in a sum
 _CELL_BITS = 11  # a grid has fewer than 2^11 points
 
 
 class Histogram:
-    """Counts rows of distances on a grid.
+    """Counts rows of distances on a grid, float64 (g,), ascending from 0 to beyond all of them.
 
     A place is counted from the far end of the grid, in cells, so that distance 0 is a cell of its
     own: the last one. (With it is what is nearer than about 10^-10 of a cell.) Places carry an
     offset, a power of two that is more than twice the number of tokens: no cell holds so many that
     their fractions add up to half of one more. Sums take the fractions to ``PLACE`` bits.
-
-    Args:
-        grid: float64 (g,), ascending from 0; no distance is beyond its end.
-        per_unit: Cells per unit of distance, if they are equally wide.
-        size: Number V of tokens.
+    ``per_unit`` is the number of cells per unit of distance, if they are equally wide.
     """
 
     def __init__(self, grid: torch.Tensor, per_unit: float | None, size: int) -> None:
         self._offset = 1 << max(size.bit_length() + 1, _CELL_BITS)
         self._grid, self._per_unit = grid, per_unit
-        self._end = torch.tensor(
-            float(self._offset + len(grid) - 1), dtype=grid.dtype, device=grid.device
-        )
+        self._end = grid.new_tensor(float(self._offset + len(grid) - 1))
 
     def empty(self, count: int) -> torch.Tensor:
         """Makes sums of rows without distances, int64 (count, g), to add to."""
@@ -97,8 +89,8 @@ _MANTISSA = 52
 class Curves(NamedTuple):
     """Tells what rows are functions of: ln P is linear in the distance between two points.
 
-    ``points`` float64 (g,) are distances, ascending from 0; ``values`` (n, g) is ln g there for
-    each row; ``met`` bool (g,) are the ends of cells with a distance above 0 in them.
+    ``points`` float64 (g,) ascend from 0; ``values`` (n, g) is ln g there for each row; ``met``
+    bool (g,) are the ends of cells with a distance above 0 in them.
     """
 
     points: Floats
@@ -111,12 +103,9 @@ class RadiusGrid:
 
     One matrix product gives Z for every radius cell, a second one g at every grid distance, and ln
     g is interpolated. Where tokens enter the list inside a radius cell, 1/Z is averaged over it.
-    Both products are exact, and what comes before the second is made of single IEEE 754 operations
-    on tables that are the same on every machine: machines differ by the last bits of the second
-    table, of exponentials and of logarithms only.
-
-    Radii below their e^-37 quantile are left out: k grows with r, and Z lies between 1 and V, so no
-    probability loses more than its share V e^-37.
+    Both products are exact, and all before the second is single IEEE 754 operations on tables that
+    are the same everywhere: machines differ by the last bits of the second table and of logarithms.
+    Radii below their e^-37 quantile are left out: no probability loses more than its share V e^-37.
 
     Args:
         law: Radius for noise epsilon 1.
@@ -171,15 +160,14 @@ class RadiusGrid:
         for part, into in parts(rows, sums):
             self._histogram.add(part, into)
         at_zero, counts, places = self._histogram.read(sums)
-        log_g = self._log_g(at_zero, counts, places)
+        log_g, pad = self._log_g(at_zero, counts, places), torch.nn.functional.pad
         values = log_g.flip(1)
-        rises = torch.nn.functional.pad(values.diff(dim=1), (0, 1))
+        rises = pad(values.diff(dim=1), (0, 1))
         for part, *of_grid in parts(rows, values, rises):
             self._histogram.interpolate(part, *of_grid)
             part.copy_(torch.log_softmax(part, dim=1))
         met = counts.any(dim=0)
-        ends = torch.nn.functional.pad(met, (0, 1)) | torch.nn.functional.pad(met, (1, 0))
-        return Curves(self.points, log_g, ends)
+        return Curves(self.points, log_g, pad(met, (0, 1)) | pad(met, (1, 0)))
 
     def _log_g(
         self, at_zero: torch.Tensor, counts: torch.Tensor, places: torch.Tensor
@@ -189,12 +177,11 @@ class RadiusGrid:
         spread = torch.nn.functional.pad(counts - places, (0, 1))
         spread[:, 1:] += places
         normaliser = products.product(spread, self._entered) + at_zero
-        if not self._literal:
-            inverse = 1.0 / normaliser
-        else:
-            inside, after = normaliser[:, : cells + 1 - first], max(first, 1)
+        inside, after = normaliser[:, : cells + 1 - first], max(first, 1)
+        if self._literal:
             inside[:, after - first :] += places[:, after - 1 :] * self._on_edge[after - first :]
-            inverse = 1.0 / normaliser
+        inverse = 1.0 / normaliser
+        if self._literal:
             inverse[:, : cells - first] = _mean_inverse(
                 inside[:, :-1], counts[:, first:], places[:, first:], step=self._last
             )
@@ -206,9 +193,8 @@ def _mean_inverse(
 ) -> torch.Tensor:
     """Mean of 1/Z over a cell in which Z grows from ``before`` by ``step`` at each of n entries.
 
-    For entries at random places every Z is there equally long, and the mean is that of 1/(Z + j
-    step) over j = 0 .. n. Entries that lie later on average than the middle leave more of the cell
-    to the smaller Z; exact for n = 0 and n = 1.
+    For entries at random places the mean is that of 1/(Z + j step) over j = 0 .. n. Entries that
+    lie later on average leave more of the cell to the smaller Z; exact for n = 0 and n = 1.
     """
     first, last = 1.0 / before, 1.0 / (before + counts * step)
     mean = _harmonic(before / step, counts).div_((counts + 1.0) * step)
@@ -219,7 +205,7 @@ def _mean_inverse(
 def _harmonic(start: torch.Tensor, steps: torch.Tensor) -> torch.Tensor:
     """The sum of 1/(Z + j) over j = 0 .. n for Z >= 1, by relative error 1e-8.
 
-    Terms one by one, and the expansion of digamma(x + 1/2) about ln x, which ends after x^-6.
+    Terms one by one, then digamma(x + 1/2) expanded about ln x up to x^-6.
     """
     total = torch.zeros_like(start)
     for j in range(_SINGLY):

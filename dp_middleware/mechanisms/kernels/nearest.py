@@ -1,28 +1,37 @@
 """The nearest tokens of points, exactly: products filter, differences of vectors decide.
 
+For a point w and a token's point v, <w, v> - ||v||^2 / 2 is largest where the distance is
+smallest. Scores have few digits, so whatever lies within a margin of the best one stays: the
+nearest token always does, and float64 differences decide among them.
+
 And tokens near to noisy points, which is all that the noise mechanisms do.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Literal
+import math
+from typing import Any, Literal, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.embedding.grid import folded, unit_rows
 from dp_middleware.embedding.space import EmbeddingSpace
-from dp_middleware.mechanisms.kernels.filter import NOBODY, filter_of, frame
-from dp_middleware.mechanisms.kernels.noise import random_vectors, snapped, spacing
+from dp_middleware.mechanisms.kernels.noise import UNIT, random_vectors, snapped, spacing
 from dp_middleware.sampling.sampler import Entropy
 
-BLOCK = 512  # points of one matrix product on the host
+BLOCK = 512  # points of one matrix product
 _SCORES = 1 << 24  # scores held at a time
 _COORDINATES = 1 << 14  # of noise made at a time: they stay in a processor's cache
 _PAIRED = 1 << 16  # coordinates of differences held at a time
+_LARGEST_SCALE = 2.0**32  # so that points far from tiny vectors do not overflow
+_SINGLE = 2.0**-24  # largest relative error of one float32 operation
 
 Nearness = Literal["distance", "cosine"]
+NEARNESSES: tuple[str, ...] = get_args(Nearness)
+
+NOBODY = -1  # no token
 
 
 def release(
@@ -37,12 +46,10 @@ def release(
     A function of the snapped noisy vectors alone: see the module ``noise``. ``centres`` float64 (n,
     d) are means of the space's points; eta is in nats per unit of distance.
     """
-    tokens = np.empty(len(centres), dtype=np.int64)
-    size, find = _rows(space), SEARCHES[nearness]
-    for start in range(0, len(centres), size):
-        part = slice(start, start + size)
-        tokens[part] = find(space, noisy(centres[part], eta, entropy))
-    return tokens
+    size = _rows(space)
+    parts = [centres[start : start + size] for start in range(0, len(centres), size)]
+    tokens = [nearest(space, noisy(part, eta, entropy), nearness=nearness) for part in parts]
+    return np.concatenate([np.empty(0, dtype=np.int64), *tokens])
 
 
 def noisy(centres: Floats, eta: float, entropy: Entropy) -> Floats:
@@ -59,96 +66,116 @@ def noisy(centres: Floats, eta: float, entropy: Entropy) -> Floats:
     return points
 
 
-def nearest(space: EmbeddingSpace, points: Floats, excluded: Ids | None = None) -> Ids:
-    """Finds the token nearest to each point by Euclidean distance, ties to the smallest id; (n,).
+def nearest(
+    space: EmbeddingSpace,
+    points: Floats,
+    excluded: Ids | None = None,
+    nearness: Nearness = "distance",
+) -> Ids:
+    """Finds the token nearest to each point, ties to the smallest id; int64 (n,).
 
-    The distance is the float64 sum of squared differences, added in a fixed order: the answer for a
-    point (n, d), about the centre as the space's points are, does not depend on the others, nor on
-    the device. ``excluded`` int64 (n,) is a token per point that is not an answer; needs V > 1.
+    Points, float64 (n, d), are about the centre as the space's are. The ``"distance"`` is the
+    float64 sum of squared differences, added in a fixed order: the answer for a point does not
+    depend on the others. The largest ``"cosine"`` is that of vectors as they are; equal ones are
+    one, the cosine of a zero vector is 0, and rounding may choose another of two that are equal to
+    the last digits. ``excluded`` int64 (n,) is a token per point that is not an answer; V > 1.
     """
     found = np.empty(len(points), dtype=np.int64)
     size = _rows(space)
     for start in range(0, len(points), size):
         part = slice(start, start + size)
         left_out = None if excluded is None else excluded[part]
-        rows, ids = _candidates(space, points[part], left_out)
-        found[part] = _decided(space, points[part], rows, ids)
+        if nearness == "cosine":
+            columns = _cosines(space, points[part], left_out).argmax(axis=1)
+            found[part] = _named(space, columns, left_out)
+        else:
+            rows, columns = _near(space, points[part], left_out)
+            ids = _named(space, columns, None if left_out is None else left_out[rows])
+            found[part] = _decided(space, points[part], rows, ids)
     return found
-
-
-def nearest_by_cosine(space: EmbeddingSpace, points: Floats, excluded: Ids | None = None) -> Ids:
-    """Finds the token of largest cosine with each point, ties to the smallest id; int64 (n,).
-
-    Of vectors as they are, not about the space's centre, as the points are; equal ones are one. The
-    cosine of a zero vector is 0. Rounding may choose another of two that are equal to the last
-    digits. ``excluded`` is as for :func:`nearest`.
-    """
-    known = frame(space)
-    unit, centre = space.derived(
-        "cosine-frame",
-        lambda: (unit_rows(space.vectors[known.first]), space.vectors[0] - space.points[0]),
-    )
-    found = np.empty(len(points), dtype=np.int64)
-    size = _rows(space)
-    for start in range(0, len(points), size):
-        part = slice(start, start + size)
-        cosines = (points[part] + centre) @ unit.T
-        if excluded is None:
-            found[part] = known.first[cosines.argmax(axis=1)]
-            continue
-        group = known.group[excluded[part]]
-        alone = np.flatnonzero(known.second[group] == NOBODY)
-        cosines[alone, group[alone]] = -np.inf
-        best = cosines.argmax(axis=1)
-        ids = known.first[best]
-        found[part] = np.where(ids == excluded[part], known.second[best], ids)
-    return found
-
-
-SEARCHES: dict[Nearness, Callable[..., Ids]] = {"distance": nearest, "cosine": nearest_by_cosine}
-"""What finds the token near to each point: ``(space, points, excluded=None)``."""
 
 
 def _rows(space: EmbeddingSpace) -> int:
     """Points searched at a time."""
-    return max(1, min(max(BLOCK, space.block), _SCORES // len(space)))
+    return max(1, min(BLOCK, _SCORES // len(space)))
 
 
-def _candidates(space: EmbeddingSpace, points: Floats, excluded: Ids | None) -> tuple[Ids, Ids]:
-    """Pairs (row, id), rows ascending, among them every row's answer.
+def _groups(space: EmbeddingSpace) -> tuple[Ids, Ids, Ids]:
+    """Tokens of equal points, which share a column of a table.
 
-    Of tokens with equal vectors only the first can be one, or the second if the first is left out;
-    a vector is barred if its only token is.
+    The first of each group, (m,), ascending, the next one or -1, and the column of each token.
     """
-    known = frame(space)
-    if excluded is None:
-        rows, columns = _columns(space, points, np.full(len(points), NOBODY))
-        return rows, known.first[columns]
-    group = known.group[excluded]
-    barred = np.where(known.second[group] == NOBODY, group, NOBODY)
-    rows, columns = _columns(space, points, barred)
-    ids = known.first[columns]
-    return rows, np.where(ids == excluded[rows], known.second[columns], ids)
+
+    def compute() -> tuple[Ids, Ids, Ids]:
+        groups: dict[bytes, list[int]] = {}
+        for token, point in enumerate(space.points + 0.0):  # a zero has two signs
+            groups.setdefault(point.tobytes(), []).append(token)
+        columns = np.empty(len(space), dtype=np.int64)
+        for column, tokens in enumerate(groups.values()):
+            columns[tokens] = column
+        two = np.array([[*tokens, NOBODY][:2] for tokens in groups.values()])
+        return two[:, 0], two[:, 1], columns
+
+    return space.derived("nearest-groups", compute)
 
 
-def _columns(space: EmbeddingSpace, points: Floats, barred: Ids) -> tuple[Ids, Ids]:
-    """Pairs of row and column that the filter leaves, rows ascending, each with some.
+def _rule_out(scores: NDArray[Any], space: EmbeddingSpace, excluded: Ids | None) -> None:
+    """Bars columns of which the token left out is the only one."""
+    if excluded is not None:
+        _, second, columns = _groups(space)
+        alone = np.flatnonzero(second[columns[excluded]] == NOBODY)
+        scores[alone, columns[excluded[alone]]] = -np.inf
 
-    Where the filter finds nothing, not even one of a number that is none, all columns are left.
+
+def _named(space: EmbeddingSpace, columns: Ids, excluded: Ids | None) -> Ids:
+    """Tokens of columns: the first of each, or the second if the first is left out."""
+    first, second, _ = _groups(space)
+    ids = first[columns]
+    return ids if excluded is None else np.where(ids == excluded, second[columns], ids)
+
+
+def _cosines(space: EmbeddingSpace, points: Floats, excluded: Ids | None) -> Floats:
+    units = space.derived("nearest-units", lambda: unit_rows(space.vectors[_groups(space)[0]]))
+    cosines: Floats = (points + (space.vectors[0] - space.points[0])) @ units.T
+    _rule_out(cosines, space, excluded)
+    return cosines
+
+
+def _near(space: EmbeddingSpace, points: Floats, excluded: Ids | None) -> tuple[Ids, Ids]:
+    """Pairs of row and column, rows ascending: with the nearest column of each row.
+
+    A sum of d + 1 products is off by (d + 4) units of l + 1/2, in any order, for a scaled point of
+    length l. The float64 squares that decide are off by (ceil(log2 d) + 3) UNIT (l + 1)^2; twice
+    that is added. NumPy's float32, as torch's may have fewer digits by a setting.
     """
-    rows, columns = filter_of(space).survivors(points, barred)
-    pairs = [(rows, columns)]
-    for row in np.flatnonzero(np.bincount(rows, minlength=len(points)) == 0):
-        every = np.flatnonzero(np.arange(len(frame(space).first)) != barred[row])
-        pairs.append((np.full(len(every), row), every))
-    rows, columns = (np.concatenate(parts) for parts in zip(*pairs, strict=True))
-    order = np.argsort(rows, kind="stable")
-    return rows[order], columns[order]
+    scale, table = space.derived("nearest-table", lambda: _table(space))
+    queries, dimensions = points * scale, points.shape[1]
+    lengths = np.sqrt(np.einsum("nd,nd->n", queries, queries))
+    shrink = np.ldexp(1.0, -np.maximum(np.frexp(lengths)[1], 0))  # no overflow of float32
+    margin = 4 * (dimensions + 8) * _SINGLE * (lengths + 1)
+    margin += 4 * (math.ceil(math.log2(dimensions)) + 4) * UNIT * (lengths + 1) ** 2
+    margin = margin * shrink + 2.0**-90  # and what underflows
+    moved = np.column_stack([queries, np.ones(len(queries))]) * shrink[:, None]
+    scores = moved.astype(np.float32) @ table
+    _rule_out(scores, space, excluded)
+    least = scores.max(axis=1) - margin.astype(np.float32)
+    rows, columns = np.divmod(np.flatnonzero(scores >= least[:, None]), scores.shape[1])
+    return rows, columns
+
+
+def _table(space: EmbeddingSpace) -> tuple[float, NDArray[np.float32]]:
+    """A power of two that brings points to length at most 1; distinct ones and their lengths."""
+    longest = space.radius
+    scale = min(2.0 ** -math.frexp(longest)[1], _LARGEST_SCALE) if longest > 0 else 1.0
+    columns = space.points[_groups(space)[0]] * scale
+    halves = 0.5 * np.einsum("md,md->m", columns, columns)
+    return scale, np.vstack([columns.T, -halves]).astype(np.float32)
 
 
 def _decided(space: EmbeddingSpace, points: Floats, rows: Ids, ids: Ids) -> Ids:
     """Of each row's candidates the nearest in float64, the smallest id of several."""
     starts = np.flatnonzero(np.diff(rows, prepend=-1))
+    assert len(starts) == len(points)  # the best score of a row is within its margin
     if len(starts) == len(rows):  # one candidate each
         return ids
     squares = np.zeros(len(rows))

@@ -14,6 +14,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_middleware import _validate
 from dp_middleware.embedding.arrays import Floats
 from dp_middleware.embedding.grid import folded
 from dp_middleware.embedding.space import EmbeddingSpace
@@ -24,9 +25,7 @@ Words = NDArray[np.uint64]
 
 _ONE = np.uint64(1)
 
-UNIT = 2.0**-53
-"""Largest relative error of one float64 operation."""
-
+UNIT = 2.0**-53  # largest relative error of one float64 operation
 SNAP = 2.0**-8
 """Spacing of the grid, relative to the standard deviation of the noise in a coordinate."""
 
@@ -36,18 +35,17 @@ SNAP = 2.0**-8
 _UNIFORM, _QUANTILE, _LOGARITHM = 4.0, 8.0, 8.0
 _MILLS = math.sqrt(math.pi / 2)  # the largest u / phi(ndtri(u)) for u <= 1/2
 _RARE = 2.0**-53  # a norm below 2^-26, where errors of first order do not say all
+_SMALLEST = 1e-6  # eta below which squared distances lose the digits that tell tokens apart
 
 
-SMALLEST_ETA = 1e-6
-"""Below it noise is so wide that squared distances lose the digits that tell tokens apart."""
+def _check_eta(eta: float) -> None:
+    _validate.positive(eta=eta)
+    if eta < _SMALLEST:
+        raise ParameterError(f"expected eta >= {_SMALLEST}, got {eta=}; or scale the vectors down")
 
 
-def require_eta(eta: float) -> None:
-    """Refuses an eta below :data:`SMALLEST_ETA`."""
-    if eta < SMALLEST_ETA:
-        raise ParameterError(
-            f"expected eta >= {SMALLEST_ETA}, got eta={eta!r}; or scale the vectors down"
-        )
+ETA: _validate.Rule = {"check": _check_eta, "kind": float}
+"""What an eta must be: not so small that noise takes the digits of distances."""
 
 
 def spacing(eta: float, dimensions: int) -> float:
@@ -64,10 +62,8 @@ def snapped(points: Floats, step: float) -> Floats:
 def random_vectors(count: int, dimensions: int, eta: float, entropy: Entropy) -> Floats:
     """Draws independent vectors of density proportional to exp(-eta ||z||), float64 (count, d).
 
-    A radius of law Gamma(d, scale 1/eta) times a uniform direction: the sum of d exponentials, and
-    d normals over their norm. Sums of logarithms and quantiles from the near tail have small
-    relative errors at both ends, where an inverse incomplete gamma function has no stated ones.
-    Each vector takes 32 d bytes, those of one vector in a row, whatever the batch.
+    A radius of law Gamma(d, scale 1/eta), the sum of d exponentials, times d normals over their
+    norm: all of small relative errors at both ends. Each vector takes 32 d bytes, in a row.
     """
     shape = (count, 4, dimensions)
     words = np.frombuffer(entropy(32 * count * dimensions), dtype=np.uint64).reshape(shape)
@@ -79,13 +75,10 @@ def random_vectors(count: int, dimensions: int, eta: float, entropy: Entropy) ->
 
 
 def _halves(high: Words, low: Words) -> Floats:
-    """Uniform on (0, 1/2) from 63 bits of one word and 64 of another; never 0 or 1/2.
-
-    From 2^-10 on the other word is rounded away: it counts less than half a unit in the last
-    place of the first one's float64.
-    """
+    """Uniform on (0, 1/2) from 63 bits of one word and 64 of another; never 0 or 1/2."""
     half = (high >> _ONE).astype(np.float64)
     half *= 2.0**-64
+    # from 2^-10 on the other word would be rounded away
     rows, columns = np.divmod(np.flatnonzero(half < 2.0**-10), half.shape[1])
     rest = low[rows, columns].astype(np.float64)
     rest += 0.5
@@ -99,28 +92,14 @@ def _normals(high: Words, low: Words) -> Floats:
     with needs("models"):
         from scipy.special import ndtri
 
-    values = _halves(high, low)
-    ndtri(values, out=values)
-    bits = values.view(np.uint64)
-    bits ^= high << np.uint64(63)  # the lowest bit decides the sign
-    return values
+    values: Floats = ndtri(_halves(high, low))
+    return np.where(high & _ONE, -values, values)
 
 
 def _logarithms(high: Words, low: Words) -> Floats:
-    """ln U for U uniform on (0, 1): a half-uniform number, or 1 less it if the lowest bit is set.
-
-    Both everywhere, and bits chosen by a mask: branches that follow random bits are slow.
-    """
+    """ln U for U uniform on (0, 1): a half-uniform number, or 1 less it by the lowest bit."""
     half = _halves(high, low)
-    values: Floats = np.log(half)
-    np.negative(half, out=half)
-    np.log1p(half, out=half)
-    mask = np.uint64(0) - (high & _ONE)
-    bits, others = values.view(np.uint64), half.view(np.uint64)
-    others ^= bits
-    others &= mask
-    bits ^= others
-    return values
+    return np.where(high & _ONE, np.log1p(-half), np.log(half))
 
 
 def coordinate_errors(dimensions: int) -> tuple[float, float]:

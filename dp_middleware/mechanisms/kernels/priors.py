@@ -31,8 +31,7 @@ def weighted(
 ) -> tuple[str, Callable[[], Floats]]:
     """Returns what identifies a prior, and what computes its weights, (V,), which sum to one.
 
-    ``prior`` is as in :meth:`NearestResponse.tuned`, and so are errors, some of which the function
-    raises that is returned; epsilon decides on the default.
+    Prior and errors are those of :meth:`NearestResponse.tuned`; epsilon decides on the default.
     """
     if prior is None:
         real = epsilon >= ENGLISH_FROM and frequencies.is_english(vocabulary)
@@ -62,12 +61,9 @@ def _are_texts(prior: object) -> bool:
 
 def _shares(prior: object, size: int) -> Floats:
     """Weights that sum to one, float64 (V,)."""
-    expected = f"prior as {size} finite weights >= 0"
-    weights = array(prior, expected)
-    if weights.dtype.kind not in "iuf" or weights.shape != (size,):
-        raise ParameterError(f'expected "english", "uniform", public texts, or {expected}')
-    weights = weights.astype(np.float64)
-    if not np.isfinite(weights).all() or (weights < 0).any():
+    expected = f'prior as "english", "uniform", public texts or {size} finite weights >= 0'
+    weights = array(prior, expected, "iuf").astype(np.float64)
+    if len(weights) != size or not np.isfinite(weights).all():
         raise ParameterError(f"expected {expected}")
     if not weights.any():
         raise ParameterError("expected prior with a positive weight, got none for any token")
@@ -76,9 +72,14 @@ def _shares(prior: object, size: int) -> Floats:
     return shares
 
 
-def array(values: object, expected: str) -> NDArray[Any]:
-    """Makes an array of values; rows of different lengths raise ParameterError."""
+def array(values: object, expected: str, kinds: str) -> NDArray[Any]:
+    """Makes an array (n,) of numbers of these kinds, or raises ParameterError: none, negative."""
     try:
-        return np.asarray(values)
-    except ValueError:
-        raise ParameterError(f"expected {expected}") from None
+        made = np.asarray(values)
+    except ValueError:  # rows of different lengths
+        made = np.empty(0)
+    if made.ndim != 1 or not made.size or made.dtype.kind not in kinds:
+        raise ParameterError(f"expected {expected}, at least one")
+    if (made < 0).any():
+        raise ParameterError(f"expected {expected}, none negative")
+    return made

@@ -12,6 +12,7 @@ is small in both tails, where a Fourier inversion has an absolute floor near e^-
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -23,15 +24,17 @@ from dp_middleware._torch import torch
 from dp_middleware.embedding import arrays
 from dp_middleware.embedding.arrays import Floats
 
-TAIL = 37.0
-"""Nats: a tail of probability e^-37 is below the resolution of float64."""
-
-FEW = 16
-"""Dimensions up to which small radii are likely."""
-
+TAIL = 37.0  # nats: a tail of probability e^-37 is below the resolution of float64
+FEW = 16  # dimensions up to which small radii are likely
+SMALL = 128  # tokens up to which rows are integrated from each distance to the next
 _DEAD = 1e-6  # scales below this share of the largest do not move the radius
 _NODES = 6
 _PANEL = np.pi / 64
+_BETWEEN = 3  # nodes between a cut and the next
+_NUMBERS = 1 << 19  # of nodes and tokens at a time
+_OCTAVES = 24  # below the largest radius
+_PANELS = 64
+_TINY = 1e-300  # between 0 and 0, with weight 0
 
 
 @dataclass(frozen=True)
@@ -60,10 +63,8 @@ class RadiusLaw:
 
     def log_masses(self, edges: Floats) -> tuple[Floats, Floats]:
         """Integrates ln P(edge_i < r < edge_i+1) and the mean radius of each cell."""
-        points, weights = np.polynomial.legendre.leggauss(_NODES)
-        half = np.diff(edges)[:, None] / 2
-        radii = (edges[:-1] + edges[1:])[:, None] / 2 + half * points
-        parts = self.log_pdf(radii) + np.log(half * weights)
+        radii, weights = _nodes(edges)
+        parts = self.log_pdf(radii) + np.log(weights)
         log_mass = np.logaddexp.reduce(parts, axis=1)
         return log_mass, np.sum(np.exp(parts - log_mass[:, None]) * radii, axis=1)
 
@@ -72,10 +73,10 @@ class RadiusLaw:
         """Finds radii with probability about e^-37 below and above."""
         log_mass, _ = self.log_masses(self.grid)
         below = np.logaddexp.accumulate(log_mass)
-        above = np.logaddexp.accumulate(log_mass[::-1])[::-1]
+        above = np.logaddexp.accumulate(log_mass[::-1])
         return (
             float(self.grid[np.argmax(below > -TAIL)]),
-            float(self.grid[len(above) - np.argmax(above[::-1] > -TAIL)]),
+            float(self.grid[len(above) - np.argmax(above > -TAIL)]),
         )
 
 
@@ -84,48 +85,39 @@ def radius_law(scales: Floats, reach: float) -> RadiusLaw:
 
     Relative error of the density below 1e-5 for few components (tested against the inverse of its
     Laplace transform in high precision), 1e-4 for many (against moments). Scales, float64 (d,), are
-    not negative, at least one positive; dead dimensions (0) count not.
+    not negative, at least one positive; dead dimensions (0) count not. Kept on disk for many.
     """
     live = np.sort(scales[scales > _DEAD * scales.max()])[::-1]
     typical = np.sqrt(2.0 * np.sum(live**2))
     end = max(1.02 * reach, typical + 1.1 * TAIL * live[0])
     if len(live) <= FEW:
         grid = np.geomspace(min(1e-4 * live[-1], 1e-6 * end), end, 2048)
-    else:
-        points = int(np.clip(16 * end / np.sqrt(np.mean(live**2)), 1024, 8192))
-        grid = np.linspace(0.0, end, points)
-    return RadiusLaw(grid, _log_h(live, grid), len(live))
-
-
-def _log_h(scales: Floats, grid: Floats) -> Floats:
-    """h_d on the grid; kept on disk where there are many components."""
-    if len(scales) <= FEW:
-        return _add_components(scales, grid)
-    digest = hashlib.sha256(scales.tobytes() + grid.tobytes()).hexdigest()
+        return RadiusLaw(grid, _add_components(live, grid), len(live))
+    points = int(np.clip(16 * end / np.sqrt(np.mean(live**2)), 1024, 8192))
+    grid = np.linspace(0.0, end, points)
+    digest = hashlib.sha256(live.tobytes() + grid.tobytes()).hexdigest()
     key = (digest, _files.code_fingerprint(), f"numpy {np.__version__}, torch {torch.__version__}")
     path = _files.cache_path("radius-laws", *key, suffix=".npz")
-    return arrays.kept(path, lambda: {"log_h": _add_components(scales, grid)})["log_h"]
+    kept = arrays.kept(path, lambda: {"log_h": _add_components(live, grid)})
+    return RadiusLaw(grid, kept["log_h"], len(live))
 
 
-def _angles() -> tuple[Floats, Floats]:
-    """Gauss-Legendre angles and weights on (0, pi/2), panels shrinking towards 0."""
-    edges = np.concatenate(
-        ([0.0], _PANEL * 2.0 ** np.arange(-14.0, 0.0), np.arange(1, 33) * _PANEL)
-    )
-    points, weights = np.polynomial.legendre.leggauss(_NODES)
-    half = np.diff(edges)[:, None] / 2
-    middle = (edges[:-1] + edges[1:])[:, None] / 2
-    return (middle + half * points).ravel(), (half * weights).ravel()
+def _nodes(edges: Floats, count: int = _NODES) -> tuple[Floats, Floats]:
+    """Nodes of Gauss and Legendre between edges (..., n), and weights; (..., n - 1, count)."""
+    points, weights = np.polynomial.legendre.leggauss(count)
+    half = np.diff(edges)[..., None] / 2
+    return (edges[..., :-1] + edges[..., 1:])[..., None] / 2 + half * points, half * weights
 
 
 def _add_components(scales: Floats, grid: Floats) -> Floats:
     """h_d on the grid, starting from h_1(r) = -r/b - ln b, one component at a time."""
-    angles, weights = _angles()
+    panels = np.r_[0.0, _PANEL * 2.0 ** np.arange(-14.0, 0.0), np.arange(1, 33) * _PANEL]
+    angles, weights = (part.ravel() for part in _nodes(panels))  # panels shrink towards 0
     radii = torch.from_numpy(grid)[:, None]
     sines = torch.from_numpy(np.sin(angles))
     log_cosines = torch.from_numpy(np.log(np.cos(angles)))
     log_weights = torch.from_numpy(np.log(weights))
-    interpolate = _Interpolation(grid, np.cos(angles))
+    interpolate = _interpolation(grid, np.cos(angles))
     h = torch.from_numpy(-grid / scales[0] - np.log(scales[0]))
     for count, scale in enumerate(scales[1:], start=1):
         exponents = interpolate(h)
@@ -147,36 +139,25 @@ def _cubic(places: Floats, size: int) -> tuple[NDArray[np.int64], list[Floats]]:
     ]
 
 
-class _Interpolation:
-    """Cubic (four-point Lagrange) interpolation of a function on the grid at grid x cosines.
+def _interpolation(grid: Floats, cosines: Floats) -> Callable[[torch.Tensor], torch.Tensor]:
+    """Makes what interpolates a function on the grid, by cubics, at grid x cosines.
 
     On a grid of equal ratios, a cosine is a shift; below the grid the function is constant.
     """
+    places = np.arange(len(grid))[:, None] * cosines
+    if grid[0] > 0:
+        step = np.log(grid[-1] / grid[0]) / (len(grid) - 1)
+        places = np.maximum(np.arange(len(grid))[:, None] + np.log(cosines) / step, 0.0)
+    firsts, weights = _cubic(places, len(grid))
+    first, basis = torch.from_numpy(firsts), [torch.from_numpy(part) for part in weights]
 
-    def __init__(self, grid: Floats, cosines: Floats) -> None:
-        places = np.arange(len(grid))[:, None] * cosines
-        if grid[0] > 0:
-            step = np.log(grid[-1] / grid[0]) / (len(grid) - 1)
-            places = np.maximum(np.arange(len(grid))[:, None] + np.log(cosines) / step, 0.0)
-        first, basis = _cubic(places, len(grid))
-        self._first = torch.from_numpy(first)
-        self._basis = [torch.from_numpy(part) for part in basis]
-
-    def __call__(self, values: torch.Tensor) -> torch.Tensor:
-        result = self._basis[0] * values[self._first]
+    def at_cosines(values: torch.Tensor) -> torch.Tensor:
+        result = basis[0] * values[first]
         for offset in (1, 2, 3):
-            result.addcmul_(self._basis[offset], values[offset:][self._first])
+            result.addcmul_(basis[offset], values[offset:][first])
         return result
 
-
-SMALL = 128
-"""Tokens up to which rows are integrated from each distance to the next."""
-
-_BETWEEN = 3  # between a cut and the next
-_NUMBERS = 1 << 19  # of nodes and tokens at a time
-_OCTAVES = 24  # below the largest radius
-_PANELS = 64
-_TINY = 1e-300  # between 0 and 0, with weight 0
+    return at_cosines
 
 
 class RadiusQuadrature:
@@ -193,14 +174,9 @@ class RadiusQuadrature:
         end = max(high, 1.01 * reach)
         self._law, self._noise_scale = law, noise_scale
         self._half, self._literal = 0.5 * epsilon, literal
-        self._cuts = np.concatenate(
-            [
-                [0.0],
-                end * 0.5 ** np.arange(0.0, _OCTAVES, 0.5),
-                np.linspace(low, high, _PANELS + 1),
-                np.linspace(high, end, _PANELS // 4 + 1),
-            ]
-        )
+        falling = end * 0.5 ** np.arange(0.0, _OCTAVES, 0.5)
+        likely, beyond = (low, high, _PANELS + 1), (high, end, _PANELS // 4 + 1)
+        self._cuts = np.r_[0.0, falling, np.linspace(*likely), np.linspace(*beyond)]
 
     def to_log_probs(self, rows: torch.Tensor) -> None:
         """Replaces rows of distances by their log-probabilities; float64 (n, V)."""
@@ -211,13 +187,10 @@ class RadiusQuadrature:
 
     def _log_g(self, distances: Floats) -> Floats:
         public = np.broadcast_to(self._cuts, (len(distances), len(self._cuts)))
-        cuts = np.sort(np.concatenate([public, distances], axis=1), axis=1)
-        points, weights = np.polynomial.legendre.leggauss(_BETWEEN)
-        half = 0.5 * np.diff(cuts)[:, :, None]
-        radii = 0.5 * (cuts[:, 1:] + cuts[:, :-1])[:, :, None] + half * points
-        radii, nodes = np.maximum(radii, _TINY), half.shape[1] * _BETWEEN
+        radii, weights = _nodes(np.sort(np.hstack([public, distances]), axis=1), _BETWEEN)
+        radii, nodes = np.maximum(radii, _TINY), radii.shape[1] * _BETWEEN
         with np.errstate(divide="ignore"):  # the same distance twice
-            log_mass = self._law.log_pdf(radii * self._noise_scale) + np.log(half * weights)
+            log_mass = self._law.log_pdf(radii * self._noise_scale) + np.log(weights)
         radii, log_mass = (each.reshape(len(each), 1, nodes) for each in (radii, log_mass))
         share = distances[:, :, None] / radii
         log_kernel = -self._half * np.minimum(share, 1.0)

@@ -14,13 +14,16 @@ from numpy.typing import NDArray
 
 from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms.kernels.priors import damped
+from dp_middleware.vocabulary.bert import default_bert
 from dp_middleware.vocabulary.frequencies import stop_words
-from dp_middleware.vocabulary.sources import default_bert
 
 _WORD = re.compile(r"[^\W\d_]+(?:['-][^\W\d_]+)*")
 _SENTENCE = re.compile(r"[.!?;:\n]+")
 _LONGEST = 3  # words of a phrase
 _MOST = 40_000
+_REACH = 0.5, 1.0, 2.0  # of a unit chosen before in the vector of a completion; the new one has 1
+
+Rows = NDArray[np.float32]
 
 
 @cache
@@ -40,10 +43,15 @@ def checked(units: Iterable[object]) -> tuple[str, ...]:
     texts = tuple(unit for unit in listed if isinstance(unit, str) and unit.strip())
     if not texts or len(texts) < len(listed):
         raise ParameterError("expected a codebook as a sequence of texts that are not blank")
-    if len(set(texts)) < len(texts):
-        raise ParameterError(
-            f"expected distinct units in a codebook, got {len(set(texts))} of {len(texts)}"
-        )
+    if (count := len(set(texts))) < len(texts):
+        raise ParameterError(f"expected distinct units in a codebook, got {count} of {len(texts)}")
+    return texts
+
+
+def public(texts: Iterable[str]) -> Iterable[str]:
+    """Returns a collection of texts as it is, or raises ParameterError: one str."""
+    if isinstance(texts, str):
+        raise ParameterError("expected a collection of public texts, got one str")
     return texts
 
 
@@ -53,20 +61,13 @@ def from_texts(texts: Iterable[str]) -> tuple[str, ...]:
     A phrase has two or three words, the first and the last of them content words, and occurs more
     than once. ParameterError: one str, or no words at all.
     """
-    if isinstance(texts, str):
-        raise ParameterError("expected a collection of public texts, got one str")
-    words: Counter[str] = Counter()
-    phrases: Counter[str] = Counter()
-    function_words = stop_words()
-    for text in texts:
-        for sentence in _SENTENCE.split(text):
-            tokens = [match.lower() for match in _WORD.findall(sentence)]
-            words.update(token for token in tokens if token not in function_words)
-            for length in range(2, _LONGEST + 1):
-                for start in range(len(tokens) - length + 1):
-                    phrase = tokens[start : start + length]
-                    if phrase[0] not in function_words and phrase[-1] not in function_words:
-                        phrases[" ".join(phrase)] += 1
+    words, phrases, common = Counter[str](), Counter[str](), stop_words()
+    for sentence in (part for text in public(texts) for part in _SENTENCE.split(text)):
+        tokens = [match.lower() for match in _WORD.findall(sentence)]
+        words.update(token for token in tokens if token not in common)
+        for length in range(2, _LONGEST + 1):
+            parts = (tokens[k : k + length] for k in range(len(tokens) - length + 1))
+            phrases.update(" ".join(p) for p in parts if not {p[0], p[-1]} & common)
     if not words:
         raise ParameterError("expected public texts with words, got none")
     counts = words | Counter({phrase: count for phrase, count in phrases.items() if count > 1})
@@ -74,8 +75,6 @@ def from_texts(texts: Iterable[str]) -> tuple[str, ...]:
     weights = dict(zip(counts, damped(shares).tolist(), strict=True))
     return tuple(sorted(weights, key=lambda unit: (-weights[unit], unit))[:_MOST])
 
-
-Rows = NDArray[np.float32]
 
 FILE = str(files("dp_middleware.mechanisms") / "data" / "unit_map.npz")
 CONSTANT = 0.05  # beside the mean
@@ -111,12 +110,7 @@ def nearest(target: Rows, embeddings: Rows, size: int, count: int) -> list[int]:
     pieces, linear, lengths = _english()
     along = linear @ target
     cosines = (pieces.means(embeddings @ along[:-1]) + CONSTANT * along[-1]) / lengths
-    named: list[int] = np.argpartition(-cosines[:size], min(count, size) - 1)[:count].tolist()
-    return sorted(named)
-
-
-_REACH = (0.5, 1.0, 2.0)
-"""How much a unit chosen before weighs in the vector of a completion, if the new one is 1."""
+    return sorted(np.argpartition(-cosines[:size], min(count, size) - 1)[:count].tolist())
 
 
 def best_units(
@@ -140,32 +134,20 @@ def best_units(
     """
     towards = vectors @ target
     chosen = [int(towards.argmax())]  # a unit alone: its own vector is exact
-    head = vectors[chosen[0]]
+    head, free = vectors[chosen[0]], np.ones(len(vectors), dtype=np.bool_)
     while len(chosen) < count:
-        listed = _completions(head @ target, vectors @ head, towards, chosen, shortlist)
-        rows = encode([[*chosen, number] for number in listed])
+        free[chosen] = False
+        reached, along, listed = head @ target, vectors @ head, set[int]()
+        most = min(-(-shortlist // len(_REACH)), int(free.sum()))
+        for reach in _REACH:
+            weight = reach * len(chosen)
+            lengths = np.sqrt(np.maximum(1 + weight**2 + 2 * weight * along, 1e-6))
+            cosines = np.where(free, (weight * reached + towards) / lengths, -np.inf)
+            listed.update(np.argpartition(-cosines, most - 1)[:most].tolist())
+        offered = sorted(listed)
+        rows = encode([[*chosen, number] for number in offered])
         rows = np.nan_to_num(rows, posinf=0.0, neginf=0.0)
         best = int((rows @ target).argmax())
-        chosen.append(listed[best])
+        chosen.append(offered[best])
         head = rows[best]
     return chosen
-
-
-def _completions(
-    reached: float, along: Rows, towards: Rows, chosen: Sequence[int], shortlist: int
-) -> list[int]:
-    """Units whose sum with the head, of some lengths, comes closest to the target.
-
-    ``reached`` is the cosine of head and target, ``along`` (M,) that of each unit and the head,
-    ``towards`` that of each unit and the target; the ``chosen`` ones are left out.
-    """
-    free = np.ones(len(along), dtype=np.bool_)
-    free[list(chosen)] = False
-    listed: set[int] = set()
-    for reach in _REACH:
-        weight = reach * len(chosen)
-        lengths = np.sqrt(np.maximum(1 + weight**2 + 2 * weight * along, 1e-6))
-        cosines = np.where(free, (weight * reached + towards) / lengths, -np.inf)
-        best = min(-(-shortlist // len(_REACH)), int(free.sum()))
-        listed.update(np.argpartition(-cosines, best - 1)[:best].tolist())
-    return sorted(listed)

@@ -84,20 +84,25 @@ class Tagger:
                 last, most = Entity(last.start, max(end, last.end), kind), max(share, most)
                 continue
             if most >= self.threshold:
-                yield _trimmed(window, last)
+                yield _trimmed(window, last, language)
             last, most = Entity(start, end, KINDS[best]), share
         if most >= self.threshold:
-            yield _trimmed(window, last)
+            yield _trimmed(window, last, language)
 
 
-def _trimmed(window: str, entity: Entity) -> Entity:
-    """An entity without the signs at its ends, which may be a secret's own."""
+def _trimmed(window: str, entity: Entity, language: str) -> Entity:
+    """An entity without signs at its ends, which may be a secret's own; a place without "and"."""
     start, end, kind = entity
     written = window[start:end]
     if kind == "secret" or not written.strip(_ENDS):
         return entity
     start += len(written) - len(written.lstrip(_ENDS))
-    return Entity(start, start + len(written.strip(_ENDS)), kind)
+    written = written.strip(_ENDS)
+    before, _, last = written.rpartition(" ")
+    is_frequent = lists_of(last, language) == Listed.WORD | Listed.FREQUENT
+    if before and is_frequent and kind in ("place", "organisation"):
+        written = before.rstrip(_ENDS)
+    return Entity(start, start + len(written), kind)
 
 
 def encoded(tokenizer: Any, window: str) -> Any:

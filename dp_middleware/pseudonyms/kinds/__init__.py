@@ -12,31 +12,13 @@ from dp_middleware.pseudonyms.kinds.numbers import Age, Amount, Number
 from dp_middleware.pseudonyms.kinds.secrets import Secret
 from dp_middleware.pseudonyms.mapping import Kind
 
+# fmt: off
 __all__ = [
-    "Address",
-    "Age",
-    "Amount",
-    "Card",
-    "Date",
-    "Email",
-    "Iban",
-    "Id",
-    "Ip",
-    "Kind",
-    "Label",
-    "Number",
-    "Organisation",
-    "Part",
-    "Person",
-    "Phone",
-    "Place",
-    "Secret",
-    "Ssn",
-    "Url",
-    "Username",
-    "Zip",
-    "default_kinds",
+    "Address", "Age", "Amount", "Card", "Date", "Email", "Iban", "Id", "Ip", "Kind", "Label",
+    "Number", "Organisation", "Part", "Person", "Phone", "Place", "Secret", "Ssn", "Url",
+    "Username", "Zip", "default_kinds",
 ]
+# fmt: on
 
 
 class Kinds(dict[str, Kind]):
@@ -46,15 +28,12 @@ class Kinds(dict[str, Kind]):
         return Label(of=name)
 
 
-LABELS = Kinds()
-"""Labels for every kind."""
+LABELS = Kinds()  # for every kind
 
 
 def default_kinds(language: str | None = None) -> Kinds:
     """Returns every kind with its default law, by its name; what is declared of their language."""
-    kinds: list[Kind] = [Person(language=language), Organisation(language=language)]
-    kinds += [Place(language=language), Address(language=language), Phone(language=language)]
-    kinds += [Email(), Username(), Url()]
-    kinds += [Iban(), Card(), Ssn(), Id(), Ip(), Zip(), Date(language=language)]
-    kinds += [Secret(), Amount(), Age(), Number(), Label()]
+    spoken = [kind(language=language) for kind in (Person, Organisation, Place, Address, Phone)]
+    kinds: list[Kind] = [*spoken, Email(), Username(), Url(), Iban(), Card(), Ssn(), Id(), Ip()]
+    kinds += [Zip(), Date(language=language), Secret(), Amount(), Age(), Number(), Label()]
     return Kinds((kind.name, kind) for kind in kinds)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cache
-from typing import ClassVar
 
 from dp_middleware.errors import library
-from dp_middleware.pseudonyms.draws import Draws, Free, Part, choice, core, fill, whole, words
+from dp_middleware.pseudonyms.draws import Draws, Free, Part, core, whole, words
 from dp_middleware.pseudonyms.kinds.names import LOCALES, POSSESSIVE, family_names, locale_of
 from dp_middleware.pseudonyms.mapping import Spoken, combined
 
@@ -16,20 +15,19 @@ FLATS = words(
     "apt suite ste unit floor box po no piso esc esq dto dcha izda int scala andar bloco étage bât"
     " og stock whg bus bis ter m lok"
 )
+# words that stand before the name of a street
 STREETS = words(
     "rue avenue boulevard bd impasse chemin allée place quai route cours square calle c avenida av"
     " avda plaza paseo camino ronda carretera rambla via viale corso piazza vicolo largo strada rua"
     " travessa praça estrada alameda ulica ul aleja al osiedle os plac pl"
 )
-"""Words that stand before the name of a street."""
-
+# how names of streets end, in one word with them
 ENDED = re.compile(
     r"(?<=\w{3})(?:stra(?:ß|ss)e|str\.?|gasse|weg|platz|allee|ring|ufer|straat|laan|gracht|plein"
     r"|kade|singel|dijk)",
     re.IGNORECASE,
 )
-"""How names of streets end, in one word with them."""
-
+# what is put behind a family name, or before it, so that it is a town's
 TOWNS = {
     "de": ("hausen", "dorf", "heim", "berg"),
     "fr": ("ville", "court", "bourg"),
@@ -39,34 +37,32 @@ TOWNS = {
     "nl": ("dam", "dijk", "veen", "hoven"),
     "pl": ("owo", "ów", "owice"),
 }
-"""What is put behind a family name, or before it, so that it is a town's."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Place(Spoken):
     """A town such as "Hartville" for any place."""
 
-    name: ClassVar[str] = "place"
-    keeps: ClassVar[str] = "a possessive of a place, and whether it has full stops and ends in one"
+    name = "place"
+    keeps = "a possessive of a place, and whether it has full stops and ends in one"
 
-    def parts(self, mention: str) -> list[Part]:
-        """Returns one; a possessive stays, and a full stop that ends no abbreviation."""
-        parts = whole(mention)
-        if parts and "." in mention[parts[0].start : parts[0].end]:  # U.S.
-            dotted = mention[parts[0].end :].startswith(".")
-            parts = [parts[0]._replace(end=parts[0].end + dotted)]
-        if parts and (match := POSSESSIVE.search(mention, parts[0].start, parts[0].end)):
-            parts = [parts[0]._replace(end=match.start())]
-        return parts
+    def _spans(self, mention: str) -> list[tuple[int, int]]:
+        """One; a possessive stays, and a full stop that ends no abbreviation."""
+        spans = []
+        for start, end, _ in whole(mention):
+            if "." in mention[start:end]:  # U.S.
+                end += mention[end:].startswith(".")
+            possessive = POSSESSIVE.search(mention, start, end)
+            spans.append((start, possessive.start() if possessive else end))
+        return spans
 
-    def draw(self, key: str, shape: str, free: Free, draws: Draws) -> str:
-        """Draws a uniform name with an ending, as Faker makes towns, or a beginning."""
+    def _drawn(self, key: str, shape: str, free: Free, draws: Draws) -> str:
         language = self.language or "en"
         names = family_names(LOCALES[language])
         ends = _town_endings() if language == "en" else TOWNS[language]
 
         def town() -> str:
-            name, end = choice(names, draws), choice(ends, draws)
+            name, end = draws.choice(names), draws.choice(ends)
             return end + name.lower() if end[0].isupper() else name + end
 
         return combined(self.name, town, "-", free, twice=draws.agree)
@@ -80,9 +76,9 @@ class Address(Spoken):
     it means something else.
     """
 
-    name: ClassVar[str] = "address"
-    numeric: ClassVar[bool] = True
-    keeps: ClassVar[str] = (
+    name = "address"
+    numeric = True
+    keeps = (
         "lines of an address, the places, lengths, letters and signs of their numbers, words such"
         " as Suite, the last word such as Street behind a name, the first such as rue before one,"
         " and an ending such as straße"
@@ -110,20 +106,16 @@ class Address(Spoken):
                 items.append("*")
         return " ".join(items) if any(item[0] != "=" for item in items) else "*"
 
-    def draw(self, key: str, shape: str, free: Free, draws: Draws) -> str:
-        """Draws uniform digits and letters, and a uniform family name for other words."""
-        return combined(self.name, lambda: self._line(shape, draws), ", ", free)
+    def _drawn(self, key: str, shape: str, free: Free, draws: Draws) -> str:
+        names = family_names(locale_of(self))
 
-    def _line(self, shape: str, draws: Draws) -> str:
-        written = []
-        for word in shape.split(" "):
+        def drawn(word: str) -> str:
             if word.startswith("*"):
-                written.append(choice(family_names(locale_of(self)), draws) + word[1:])
-            elif word.startswith("="):
-                written.append(word[1:])
-            else:
-                written.append(fill(word, draws))
-        return " ".join(written)
+                return draws.choice(names) + word[1:]
+            return word[1:] if word.startswith("=") else draws.fill(word)
+
+        line = lambda: " ".join(map(drawn, shape.split(" ")))  # noqa: E731
+        return combined(self.name, line, ", ", free)
 
 
 def _bare(word: str) -> str:

@@ -69,13 +69,7 @@ def place_in_year(position: int) -> int:
 
 
 def moved(grain: str, index: int, shift: int) -> int:
-    """An index moved by the nearest whole number of weeks, months, years, or days of a leap year.
-
-    Args:
-        grain: What the index counts.
-        index: Of :func:`index`.
-        shift: In millionths of a day.
-    """
+    """An :func:`index` moved by the nearest number of whole weeks, months, years, or leap days."""
     step = STEPS[grain]
     steps = (2 * shift + step) // (2 * step)
     return index + (7 * steps if grain == "day" else steps)

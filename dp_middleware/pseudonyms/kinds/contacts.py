@@ -5,28 +5,16 @@ from __future__ import annotations
 import ipaddress
 import re
 import unicodedata
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from dp_middleware.errors import library
-from dp_middleware.pseudonyms.draws import (
-    ALPHABETS,
-    Draws,
-    Free,
-    Part,
-    choice,
-    core,
-    draw_pattern,
-    fill,
-    left,
-    pattern,
-    tried,
-    whole,
-)
+from dp_middleware.pseudonyms.draws import ALPHABETS, CORE, Draws, Free, Part, pattern, whole
 from dp_middleware.pseudonyms.keyed import Keyed, slots_of
 from dp_middleware.pseudonyms.kinds.ids import Exact
 from dp_middleware.pseudonyms.kinds.names import family_names, given_names, locale_of
-from dp_middleware.pseudonyms.mapping import Spoken, combined
+from dp_middleware.pseudonyms.mapping import Spoken, combined, of_pattern, tried
 
 DOMAINS = ("example.com", "example.org", "example.net")  # RFC 2606: nobody can have them
 SCHEME = re.compile(r"(?:https?|s?ftp|ftps|wss?|ssh|git|file)://|mailto:", re.IGNORECASE)
@@ -42,7 +30,7 @@ EXTENSION = re.compile(r"\s*,?\s*(?:x|ext\.?|extension)\s*[0-9]{1,6}$", re.IGNOR
 
 def _word(names: tuple[str, ...], draws: Draws) -> str:
     """A name in small ASCII letters."""
-    spelled = unicodedata.normalize("NFKD", choice(names, draws)).casefold()
+    spelled = unicodedata.normalize("NFKD", draws.choice(names)).casefold()
     return "".join(letter for letter in spelled if letter.isascii() and letter.isalpha())
 
 
@@ -54,39 +42,30 @@ def _user(joint: str, draws: Draws) -> str:
 class Email(Exact):
     """Such as "anna.hart@example.org"."""
 
-    name: ClassVar[str] = "email"
-    keeps: ClassVar[str] = "a scheme before an e-mail address, such as mailto:"
-    cased: ClassVar[bool] = False
+    name = "email"
+    keeps = "a scheme before an e-mail address, such as mailto:"
+    cased = False
 
-    def parts(self, mention: str) -> list[Part]:
-        """Returns one; "mailto:" stays."""
+    def _spans(self, mention: str) -> list[tuple[int, int]]:
         return _behind_scheme(mention)
 
-    def draw(self, key: str, shape: str, free: Free, draws: Draws) -> str:
-        """Draws two uniform names at a uniform reserved domain."""
-        domain = choice(DOMAINS, draws)
-        user = combined(
-            self.name, lambda: _user(".", draws), ".", lambda user: free(f"{user}@{domain}")
-        )
-        return f"{user}@{domain}"
+    def _drawn(self, key: str, shape: str, free: Free, draws: Draws) -> str:
+        domain = draws.choice(DOMAINS)
+        is_free = lambda user: free(f"{user}@{domain}")  # noqa: E731
+        return f"{combined(self.name, lambda: _user('.', draws), '.', is_free)}@{domain}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Username(Exact):
     """Such as "anna_hart"; an @ before it stays."""
 
-    name: ClassVar[str] = "username"
-    keeps: ClassVar[str] = "an @ before a user name"
+    name = "username"
+    keeps = "an @ before a user name"
 
-    def parts(self, mention: str) -> list[Part]:
-        """Returns one, behind an @."""
-        parts = whole(mention)
-        if parts and mention[parts[0].start] == "@" and parts[0].end - parts[0].start > 1:
-            parts = [parts[0]._replace(start=parts[0].start + 1)]
-        return parts
+    def _spans(self, mention: str) -> list[tuple[int, int]]:
+        return [(a + (mention[a] == "@" and b - a > 1), b) for a, b, _ in whole(mention)]
 
-    def draw(self, key: str, shape: str, free: Free, draws: Draws) -> str:
-        """Draws two uniform names."""
+    def _drawn(self, key: str, shape: str, free: Free, draws: Draws) -> str:
         return combined(self.name, lambda: _user("_", draws), "_", free)
 
 
@@ -94,30 +73,22 @@ class Username(Exact):
 class Url(Exact):
     """A host of a reserved domain, such as "hart-ortiz.example.com", without a path."""
 
-    name: ClassVar[str] = "url"
-    keeps: ClassVar[str] = "the scheme of a URL"
+    name = "url"
+    keeps = "the scheme of a URL"
 
-    def parts(self, mention: str) -> list[Part]:
-        """Returns what is behind the scheme."""
+    def _spans(self, mention: str) -> list[tuple[int, int]]:
         return _behind_scheme(mention)
 
-    def draw(self, key: str, shape: str, free: Free, draws: Draws) -> str:
-        """Draws two uniform names at a uniform reserved domain."""
-        domain, names = choice(DOMAINS, draws), family_names()
-        host = combined(
-            self.name,
-            lambda: f"{_word(names, draws)}-{_word(names, draws)}",
-            "-",
-            lambda host: free(f"{host}.{domain}"),
-        )
+    def _drawn(self, key: str, shape: str, free: Free, draws: Draws) -> str:
+        domain, names = draws.choice(DOMAINS), family_names()
+        pair = lambda: f"{_word(names, draws)}-{_word(names, draws)}"  # noqa: E731
+        host = combined(self.name, pair, "-", lambda host: free(f"{host}.{domain}"))
         return f"{host}.{domain}"
 
 
-def _behind_scheme(mention: str) -> list[Part]:
-    parts = whole(mention)
-    if parts and (match := SCHEME.match(mention, parts[0].start, parts[0].end - 1)):
-        parts = [parts[0]._replace(start=match.end())]
-    return parts
+def _behind_scheme(mention: str) -> list[tuple[int, int]]:
+    schemes = [(SCHEME.match(mention, a, b - 1), a, b) for a, b, _ in whole(mention)]
+    return [(scheme.end() if scheme else a, b) for scheme, a, b in schemes]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,9 +100,9 @@ class Phone(Exact, Spoken):
             language is spoken.
     """
 
-    name: ClassVar[str] = "phone"
-    numeric: ClassVar[bool] = True
-    keeps: ClassVar[str] = (
+    name = "phone"
+    numeric = True
+    keeps = (
         "country, number of digits, punctuation and extension of a phone number, whether it is"
         " valid; of one that is not, or has other words in it, which characters are digits,"
         " capitals or small letters, and all others"
@@ -139,21 +110,16 @@ class Phone(Exact, Spoken):
 
     region: str | None = None
 
-    def parts(self, mention: str) -> list[Part]:
-        """Returns one."""
-        start = next((n for n, c in enumerate(mention) if c.isdecimal() or c in "+("), None)
-        parts = whole(mention)
-        if not parts or start is None:
-            return [Part(a, b, pattern(mention[a:b])) for a, b, _ in parts]
-        start, end = min(start, parts[0].start), parts[0].end
-        return [Part(start, end, self._shape(mention[start:end]))]
+    def _spans(self, mention: str) -> list[tuple[int, int]]:
+        first = re.search(r"[\d+(]", mention)
+        return [(min(a, first.start()) if first else a, b) for a, b, _ in whole(mention)]
 
     def _shape(self, text: str) -> str:
         """Country, digits of the number in it, and the format; or a pattern."""
         module = library("phonenumbers", "detect")
         plain = EXTENSION.sub("", text)
         digits = [n for n, character in enumerate(plain) if character.isdecimal()]
-        number = self._parsed(plain, self.region or locale_of(self)[-2:])
+        number = self._parsed(plain, self.region or locale_of(self)[-2:]) if digits else None
         extension = text[len(plain) :]
         words = pattern(plain) + re.sub("[0-9]", "9", extension)
         if number is None or "#" in text or not PLAIN_PHONE.fullmatch(plain):
@@ -168,11 +134,9 @@ class Phone(Exact, Spoken):
 
     def _parsed(self, text: str, region: str | None) -> Any:
         module = library("phonenumbers", "detect")
-        try:
+        with suppress(module.NumberParseException):
             number = module.parse(text, region)
-        except module.NumberParseException:
-            return None
-        return number if module.is_valid_number(number) else None
+            return number if module.is_valid_number(number) else None
 
     def ciphered(self, text: str, shape: str, law: Keyed, *, back: bool) -> str | None:
         """Encrypts the digits behind the country's code, among the valid numbers of this code."""
@@ -192,17 +156,17 @@ class Phone(Exact, Spoken):
         Of another country with the same code where few numbers are valid, as in a city state.
         """
         if not shape.startswith("valid"):  # no pattern has a v
-            return draw_pattern(shape, free, draws)
+            return of_pattern(shape, free, draws)
         _, country, length, layout = shape.split(" ", 3)
         code, region = country.split("-")
         module = library("phonenumbers", "detect")
         abroad: str | None = None
         for _ in range(ENOUGH):
-            own = fill("9" * int(length), draws)
+            own = draws.fill("9" * int(length))
             number = self._parsed(f"+{code}{own}", None)
             if number is None or module.national_significant_number(number) != own:
                 continue
-            digits = iter(own + fill("9" * (layout.count("#") - len(own)), draws))
+            digits = iter(own + draws.fill("9" * (layout.count("#") - len(own))))
             text = "".join(next(digits) if c == "#" else c for c in layout)
             if free(text):
                 if module.region_code_for_number(number) == region:
@@ -215,37 +179,33 @@ class Phone(Exact, Spoken):
 class Ip(Exact):
     """An address of the ranges for documentation: RFC 5737 and RFC 3849."""
 
-    name: ClassVar[str] = "ip"
-    numeric: ClassVar[bool] = True
-    keeps: ClassVar[str] = (
+    name = "ip"
+    numeric = True
+    keeps = (
         "version of an IP address, its port, the length of its network; of what is no address,"
         " which characters are digits, capitals or small letters, and all others"
     )
-    cased: ClassVar[bool] = False
+    cased = False
 
     def parts(self, mention: str) -> list[Part]:
         """Returns one; the length of a network or a port stays."""
         for match in re.finditer(r"[0-9A-Fa-f:.]+", mention):
-            text = match.group()
+            start, text = match.start(), match.group()
             for end in (len(text), max(text.rfind(":"), 0)):
                 address = text[:end].rstrip(".")
-                end = match.start() + len(address)
-                behind = NETWORK.fullmatch(mention, end)
-                if behind is None or core(mention, 0, match.start()) != (match.start(),) * 2:
-                    continue
-                try:
-                    version = ipaddress.ip_address(address).version
-                except ValueError:
-                    continue
-                return [Part(match.start(), end, str(version))]
+                end = start + len(address)
+                if NETWORK.fullmatch(mention, end) and not CORE.search(mention, 0, start):
+                    with suppress(ValueError):
+                        version = ipaddress.ip_address(address).version
+                        return [Part(start, end, str(version))]
         return [Part(a, b, f"?{pattern(mention[a:b])}") for a, b, _ in whole(mention)]
 
     def _drawn(self, key: str, shape: str, free: Free, draws: Draws) -> str | None:
         """Uniform; once those for documentation are used up, of the range for benchmarks."""
         if shape.startswith("?"):
-            return draw_pattern(shape[1:], free, draws)
+            return of_pattern(shape[1:], free, draws)
         if shape == "6":
             return combined(self.name, lambda: str(IPV6 + draws.below(1 << 96)), "", free)
         listed = [f"{net}.{host}" for net in DOCUMENTATION for host in range(1, 255)]
-        text = left(listed, free, draws)
+        text = draws.left(listed, free)
         return text or tried(lambda: str(BENCHMARKS + draws.below(1 << 17)), free, ENOUGH)

@@ -72,24 +72,18 @@ FIELDS |= dict.fromkeys("Aa", "w")
 
 
 class DateReading(NamedTuple):
-    """A date that was understood.
+    """A date that was understood."""
 
-    Attributes:
-        grain: What it names: a day, month, year, yearless (day and month), month name, weekday.
-        template: Its text with codes for its fields, behind its language unless it is English.
-        fields: Numbers from 1 on of year (y), month (m), day (d), weekday (w).
-    """
-
-    grain: str
-    template: str
-    fields: Mapping[str, int]
+    grain: str  # day, month, year, yearless (day and month), month name or weekday
+    template: str  # with codes for the fields, behind the language unless it is English
+    fields: Mapping[str, int]  # year (y), month (m), day (d) and weekday (w) from 1 on
 
 
 def read(text: str, order: str, language: str = "en") -> DateReading | None:
-    """What a text means as a date, if it is one.
+    """What a text without blanks around means as a date, if it is one.
 
     Args:
-        text: Without blanks around.
+        text: Private.
         order: Of day and month in numeric dates, mdy or dmy; where it gives none, the other. With
             full stops between them the day is first.
         language: Of the text. A date that is none in it is one of the first of :data:`MONTHS` that
@@ -106,11 +100,8 @@ def read(text: str, order: str, language: str = "en") -> DateReading | None:
         readings = (_numeric((first, second, third), each, joint) for each in orders)
         return next((reading for reading in readings if reading), None)
     if match := MONTH_YEAR.fullmatch(text):
-        year, joint, month = match.groups()[:3]
-        if year:
-            return _numeric((year, month), "ym", joint)
-        month, joint, year = match.groups()[3:]
-        return _numeric((month, year), "my", joint)
+        first, joint, second = match.groups()[:3] if match[1] else match.groups()[3:]
+        return _numeric((first, second), "ym" if match[1] else "my", joint)
     first = language
     if language == "en":
         first = "de" if DOTTED.match(text) else "es" if " de " in text.lower() else "en"
@@ -201,10 +192,8 @@ def write(template: str, day: date) -> str:
 
 
 def _field(code: str, day: date, language: str) -> str:
-    if code in "Aa":
-        return names_of(code, language)[day.weekday()]
-    if code in "Bb":
-        return names_of(code, language)[day.month - 1]
+    if code in "AaBb":
+        return names_of(code, language)[day.weekday() if code in "Aa" else day.month - 1]
     if code in "Yy":
         return f"{day.year:04d}" if code == "Y" else f"{day.year % 100:02d}"
     number = day.month if code in "mn" else day.day

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import ClassVar
 
 from dp_middleware import _validate
-from dp_middleware.pseudonyms.draws import Draws, Free, Part, core, left, tried, whole
+from dp_middleware.pseudonyms.draws import Draws, Free, Part, core, whole
 from dp_middleware.pseudonyms.kinds import calendars, date_formats
 from dp_middleware.pseudonyms.kinds.date_formats import DateReading
-from dp_middleware.pseudonyms.kinds.staircase import NearKind, Staircase, pick
-from dp_middleware.pseudonyms.mapping import Spoken
+from dp_middleware.pseudonyms.kinds.staircase import NearKind
+from dp_middleware.pseudonyms.mapping import Spoken, tried
 
 BLOCKS = {"day": 2, "month": 50, "year": 100}  # years of a grid of near points
 TRIES = 200
@@ -43,9 +41,9 @@ class Date(NearKind, Spoken):
         years: First and last one, for ``uniform``.
     """
 
-    name: ClassVar[str] = "date"
-    numeric: ClassVar[bool] = True
-    keeps: ClassVar[str] = (
+    name = "date"
+    numeric = True
+    keeps = (
         "format and language of dates and times, each read by itself (May is a long month, 10:30"
         " has no leading zero, in 14/02/2024 the day is first); with law shift: the intervals"
         " between the dates of a session that have a year, their weekdays, and the four calendar"
@@ -126,29 +124,29 @@ class Date(NearKind, Spoken):
         if grain == "time":
             return tried(lambda: _time(rest, draws), free, TRIES)
         if grain in ("month-name", "weekday"):
-            return left(_names(shape), free, draws)
+            return draws.left(_names(shape), free)
         if self.law == "shift":
             return self._shifted(key, shape, free, draws)
         if self.law == "uniform":
-            return tried(lambda: _written(shape, self._anywhere(grain, draws)), free, TRIES)
+            grid = _grid(grain, *self.years)
+            return tried(lambda: _written(shape, grid[draws.below(len(grid))]), free, TRIES)
         if not (points := self.points(shape, free)):
             return None
-        return _written(shape, points[pick(self.weights(key, shape, points), draws)])
+        return _written(shape, points[draws.pick(self.weights(key, shape, points))])
 
     def _read(self, text: str) -> DateReading | None:
         language = self.language or "en"
         order = self.order or ("mdy" if language == "en" else "dmy")
         return date_formats.read(text, order, language)
 
-    def _index(self, key: str, grain: str) -> int:
+    def _value(self, key: str, shape: str) -> int:
         reading = self._read(key)
         assert reading is not None  # parts() has read it
-        return calendars.index(grain, reading.fields)
+        return calendars.index(shape.partition(" ")[0], reading.fields)
 
     def _shifted(self, key: str, shape: str, free: Free, draws: Draws) -> str | None:
         """Moved as the first date of the session; further by few steps where that is in use."""
-        grain = shape.partition(" ")[0]
-        index = self._index(key, grain)
+        grain, index = shape.partition(" ")[0], self._value(key, shape)
         shift = session_shift(grain, calendars.position(grain, index), draws)
         for step in sorted(range(-FURTHER, FURTHER + 1), key=abs):
             further = step * calendars.STEPS[grain]
@@ -157,47 +155,26 @@ class Date(NearKind, Spoken):
                 return text
         return None
 
-    def _anywhere(self, grain: str, draws: Draws) -> int:
-        first, last = self.years
-        if grain == "yearless":
-            return draws.below(calendars.LEAP_DAYS)
-        lowest = calendars.index(grain, {"y": first, "m": 1, "d": 1})
-        highest = calendars.index(grain, {"y": last, "m": 12, "d": 31})
-        return lowest + draws.below(highest - lowest + 1)
-
     def points(self, shape: str, free: Free) -> list[int]:
         """For ``near``: days, months or years of the grid that are not in use, ascending."""
         grain, block, _ = shape.split(" ", 2)
-        if grain == "yearless":
-            grid = range(calendars.LEAP_DAYS)
-        else:
-            first, last = int(block), min(int(block) + BLOCKS[grain] - 1, date.max.year)
-            lowest = calendars.index(grain, {"y": first, "m": 1, "d": 1})
-            grid = range(lowest, calendars.index(grain, {"y": last, "m": 12, "d": 31}) + 1)
+        last = min(int(block) + BLOCKS.get(grain, 1) - 1, date.max.year)
+        grid = _grid(grain, int(block), last)
         return [n for n in grid if (text := _written(shape, n)) is not None and free(text)]
 
-    def weights(self, key: str, shape: str, points: Sequence[int]) -> list[int]:
-        """For ``near``: what a value's law gives to each of the points, as integers.
 
-        Args:
-            key: Of the value.
-            shape: Its shape.
-            points: What is left of the grid, ascending; not empty.
-        """
-        index = self._index(key, shape.partition(" ")[0])
-        return Staircase(self.epsilon).row(bisect_left(points, index), len(points))
+def _grid(grain: str, first: int, last: int) -> range:
+    """All days, months or years from a first year to a last one, or all days of a leap year."""
+    if grain == "yearless":
+        return range(calendars.LEAP_DAYS)
+    lowest = calendars.index(grain, {"y": first, "m": 1, "d": 1})
+    return range(lowest, calendars.index(grain, {"y": last, "m": 12, "d": 31}) + 1)
 
 
 def session_shift(grain: str, position: int, draws: Draws) -> int:
-    """By how much the dates of the session move that have a year, or else those without.
+    """By how many millionths of a day dates of the session with a year move, or those without.
 
-    Args:
-        grain: Of this date.
-        position: Of this date; it counts where this is the first one.
-        draws: Keep the first date and its draw.
-
-    Returns:
-        Millionths of a day; of a leap year, for a date without a year.
+    Grain and position are of this date; they count where it is the first one.
     """
     first, at, day = _first_moved("date", grain, position, draws)
     if grain == "yearless":
@@ -234,16 +211,23 @@ def _names(shape: str) -> list[str]:
 
 def _time(template: str, draws: Draws) -> str:
     """A uniform time by its template."""
-    return re.sub("%(.)", lambda match: _time_field(match[1], draws), template)
+
+    def field(match: re.Match[str]) -> str:
+        first, last, form = _FIELDS[match[1]]
+        drawn = first + draws.below(last - first + 1)
+        return "ap"[drawn] + form if "m" in form else form.format(drawn)
+
+    return re.sub("%(.)", field, template)
 
 
-def _time_field(code: str, draws: Draws) -> str:
-    if code in "pP":
-        half = "ap"[draws.below(2)]
-        return f"{half}m" if code == "p" else f"{half}.m"
-    if code in "MS":
-        return f"{draws.below(60):02d}"
-    if code == "f":
-        return str(draws.below(10))
-    hour = draws.below(24) if code in "Hk" else 1 + draws.below(12)
-    return f"{hour:02d}" if code in "HI" else str(hour)
+_FIELDS = {  # of times: least, largest, and how it is written
+    "p": (0, 1, "m"),
+    "P": (0, 1, ".m"),
+    "M": (0, 59, "{:02d}"),
+    "S": (0, 59, "{:02d}"),
+    "f": (0, 9, "{}"),
+    "H": (0, 23, "{:02d}"),
+    "k": (0, 23, "{}"),
+    "I": (1, 12, "{:02d}"),
+    "l": (1, 12, "{}"),
+}

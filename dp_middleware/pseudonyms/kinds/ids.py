@@ -4,22 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any
 
 from dp_middleware.errors import library
-from dp_middleware.pseudonyms.draws import (
-    PATTERN_TRIES,
-    Draws,
-    Free,
-    choice,
-    draw_pattern,
-    fill,
-    label,
-    pattern,
-    tried,
-)
+from dp_middleware.pseudonyms.draws import Draws, Free, pattern
 from dp_middleware.pseudonyms.keyed import Keyed, slots_of
-from dp_middleware.pseudonyms.mapping import Kind
+from dp_middleware.pseudonyms.mapping import PATTERN_TRIES, Kind, of_pattern, tried
 
 CARD_LENGTHS = range(12, 20)
 CARD_ISSUER = "99"
@@ -32,8 +22,8 @@ IBAN = re.compile(r"[A-Za-z]{2}[0-9]{2}[A-Za-z0-9 ]*")
 class Exact(Kind):
     """A kind whose values and pseudonyms are written, and mostly compared, in their very signs."""
 
-    exact: ClassVar[bool] = True
-    cased: ClassVar[bool] = True  # whether values that differ in case are two values
+    exact = True
+    cased = True  # whether values that differ in case are two values
 
     def key(self, text: str, shape: str) -> str:
         """Returns, where case counts, the text for this kind alone: a user "ana" is not Ana."""
@@ -44,9 +34,9 @@ class Exact(Kind):
 class Id(Exact):
     """A uniform digit for each digit and a uniform letter for each letter."""
 
-    name: ClassVar[str] = "id"
-    numeric: ClassVar[bool] = True
-    keeps: ClassVar[str] = (
+    name = "id"
+    numeric = True
+    keeps = (
         "which characters of an id or postal code are digits, capitals or small letters, its signs,"
         " such as hyphens, and whether one of digits alone has a leading zero"
     )
@@ -57,7 +47,7 @@ class Id(Exact):
         return shape.replace("9", "1", 1) if WHOLE.fullmatch(text) else shape
 
     def _drawn(self, key: str, shape: str, free: Free, draws: Draws) -> str | None:
-        return draw_pattern(shape, free, draws)
+        return of_pattern(shape, free, draws)
 
     def ciphered(self, text: str, shape: str, law: Keyed, *, back: bool) -> str | None:
         """Does as that of a kind, for formats of a million texts and more."""
@@ -69,7 +59,7 @@ class Id(Exact):
 class Zip(Id):
     """A postal code of the same pattern."""
 
-    name: ClassVar[str] = "zip"
+    name = "zip"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,19 +71,17 @@ class Checked(Id):
         return None
 
     def _obeys(self, text: str) -> bool:
-        """Whether the value keeps the rule; where not, it is an id with a pattern alone."""
-        raise NotImplementedError
+        raise NotImplementedError  # whether it keeps the rule; else it is an id with a pattern
 
     def _candidate(self, shape: str, draws: Draws) -> str:
-        """A uniform text of the pattern, mostly one that keeps the rule."""
-        raise NotImplementedError
+        raise NotImplementedError  # a uniform text of the pattern that mostly keeps the rule
 
     def _shape(self, text: str) -> str:
         return pattern(text) if self._obeys(text) else f"?{pattern(text)}"
 
     def _drawn(self, key: str, shape: str, free: Free, draws: Draws) -> str | None:
         if shape.startswith("?"):
-            return draw_pattern(shape[1:], free, draws)
+            return of_pattern(shape[1:], free, draws)
         return tried(lambda: self._candidate(shape, draws), free)
 
 
@@ -116,8 +104,8 @@ class Card(Checked):
     ISO 3166-1 follows: codes from 900 on are for private use and never a country's.
     """
 
-    name: ClassVar[str] = "card"
-    keeps: ClassVar[str] = (
+    name = "card"
+    keeps = (
         "number and grouping of the digits of a card, whether they are as many as of one; else"
         " which characters are digits, capitals or small letters"
     )
@@ -126,7 +114,7 @@ class Card(Checked):
         return _is_digits(text, CARD_LENGTHS)
 
     def _candidate(self, shape: str, draws: Draws) -> str:
-        digits = CARD_ISSUER + fill("9" * (shape.count("9") - 3), draws)
+        digits = CARD_ISSUER + draws.fill("9" * (shape.count("9") - 3))
         check: str = library("stdnum.luhn", "detect", "python-stdnum").calc_check_digit(digits)
         return _digits_into(shape, digits + check)
 
@@ -135,8 +123,8 @@ class Card(Checked):
 class Ssn(Checked):
     """A social security number in an area, 000 or 666, that is never assigned."""
 
-    name: ClassVar[str] = "ssn"
-    keeps: ClassVar[str] = (
+    name = "ssn"
+    keeps = (
         "the punctuation of a social security number, whether it has nine digits; else which"
         " characters are digits, capitals or small letters"
     )
@@ -145,23 +133,22 @@ class Ssn(Checked):
         return _is_digits(text, range(9, 10))
 
     def _candidate(self, shape: str, draws: Draws) -> str:
-        return _digits_into(shape, choice(SSN_AREAS, draws) + fill("999999", draws))
+        return _digits_into(shape, draws.choice(SSN_AREAS) + draws.fill("999999"))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Iban(Checked):
     """A bank account in the same country, with valid check digits."""
 
-    name: ClassVar[str] = "iban"
-    keeps: ClassVar[str] = (
+    name = "iban"
+    keeps = (
         "country and grouping of a bank account's number, which of its characters are letters,"
         " whether its check digits are right; where not, which are capitals, and its signs"
     )
 
     def _obeys(self, text: str) -> bool:
         compact = "".join(text.split()).upper()
-        valid: bool = library("stdnum.iban", "detect", "python-stdnum").is_valid(compact)
-        return valid and IBAN.fullmatch(text) is not None
+        return IBAN.fullmatch(text) is not None and bool(_iban().is_valid(compact))
 
     def _shape(self, text: str) -> str:
         """The country, and the pattern of what follows it and its check digits."""
@@ -173,18 +160,13 @@ class Iban(Checked):
         """Encrypts the account, in capitals; check digits follow."""
         if shape.startswith("?"):
             return None
-        head, valid = shape[:4], library("stdnum.iban", "detect", "python-stdnum")
         account, tweak = text[4:].upper(), f"{self.name} {shape}"
 
-        def whole(account: str) -> str:
-            check: str = valid.calc_check_digits(head + account.replace(" ", ""))
-            return head[:2] + check + account
-
         def fits(account: str) -> bool:
-            return bool(valid.is_valid(whole(account)))
+            return bool(_iban().is_valid(_checked(shape[:2], account)))
 
         moved = law.permuted(account, slots_of(shape[4:]), fits, tweak, back)
-        return whole(moved) if moved else moved
+        return _checked(shape[:2], moved) if moved else moved
 
     def _candidate(self, shape: str, draws: Draws) -> str:
         """Uniform characters, and the check digits that belong to them.
@@ -192,15 +174,20 @@ class Iban(Checked):
         Where a country has check digits of its own inside, these are right, too, as long as they
         come up within many draws.
         """
-        module = library("stdnum.iban", "detect", "python-stdnum")
-        text = ""
+        text, valid = "", _iban().is_valid
         for _ in range(PATTERN_TRIES):
-            account = fill(shape[4:], draws)
-            check = module.calc_check_digits(shape[:4] + account.replace(" ", ""))
-            text = shape[:2] + check + account
-            if module.is_valid(text):
+            if valid(text := _checked(shape[:2], draws.fill(shape[4:]))):
                 break
         return text
+
+
+def _iban() -> Any:
+    return library("stdnum.iban", "detect", "python-stdnum")
+
+
+def _checked(country: str, account: str) -> str:
+    check: str = _iban().calc_check_digits(f"{country}00{account.replace(' ', '')}")
+    return country + check + account
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -211,12 +198,11 @@ class Label(Exact):
         of: The word of the labels.
     """
 
-    name: ClassVar[str] = "label"
-    keeps: ClassVar[str] = "nothing"
-    cased: ClassVar[bool] = False
+    name = "label"
+    keeps = "nothing"
+    cased = False
 
     of: str = "LABEL"
 
-    def draw(self, key: str, shape: str, free: Free, draws: Draws) -> str:
-        """Draws a uniform number that is not in use."""
-        return label(self.of, free, draws)
+    def _drawn(self, key: str, shape: str, free: Free, draws: Draws) -> str:
+        return self.label(free, draws, self.of)

@@ -7,10 +7,9 @@ import unicodedata
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
-from typing import ClassVar
 
 from dp_middleware.errors import library
-from dp_middleware.pseudonyms.draws import CORE, Draws, Free, Part, choice, fill, whole, words
+from dp_middleware.pseudonyms.draws import CORE, Draws, Free, Part, whole, words
 from dp_middleware.pseudonyms.mapping import Spoken, combined
 
 TITLES = words(
@@ -40,6 +39,7 @@ NAME = re.compile(  # initials and titles without a blank behind them; no hyphen
 POSSESSIVE = re.compile(r"(?<=\w)['’]s$", re.IGNORECASE)
 INITIALS = re.compile(r"(?:[^\W\d_]\.-?)*[^\W\d_]\.?")
 _BEFORE = re.compile(r"(?<![\w.])([^\W\d_][\w.]*) \Z")
+# whose lists of names are drawn from, by the language that is declared
 LOCALES = {
     "en": "en_US",
     "de": "de_DE",
@@ -50,8 +50,6 @@ LOCALES = {
     "nl": "nl_NL",
     "pl": "pl_PL",
 }
-"""Whose lists of names are drawn from, by the language that is declared."""
-
 SCRIPTS = {
     "ARABIC": "ar_AA",
     "ARMENIAN": "hy_AM",
@@ -90,9 +88,8 @@ class _Word:
 
     @property
     def initials(self) -> bool:
-        return INITIALS.fullmatch(self.text) is not None and (
-            self.text.isupper() or "." in self.text
-        )
+        is_written = self.text.isupper() or "." in self.text
+        return is_written and INITIALS.fullmatch(self.text) is not None
 
 
 def _words_of(mention: str, pattern: re.Pattern[str] = WORD) -> list[_Word]:
@@ -105,23 +102,18 @@ def _units(named: list[_Word]) -> list[_Word]:
     first = next((n for n, word in enumerate(named) if not word.is_in(TITLES)), len(named))
     while len(named) > first + 1 and named[-1].is_in(SUFFIXES):
         named = named[:-1]
-    units = named[first:]
-    return [
-        word
-        for n, word in enumerate(units)
-        if n == len(units) - 1
-        or not (word.is_in(PARTICLES) or word.text in SMALL_PARTICLES)
-        or (n == 0 and not word.text.islower())
-    ]
+
+    def stays(word: _Word) -> bool:
+        is_particle = word.is_in(PARTICLES) or word.text in SMALL_PARTICLES
+        return is_particle and (word.text.islower() or word is not named[first])
+
+    return [*(word for word in named[first:-1] if not stays(word)), *named[first:][-1:]]
 
 
 def titled(text: str, start: int, least: int) -> int:
     """Returns where a name begins with the titles before it, which tell that it is a surname.
 
-    Args:
-        text: Private.
-        start: Offset of the name.
-        least: Behind what is replaced before it, of which nothing is told.
+    It begins behind ``least``: of what is replaced before that, nothing is told.
     """
     while (title := _BEFORE.search(text, max(least, start - 20), start)) and (
         title[1].casefold().rstrip(".") in TITLES
@@ -131,10 +123,8 @@ def titled(text: str, start: int, least: int) -> int:
 
 
 def _script(text: str) -> str:
-    for character in text:
-        if character.isalpha():
-            return unicodedata.name(character, "").partition(" ")[0].partition("-")[0]
-    return ""
+    names = (unicodedata.name(sign, "") for sign in text if sign.isalpha())
+    return re.split("[ -]", next(names, ""))[0]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,8 +136,8 @@ class Person(Spoken):
         keep_script: Whether a name in another script gets one in that script.
     """
 
-    name: ClassVar[str] = "person"
-    keeps: ClassVar[str] = (
+    name = "person"
+    keeps = (
         "number and places of the words of a name, titles, particles, suffixes such as Jr, which"
         " words are initials, prefixes such as al-, possessives; gender and script where it is"
         " asked for"
@@ -184,48 +174,42 @@ class Person(Spoken):
             shape = f"{'family' if family else 'given'} {script}"
         return Part(word.start + (prefix.end() if prefix else 0), word.end, shape)
 
-    def draw(self, key: str, shape: str, free: Free, draws: Draws) -> str:
-        """Draws uniformly from the list of the shape; two family names where others shall agree.
+    def _drawn(self, key: str, shape: str, free: Free, draws: Draws) -> str:
+        """Uniform from the list of the shape; two family names where others shall agree.
 
         A name is given in one text, and a family's in another.
         """
         first, _, last = shape.partition(" ")
         if first not in ("given", "family", "female", "male"):
-            return combined(self.name, lambda: fill(shape, draws), "", free, twice=draws.agree)
+            return combined(self.name, lambda: draws.fill(shape), "", free, twice=draws.agree)
         if last == "given":
             listed = names(f"first_names_{first}", locale_of(self))
         else:
             lists = family_names if first == "family" or draws.agree else given_names
             listed = lists(SCRIPTS.get(last, locale_of(self)))
-        return combined(
-            self.name, lambda: listed[draws.below(len(listed))], "-", free, twice=draws.agree
-        )
+        one = lambda: listed[draws.below(len(listed))]  # noqa: E731
+        return combined(self.name, one, "-", free, twice=draws.agree)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Organisation(Spoken):
     """Two uniform family names, such as "Hart-Ortiz", for all but the legal form."""
 
-    name: ClassVar[str] = "organisation"
-    keeps: ClassVar[str] = (
-        "the legal form of an organisation, such as Inc, a leading The, and a possessive"
-    )
+    name = "organisation"
+    keeps = "the legal form of an organisation, such as Inc, a leading The, and a possessive"
 
-    def parts(self, mention: str) -> list[Part]:
-        """Returns one; a leading "The", the legal form and a possessive stay."""
+    def _spans(self, mention: str) -> list[tuple[int, int]]:
         named = _words_of(mention)
         if len(named) > 1 and named[0].is_in(words("the")):
             named = named[1:]
         while len(named) > 1 and named[-1].is_in(LEGAL):
             named = named[:-1]
-        return [Part(named[0].start, named[-1].end, "")] if named else whole(mention)
+        return [(named[0].start, named[-1].end)] if named else super()._spans(mention)
 
-    def draw(self, key: str, shape: str, free: Free, draws: Draws) -> str:
-        """Draws a uniform pair of names."""
+    def _drawn(self, key: str, shape: str, free: Free, draws: Draws) -> str:
         names = family_names(locale_of(self))
-        return combined(
-            self.name, lambda: f"{choice(names, draws)}-{choice(names, draws)}", "-", free
-        )
+        pair = lambda: f"{draws.choice(names)}-{draws.choice(names)}"  # noqa: E731
+        return combined(self.name, pair, "-", free)
 
 
 def locale_of(kind: Spoken) -> str:
@@ -257,9 +241,8 @@ def family_names(locale: str = "en_US") -> tuple[str, ...]:
 @cache
 def gendered_names(gender: str, locale: str = "en_US") -> frozenset[str]:
     """Returns given names of one gender alone, in lower case."""
-    other = "male" if gender == "female" else "female"
-    own, others = (
-        {name.casefold() for name in names(f"first_names_{either}", locale)}
-        for either in (gender, other)
+    female, male = (
+        frozenset(name.casefold() for name in names(f"first_names_{either}", locale))
+        for either in ("female", "male")
     )
-    return frozenset(own - others)
+    return female - male if gender == "female" else male - female

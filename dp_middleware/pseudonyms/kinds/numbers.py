@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise, takewhile
 from typing import ClassVar
 
-from dp_middleware.pseudonyms.draws import Draws, Free, Part, fill, label, tried, whole, words
-from dp_middleware.pseudonyms.kinds.staircase import NearKind, Staircase, pick
+from dp_middleware.pseudonyms.draws import Draws, Free, Part, whole, words
+from dp_middleware.pseudonyms.kinds.staircase import NearKind
+from dp_middleware.pseudonyms.mapping import tried
 from dp_middleware.pseudonyms.matching import LABEL, normal
 
 LEADING = 3  # digits of a number that keep something of it
@@ -55,8 +55,8 @@ class Numeral(NearKind):
         epsilon: Nats between any two values of one shape, for ``near``. Positive.
     """
 
-    keeps_digits: ClassVar[bool] = True
-    numeric: ClassVar[bool] = True
+    keeps_digits = True
+    numeric = True
 
     public: ClassVar[frozenset[str]]
     scales: ClassVar[Mapping[str, int]] = SCALE_OF
@@ -111,11 +111,12 @@ class Numeral(NearKind):
         layout = shape.partition("|")[0]
         places = layout.count("9") + layout.count("0")
         digits = _shifted(_digits(pseudonym), self._power(was) - self._power(shape)).zfill(places)
-        rest = iter(digits)
-        text = (
-            "".join(next(rest) if c in "09" else c for c in layout) if len(digits) == places else ""
-        )
-        return text if text and free(text) else label(self.name, free, draws)
+        if len(digits) == places:
+            rest = iter(digits)
+            text = "".join(next(rest) if c in "09" else c for c in layout)
+            if free(text):
+                return text
+        return self.label(free, draws)
 
     def _shape(self, text: str) -> str:
         """Digits as 9, but a leading zero; signs and separators."""
@@ -128,10 +129,10 @@ class Numeral(NearKind):
         points = self.points(shape, free) if "9" in shape else []
         if not points:
             return None
-        point = points[pick(self.weights(key, shape, points), draws)]
+        point = points[draws.pick(self.weights(key, shape, points))]
 
         def candidate() -> str:  # of the point alone: what is drawn instead tells nothing more
-            return self._text(shape, point, lambda lower: fill("9" * lower, draws))
+            return self._text(shape, point, lambda lower: draws.fill("9" * lower))
 
         return tried(candidate, free, TRIES)
 
@@ -147,19 +148,6 @@ class Numeral(NearKind):
             return list(self._grid(shape))
         texts = _texts(self, shape)
         return [n for n, text in zip(self._grid(shape), texts, strict=True) if free(text)]
-
-    def weights(self, key: str, shape: str, points: Sequence[int]) -> list[int]:
-        """Returns what a value's law gives to each of the points: integers, without their sum.
-
-        Args:
-            key: Of the value.
-            shape: Its shape.
-            points: What is left of the grid, ascending; not empty.
-        """
-        if self.law == "uniform":
-            return [1] * len(points)
-        value = self._value(key, shape)
-        return Staircase(self.epsilon).row(bisect_left(points, value), len(points))
 
     def _value(self, key: str, shape: str) -> int:
         """The point of the grid where a value lies."""
@@ -198,12 +186,12 @@ def _digits(text: str) -> str:
 class Amount(Numeral):
     """An amount of money."""
 
-    name: ClassVar[str] = "amount"
-    keeps: ClassVar[str] = (
+    name = "amount"
+    keeps = (
         "currency, number of digits, separators and decimals of an amount, a leading zero, and"
         " words such as million; whether it is a number among such words"
     )
-    public: ClassVar[frozenset[str]] = words(f"{CURRENCIES} {SCALES}")
+    public = words(f"{CURRENCIES} {SCALES}")
     scales: ClassVar[Mapping[str, int]] = {**SCALE_OF, "m": 6}
 
 
@@ -211,21 +199,21 @@ class Amount(Numeral):
 class Number(Numeral):
     """A number, with or without a unit."""
 
-    name: ClassVar[str] = "number"
-    keeps: ClassVar[str] = (
+    name = "number"
+    keeps = (
         "number of digits, separators and decimals of a number, a leading zero, and its unit;"
         " whether it is a number among such words"
     )
-    public: ClassVar[frozenset[str]] = words(f"{SCALES} {UNITS}")
+    public = words(f"{SCALES} {UNITS}")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Age(Numeral):
     """An age from 0 to 99; an older one becomes a label."""
 
-    name: ClassVar[str] = "age"
-    keeps: ClassVar[str] = "words around an age, such as years old; whether it is a number up to 99"
-    public: ClassVar[frozenset[str]] = words(AGES)
+    name = "age"
+    keeps = "words around an age, such as years old; whether it is a number up to 99"
+    public = words(AGES)
 
     def _shape(self, text: str) -> str:
         readable = len(text) <= LEADING and text.isdecimal() and int(text) <= OLDEST

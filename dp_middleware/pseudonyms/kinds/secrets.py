@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 import string
 from dataclasses import dataclass
-from typing import ClassVar
 
-from dp_middleware.pseudonyms.draws import Draws, Free, Part, choice, tried, words
+from dp_middleware.pseudonyms.draws import Draws, Free, Part, words
 from dp_middleware.pseudonyms.kinds.contacts import Url
 from dp_middleware.pseudonyms.kinds.ids import Exact
+from dp_middleware.pseudonyms.mapping import tried
 
+# beginnings of keys that tell who issues them: public, of the rules of Gitleaks and of issuers
 PREFIXES = words(
     "github_pat_ ghp_ gho_ ghu_ ghs_ ghr_ glpat- glptt- gldt- glrt- glcbt- glsoat- sk-proj- sk- SK "
     "sk-svcacct- sk-admin- sk-ant-api03- sk-ant-admin01- sk-ant-oat01- sk-or-v1- sk_live_ AC eyJ "
@@ -22,8 +23,6 @@ PREFIXES = words(
     "pscale_pw_ rdme_ shippo_live_ shippo_test_ sm_pat_ CLOJARS_ AGE-SECRET-KEY-1 EZAK EZTK LTAI "
     "cfut_ nfp_ sbp_ vercel_ tskey- atlasv1 ATATT3 ATCTT3"
 )
-"""Beginnings of keys that tell who issues them: public, of the rules of Gitleaks and of issuers."""
-
 PREFIX = re.compile("|".join(map(re.escape, sorted(PREFIXES, reverse=True))))
 CREDENTIALS = re.compile(
     r"(?<![a-z0-9+.-])(?P<scheme>[a-z][a-z0-9+.-]{1,30})://(?P<user>[^\s:/@\"'`<>]{0,99}):"
@@ -59,8 +58,8 @@ _HUMAN = 16  # signs; a shorter one without a prefix may be words, whose lengths
 class Secret(Exact):
     """A uniform value of the same public prefix, such as ghp_, length and alphabet."""
 
-    name: ClassVar[str] = "secret"
-    keeps: ClassVar[str] = (
+    name = "secret"
+    keeps = (
         "issuer's prefix of a secret such as ghp_, its length up to 64 signs, the smallest of six"
         " alphabets that its letters and digits are of, of one of 16 signs or with a prefix also"
         " where its . : - _ and = at the end are; of a connection string scheme, port, which parts"
@@ -87,23 +86,15 @@ class Secret(Exact):
         match = PREFIX.match(text)
         prefix = match.group() if match is not None and len(text) >= _HUMAN else ""
         rest = text[len(prefix) :]
-        alphabet = next(
-            (
-                name
-                for name, signs in _ALPHABETS.items()
-                if {*filter(str.isalnum, rest)} <= {*signs}
-            ),
-            "any",
-        )
+        drawn = {*filter(str.isalnum, rest)}
+        alphabet = next((name for name, signs in _ALPHABETS.items() if drawn <= {*signs}), "any")
         structured = prefix or len(text) >= _HUMAN
-        ends = [(m.start(), m.end()) for m in _SIGNS.finditer(rest)] if structured else []
+        ends = [match.span() for match in _SIGNS.finditer(rest)] if structured else []
         layout, place = "", 0
         for start, end in [*ends, (len(rest), len(rest))]:
             layout += "x" * min(start - place, _LONGEST) + rest[start:end]
             place = end
-        if layout.count("x") < _SHORTEST:
-            return ""
-        return f"{prefix} {alphabet} {layout}"
+        return f"{prefix} {alphabet} {layout}" if layout.count("x") >= _SHORTEST else ""
 
     def _drawn(self, key: str, shape: str, free: Free, draws: Draws) -> str | None:
         if shape == "host":
@@ -114,7 +105,7 @@ class Secret(Exact):
         signs = _ALPHABETS[alphabet]
 
         def candidate() -> str:
-            drawn = (choice(signs, draws) if sign == "x" else sign for sign in layout)
+            drawn = (draws.choice(signs) if sign == "x" else sign for sign in layout)
             return prefix + "".join(drawn)
 
         return tried(candidate, free)

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate
 from typing import ClassVar
 
 from dp_middleware import _validate
-from dp_middleware.pseudonyms.draws import Draws
 from dp_middleware.pseudonyms.mapping import Kind
 
-STEEPEST = 600.0
-"""Nats; the exponential of some more is no number."""
+STEEPEST = 600.0  # nats; the exponential of some more is no number
 
 
 @dataclass(frozen=True)
@@ -58,12 +55,7 @@ class Staircase:
         return min(points, max(1, round(share * points)))
 
     def row(self, below: int, points: int) -> list[int]:
-        """Returns the weights of all points for a value.
-
-        Args:
-            below: How many points are smaller than the value.
-            points: At least one.
-        """
+        """Returns the weights of all points for a value, which so many are below."""
         near, other = self.weights
         width = self.near_points(points)
         start = min(max(below - width // 2, 0), points - width)
@@ -72,12 +64,7 @@ class Staircase:
 
 @dataclass(frozen=True, kw_only=True)
 class NearKind(Kind):
-    """A kind whose pseudonyms may stay near their values.
-
-    Attributes:
-        law: One of :attr:`laws`.
-        epsilon: Nats between any two values of one shape, for ``near``. Positive.
-    """
+    """A kind whose pseudonyms may stay near their values, at epsilon nats between any two."""
 
     laws: ClassVar[tuple[str, ...]] = ("near", "uniform")
 
@@ -93,8 +80,13 @@ class NearKind(Kind):
         """Nats per distinct value, between any two values of one shape."""
         return Staircase(self.epsilon).loss if self.law == "near" else 0.0
 
+    def weights(self, key: str, shape: str, points: Sequence[int]) -> list[int]:
+        """Returns what a value's law gives to each of the ascending points, as integers."""
+        if self.law == "uniform":
+            return [1] * len(points)
+        return Staircase(self.epsilon).row(
+            bisect_left(points, self._value(key, shape)), len(points)
+        )
 
-def pick(weights: Sequence[int], draws: Draws) -> int:
-    """Draws a place with probability proportional to its weight, exactly."""
-    ends = [*accumulate(weights)]
-    return bisect_right(ends, draws.below(ends[-1]))
+    def _value(self, key: str, shape: str) -> int:
+        raise NotImplementedError  # the point of a value

@@ -6,7 +6,7 @@ from hypothesis import given, settings, strategies as st
 
 import dp_middleware as dp
 from dp_middleware.gateway.playground import marks
-from dp_middleware.gateway.playground.drawn import Drawn
+from dp_middleware.gateway.playground.marks import Drawn
 
 SENTENCE = "do not can ' t stop playing , ( x ) . 50 % naïve 東京 they re"
 SPELLINGS = tuple(SENTENCE.split())

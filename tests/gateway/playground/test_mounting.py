@@ -7,8 +7,8 @@ from support.gateway import MODEL, AllLogs, running
 
 import dp_middleware as dp
 from dp_middleware.errors import CannotCalibrate
-from dp_middleware.gateway.playground import Choice, Playground, mounting
-from dp_middleware.gateway.playground.mounting import policy_choices
+from dp_middleware.gateway.playground import Choice, Playground, pages
+from dp_middleware.gateway.playground.choices import policy_choices
 
 CANARY = "Zephyrine"
 POLICIES = {
@@ -23,7 +23,7 @@ RULES = [{"path": "/v1/responses", "policy": "all of it"}]
 def gateway(tmp_path_factory):
     url = f"sqlite:///{tmp_path_factory.mktemp('ledger') / 'ledger.db'}"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(mounting, "default_choices", small.choices)
+        patch.setattr(pages, "default_choices", small.choices)
         terms = {"ledger": {"url": url, "budget": 60}, "policies": POLICIES, "rules": RULES}
         with running(playground=True, mode="echo", **terms) as opened:
             opened.ledger = dp.PrivacyLedger(url)

@@ -282,7 +282,7 @@ def test_an_error_is_said_and_the_text_stays(browser, address):
     epsilon.send_keys("100000")
     browser.find_element("id", "send").click()
     waited(browser, "return document.getElementById('error').textContent")
-    assert "expected 0.1 <= epsilon <= 1000" in text_of(browser, "error")
+    assert "epsilon: expected a number in 0.1 .. 1000" in text_of(browser, "error")
     assert browser.execute_script("return document.getElementById('text').value") == TEXT
     assert not browser.find_element("id", "result").is_displayed()
     browser.get_log("browser")  # Chromium itself logs the status 400

@@ -8,6 +8,7 @@ from support.contract import Probe, TraceSafeContract
 
 import dp_middleware as dp
 from dp_middleware.errors import ParameterError
+from dp_middleware.models.trust import Location
 
 pytest.importorskip("langchain_tests")
 
@@ -133,3 +134,14 @@ def test_options_that_do_not_belong_together_are_refused():
             DPEmbeddings(first, inner, **options)
     with pytest.raises(ParameterError, match="vectors of 6 numbers"):
         DPEmbeddings(RESPONSE, DeterministicFakeEmbedding(size=5)).embed_query("text")
+
+
+def test_the_shared_service_embeds_for_a_vector():
+    class Near:
+        location = Location()
+
+        def encode(self, texts):
+            return [[1.0] * 6 for _ in texts]
+
+    embeddings = DPEmbeddings(RESPONSE, dp.EmbeddingService.of(Near()))
+    assert len(embeddings.embed_query("text")) == 6

@@ -3,7 +3,6 @@
 import asyncio
 import itertools
 import json
-import re
 
 import pytest
 
@@ -23,62 +22,47 @@ from langchain_dp_middleware import (
 from pydantic import BaseModel
 from support.chat_models import langchain_model
 from support.contract import ToolCall
-from support.entities import CONTRACT, ENTITIES, HIDDEN
-from support.pseudonymous import ANSWERS, ASKED, QUESTIONS, assistant, customer_tools, pseudonyms
+from support.entities import CONTRACT, HIDDEN
+from support.pseudonymous import (
+    ANSWERS,
+    ASKED,
+    QUESTIONS,
+    assistant,
+    customer_tools,
+    name_in,
+    pseudonyms,
+)
 
 import dp_middleware as dp
 
-LETTER = "Dear Mirela Tamburi of Acme Trading Ltd, pay $12,500.00 by 2024-03-15."
-
-
-def swapped(request, text, known=CONTRACT):
-    """What a model writes that takes the pseudonyms from the contract that it was sent."""
-    [sent] = [m["content"] for m in request["messages"] if m["role"] == "user"][:1]
-    pattern = re.escape(known)
-    for value in sorted(ENTITIES, key=len, reverse=True):
-        first = pattern.find(re.escape(value))
-        if first >= 0:
-            pattern = pattern[:first] + "(.+?)" + pattern[first + len(re.escape(value)) :]
-    order = sorted(
-        (value for value in ENTITIES if value in known), key=lambda value: known.index(value)
-    )
-    pattern = re.sub(r"MIRELA\\ TAMBURI", ".+", pattern).replace(r"Mirela\ agreed", r".+\ agreed")
-    match = re.fullmatch(pattern, sent)
-    assert match, (pattern, sent)
-    for value, name in zip(order, match.groups(), strict=True):
-        text = text.replace(value, name)
-    return text
+WHO = "Who is Mirela Tamburi?"
 
 
 @pytest.fixture
 def model(remote):
-    remote.reply = lambda request: swapped(request, LETTER)
+    remote.mode = "echo"
     return DPChatModel(pseudonyms(), langchain_model(remote.url))
 
 
 def test_answers_come_back_with_the_originals(model, remote):
     answer = model.invoke([("user", CONTRACT)])
-    assert answer.content == LETTER
+    assert answer.content == CONTRACT
     shown = str(answer.response_metadata)
     assert not any(value in shown for value in (*HIDDEN, "Mirela"))
-    assert asyncio.run(model.ainvoke([("user", CONTRACT)])).content == LETTER
-    assert model.generate([[HumanMessage(CONTRACT)]]).generations[0][0].text == LETTER
-    assert [a.content for a in model.batch([[("user", CONTRACT)]] * 2)] == [LETTER] * 2
+    assert asyncio.run(model.ainvoke([("user", CONTRACT)])).content == CONTRACT
+    assert model.generate([[HumanMessage(CONTRACT)]]).generations[0][0].text == CONTRACT
+    assert [a.content for a in model.batch([[("user", CONTRACT)]] * 2)] == [CONTRACT] * 2
 
 
 def test_streams_come_back_with_the_originals(model, remote):
     pieces = list(model.stream([("user", CONTRACT)]))
-    assert "".join(piece.content for piece in pieces) == LETTER
     assert len(pieces) > 5
-    total = pieces[0]
-    for piece in pieces[1:]:
-        total += piece
-    assert total.content == LETTER
+    assert sum_of(pieces).content == CONTRACT
 
     async def gathered():
         return [piece.content async for piece in model.astream([("user", CONTRACT)])]
 
-    assert "".join(asyncio.run(gathered())) == LETTER
+    assert "".join(asyncio.run(gathered())) == CONTRACT
 
 
 def test_a_shown_answer_is_sent_again_as_the_remote_model_wrote_it(model, remote):
@@ -87,14 +71,13 @@ def test_a_shown_answer_is_sent_again_as_the_remote_model_wrote_it(model, remote
     model.invoke([question, answer, HumanMessage("And Mirela?", id="q2")])
     first, second = (request["messages"] for request in remote.requests)
     assert second[0] == first[0]
-    assert second[1]["content"] == swapped(remote.requests[0], LETTER)
+    assert second[1]["content"] == first[0]["content"]
 
 
 def test_calls_of_tools_have_the_originals_in_their_arguments(remote):
     def calls(request):
-        text = swapped(request, "Mirela Tamburi|2024-03-15")
-        name, date = text.split("|")
-        return [ToolCall(name="book", arguments={"who": {"name": name}, "days": [date]})]
+        arguments = {"who": {"name": name_in(request["messages"][0])}, "days": [1]}
+        return [ToolCall(name="book", arguments=arguments)]
 
     @tool
     def book(who: dict, days: list) -> str:
@@ -105,15 +88,12 @@ def test_calls_of_tools_have_the_originals_in_their_arguments(remote):
     model = DPChatModel(pseudonyms(), langchain_model(remote.url), tools=["book"]).bind_tools(
         [book]
     )
-    expected = {"who": {"name": "Mirela Tamburi"}, "days": ["2024-03-15"]}
-    answer = model.invoke([("user", CONTRACT)])
+    expected = {"who": {"name": "Mirela Tamburi"}, "days": [1]}
+    answer = model.invoke([("user", WHO)])
     assert answer.tool_calls[0]["args"] == expected
     raw = answer.additional_kwargs.get("tool_calls")
     assert raw is None or json.loads(raw[0]["function"]["arguments"]) == expected
-    total = None
-    for piece in model.stream([("user", CONTRACT)]):
-        total = piece if total is None else total + piece
-    assert total.tool_calls[0]["args"] == expected
+    assert sum_of(model.stream([("user", WHO)])).tool_calls[0]["args"] == expected
 
 
 class Person(BaseModel):
@@ -124,19 +104,18 @@ class Person(BaseModel):
 
 def test_structured_output_and_chains_have_the_originals(remote, caplog):
     remote.reply = lambda request: [
-        ToolCall(name="Person", arguments={"name": swapped(request, "Mirela Tamburi")})
+        ToolCall(name="Person", arguments={"name": name_in(request["messages"][0])})
     ]
     inner = langchain_model(remote.url)
     model = DPChatModel(pseudonyms(), inner)
-    assert model.with_structured_output(Person, method="function_calling").invoke(
-        [("user", CONTRACT)]
-    ) == Person(name="Mirela Tamburi")
+    structured = model.with_structured_output(Person, method="function_calling")
+    assert structured.invoke([("user", WHO)]) == Person(name="Mirela Tamburi")
     assert not [each for each in caplog.records if each.name.startswith("dp_middleware")]
-    remote.reply = lambda request: swapped(request, LETTER)
+    remote.mode = "echo"
     prompt = ChatPromptTemplate.from_messages([("user", "{text}")])
     chain = PrivateHead(pseudonyms(), keys=["text"]) | prompt | inner | StrOutputParser()
-    assert chain.invoke({"text": CONTRACT}) == LETTER
-    assert "".join(chain.stream({"text": CONTRACT})) == LETTER
+    assert chain.invoke({"text": CONTRACT}) == CONTRACT
+    assert "".join(chain.stream({"text": CONTRACT})) == CONTRACT
     head = PrivateHead(pseudonyms(), keys=["text"])
     assert "Mirela" not in head.invoke({"text": CONTRACT})["text"]  # the release itself
 

@@ -1,13 +1,7 @@
 """DPRetriever: a raw search inside, released documents outside."""
 
-import _socket
-import contextvars
 import functools
-import imaplib
 import types
-import urllib.request
-import weakref
-from multiprocessing.managers import BaseManager
 from typing import Any, ClassVar
 
 import httpx
@@ -210,19 +204,6 @@ def stored(part):
     return index.as_retriever()
 
 
-class Slotted:
-    __slots__ = ("__part",)
-
-    def __init__(self, part):
-        self.__part = part
-
-
-def cycle(part):
-    ring = [part]
-    ring.append(ring)
-    return ring
-
-
 OUTSIDE = "https://api.example.com/v1"
 REMOTE = {
     "model": lambda: ChatOpenAI(model="m", api_key="k", base_url=OUTSIDE),
@@ -237,29 +218,14 @@ UNKNOWN = {
     "own runnable": lambda part: stored(RunnableLambda(lambda x: part.invoke(x))),
     "partial": lambda part: stored(functools.partial(requests.post, part)),
     "document": lambda part: stored(Page(page_content="x", client=part)),
-    "slot": lambda part: stored(Slotted(part)),
     "key": lambda part: stored({(lambda query: part): 1}),
-    "set": lambda part: stored(frozenset({lambda query: part})),
-    "cycle": lambda part: stored(cycle(lambda: part)),
     "generator": lambda part: stored(each for each in [part]),
-    "weak reference": lambda part: stored([weakref.ref(KEPT.setdefault(id(part), part))]),
-    "context variable": lambda part: stored(contextvars.ContextVar("variable", default=part)),
     "handler": lambda part: stored(
         FakeListChatModel(responses=["x"], callbacks=[StdOutCallbackHandler()])
     ),
-    **{
-        name: lambda part, other=other: stored(other())
-        for name, other in {
-            "httpx": httpx.Client,
-            "imaplib": lambda: imaplib.IMAP4.__new__(imaplib.IMAP4),
-            "socket": lambda: _socket.socket.__new__(_socket.socket),
-            "managers": BaseManager,
-            "module": lambda: requests,
-            "urlopen": lambda: urllib.request.urlopen,
-        }.items()
-    },
+    "httpx": lambda part: stored(httpx.Client()),
+    "module": lambda part: stored(requests),
 }
-KEPT: dict[int, Any] = {}
 
 
 @over("hide", UNKNOWN)
@@ -300,15 +266,6 @@ def test_a_part_of_another_package_with_an_address_is_judged_by_it(probe):
     for part in (httpx.Client(base_url="http://example.com"), langsmith.Client(api_key="k")):
         with pytest.raises(UntrustedHost, match="raw text would go to"):
             DPRetriever(probe.session(), stored(part))
-
-
-def test_a_location_that_a_wrapper_hands_on_says_nothing(probe):
-    class Wrapper(Mine):
-        def __getattr__(self, name):
-            return Location() if name == "location" else super().__getattr__(name)
-
-    with pytest.raises(UntrustedHost, match="cannot tell where Wrapper"):
-        DPRetriever(probe.session(), Wrapper())
 
 
 def test_a_query_that_a_remote_model_rewrites_is_refused(probe):

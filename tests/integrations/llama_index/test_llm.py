@@ -222,7 +222,7 @@ def test_wrong_parameters(desk):
         ({"inner": DPLLM(desk.session(), MockLLM())}, "not wrapped yet"),
         (
             {"inner": MockLLM(), "system": "drop"},
-            "system='pass' or 'release'; prompts go to public_system=",
+            "system in ",
         ),
         ({"inner": MockLLM(), "public_system": "be brief"}, "a collection of texts$"),
         ({"inner": MockLLM(), "session": None}, "Session or a dp.Sanitizer"),

@@ -12,7 +12,7 @@ from hypothesis import given, strategies as st
 from llama_index.core.agent.workflow import FunctionAgent
 from llama_index.core.base.llms.types import ChatMessage
 from llama_index_dp_middleware import DPLLM, unrecorded
-from llama_index_dp_middleware._messages import slots_of
+from llama_index_dp_middleware._messages import read_message
 from support.contract import ToolCall
 from support.pseudonymous import pseudonyms
 
@@ -98,4 +98,4 @@ def test_any_other_text_stays_as_it_is(text):
 def test_under_a_sanitizer_a_text_stays_as_it_is():
     """Its guarantee is of tokens: one that changes must not change the form of all."""
     message = ChatMessage("{'a': 1}", role="tool")
-    assert slots_of(message, "message 0").message.texts == ("{'a': 1}",)
+    assert read_message(message, "message 0").message.texts == ("{'a': 1}",)

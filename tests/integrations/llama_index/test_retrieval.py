@@ -5,7 +5,7 @@ from llama_index.core import VectorStoreIndex
 from llama_index.core.base.base_selector import BaseSelector, SelectorResult, SingleSelection
 from llama_index.core.callbacks import CallbackManager, LlamaDebugHandler
 from llama_index.core.embeddings import MockEmbedding
-from llama_index.core.evaluation import GuidelineEvaluator, RelevancyEvaluator
+from llama_index.core.evaluation import RelevancyEvaluator
 from llama_index.core.indices.query.query_transform import HyDEQueryTransform
 from llama_index.core.indices.query.query_transform.base import StepDecomposeQueryTransform
 from llama_index.core.llms import MockLLM
@@ -15,8 +15,6 @@ from llama_index.core.query_engine import (
     CogniswitchQueryEngine,
     MultiStepQueryEngine,
     RetrieverQueryEngine,
-    RetryGuidelineQueryEngine,
-    RetryQueryEngine,
     RetrySourceQueryEngine,
     RouterQueryEngine,
     SubQuestionQueryEngine,
@@ -35,7 +33,6 @@ from llama_index.core.retrievers import (
 from llama_index.core.schema import IndexNode, NodeWithScore, TextNode
 from llama_index.core.selectors import (
     LLMMultiSelector,
-    LLMSingleSelector,
     PydanticMultiSelector,
     PydanticSingleSelector,
 )
@@ -97,14 +94,11 @@ def multi_step(model):
 
 SHAPES = {
     "PydanticSingleSelector": lambda m: routed(PydanticSingleSelector.from_defaults(llm=m)),
-    "PydanticMultiSelector": lambda m: routed(PydanticMultiSelector.from_defaults(llm=m)),
-    "LLMSingleSelector": lambda m: routed(LLMSingleSelector.from_defaults(llm=m)),
     "LLMMultiSelector": lambda m: routed(LLMMultiSelector.from_defaults(llm=m)),
     "QueryFusionRetriever": lambda m: QueryFusionRetriever([retriever()], llm=m),
     "AutoMergingRetriever": lambda m: AutoMergingRetriever(
         TransformRetriever(retriever(), HyDEQueryTransform(llm=m)), index().storage_context
     ),
-    "TransformRetriever": lambda m: TransformRetriever(retriever(), HyDEQueryTransform(llm=m)),
     "below RecursiveRetriever": lambda m: RecursiveRetriever(
         "a", {"a": routed(PydanticSingleSelector.from_defaults(llm=m))}
     ),
@@ -126,14 +120,8 @@ SHAPES = {
             tools(), llm=MockLLM(), selector=PydanticMultiSelector.from_defaults(llm=m)
         )
     ),
-    "RetryQueryEngine": lambda m: below(RetryQueryEngine(engine(), RelevancyEvaluator(llm=m))),
     "RetrySourceQueryEngine": lambda m: below(
         RetrySourceQueryEngine(engine(), RelevancyEvaluator(llm=m), llm=MockLLM())
-    ),
-    "RetryGuidelineQueryEngine": lambda m: below(
-        RetryGuidelineQueryEngine(
-            engine(), GuidelineEvaluator(llm=m), query_transformer=HyDEQueryTransform(llm=MockLLM())
-        )
     ),
     "TransformQueryEngine": lambda m: below(
         TransformQueryEngine(engine(), HyDEQueryTransform(llm=m))

@@ -193,7 +193,7 @@ def test_the_witness_of_texts():
         ("contextual", {"logits": [0.0] * 12}, "logits of shape"),
         ("contextual", {"logits": [[0.0] * 11]}, "logits of shape"),
         ("contextual", {"logits": np.empty((0, 12))}, "logits of shape"),
-        ("contextual", {"logits": "abc"}, "logits as floats"),
+        ("contextual", {"logits": "abc"}, "logits of shape"),
         ("contextual", {"logits": [[math.nan] * 12]}, "logits"),
         ("contextual", {"logits": [[0.0] * 12], "texts": ([0], [1])}, "got both"),
         ("noise", {"texts": ([0],)}, "two texts"),

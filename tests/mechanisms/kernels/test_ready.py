@@ -9,7 +9,7 @@ from support.spaces import random_space
 import dp_middleware as dp
 from dp_middleware.mechanisms import near_lists
 from dp_middleware.mechanisms.base import rows_of
-from dp_middleware.mechanisms.kernels import codebook, priors, ready
+from dp_middleware.mechanisms.kernels import chosen, codebook, priors
 from dp_middleware.sampling.sampler import insecure_entropy, tables
 from dp_middleware.vocabulary import frequencies
 
@@ -24,15 +24,15 @@ def no_search(monkeypatch):
 
 
 def test_the_file_is_small():
-    assert ready.FILE.stat().st_size < 2e6
-    assert ready.part("codebook", "of nothing") is None
+    assert chosen.FILE.stat().st_size < 2e6
+    assert chosen.part("codebook", "of nothing") is None
 
 
 @pytest.mark.slow
 def test_the_default_space_needs_no_search(no_search):
     """Under five seconds of search would do; it is none."""
     space = dp.default_space()
-    for epsilon in ready.EPSILONS:
+    for epsilon in chosen.EPSILONS:
         tuned = dp.NearestResponse.tuned(space, epsilon=epsilon)
         assert tuned.epsilon == epsilon
         assert frequencies.codewords(space.vocabulary)[list(tuned.codebook)].all()
@@ -91,9 +91,9 @@ def test_between_ready_codebooks_their_codewords_are_good_enough(monkeypatch):
     for nats in (2, 3, 5):
         origin, _ = priors.weighted(None, space.vocabulary, nats)
         book, near = codebook.best_codebook(space, nats, prior, words)
-        name = ready.name_of("codebook", space.fingerprint, repr(float(nats)), origin, asked)
+        name = chosen.name_of("codebook", space.fingerprint, repr(float(nats)), origin, asked)
         made[name] = np.array([near, *book])
-    monkeypatch.setattr(ready, "part", lambda *key: made.get(ready.name_of(*key)))
+    monkeypatch.setattr(chosen, "part", lambda *key: made.get(chosen.name_of(*key)))
     for epsilon in (2.5, 3.6):
         quick, best = among_ready(space, epsilon, monkeypatch)
         assert quick >= 0.995 * best
@@ -112,7 +112,7 @@ def test_a_search_finds_a_codebook_of_that_value(monkeypatch):
     """The same one where the file was made; elsewhere rounding in float32 may lead it astray."""
     space = dp.default_space()
     kept = dp.NearestResponse.tuned(space, epsilon=6.0)
-    monkeypatch.setattr(ready, "part", lambda *_: None)
+    monkeypatch.setattr(chosen, "part", lambda *_: None)
     monkeypatch.setattr("dp_middleware.embedding.arrays.load", lambda *_: None)
     again = dp.NearestResponse.tuned(space, epsilon=6.0)
     unit, hit = space.centred_unit, []

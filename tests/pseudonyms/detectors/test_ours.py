@@ -197,8 +197,6 @@ def test_what_leaves_is_not_readable(text, private):
         "ich wohne seit gestern nicht mehr hier",
         "Grüezi, ich habe eine Frage zur Rechnung.",
         "Lebenslauf\nGeburtsdatum:\nAnschrift:\nStaatsangehörigkeit: deutsch",
-        "Currículo\nNome:\nMorada:\nNacionalidade: portuguesa",
-        "i will ask if hope matters. the rose is red, joy is rare and art is hard",
         "The nurse checked the chart, the officer left, and the coach called a timeout.",
         "In chess, the Gambit begins with d4 d5 c4, and the Church said no to the King.",
         "The tax year ending 2001 was good, and the river will not rise again.",

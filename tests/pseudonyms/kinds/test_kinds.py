@@ -38,24 +38,8 @@ MENTIONS = {
     "secret": ["hunter2", "AKIA1234567890ABCDEF", "postgres://ann:pw12@db.acme.com:5432/hr"],
     "label": ["American"],
 }
-ODD = [
-    "",
-    " ",
-    "\n\t",
-    "...",
-    "🦊",
-    "👩‍👩‍👧 x",
-    "王小明",
-    "مريم",
-    "\u200fמרים לוי\u200f",
-    "e\u0301",
-    "\u0000",
-    "1 ſep 2024",
-    "٤٢",
-    "²",
-    "ǅ",
-    "ß",
-]
+ODD = ["", " ", "\n\t", "...", "👩‍👩‍👧 x", "\u200fמרים לוי\u200f", "\u0000", "1 ſep 2024"]
+ODD += ["🦊", "王小明", "مريم", "e\u0301", "٤٢", "²", "ǅ", "ß"]
 
 
 def test_every_kind_has_its_name_and_says_what_it_keeps():
@@ -105,12 +89,9 @@ def test_texts_like_its_own(name, data):
         check(Date(law="near"), mention)
 
 
+BESIDE_NAMES = TITLES | SUFFIXES | PARTICLES | SMALL_PARTICLES
 STAYS = {
-    "person": TITLES
-    | SUFFIXES
-    | PARTICLES
-    | SMALL_PARTICLES
-    | words("s al el ad as ash ur ul d ph m"),
+    "person": BESIDE_NAMES | words("s al el ad as ash ur ul d ph m"),
     "organisation": LEGAL | words("the s a k v l o co p r c kg n"),
     "place": words("s"),
     "email": words("https http sftp ftps ftp wss ws ssh git file mailto"),
@@ -173,19 +154,6 @@ def test_without_replacement_the_joint_law_is_the_same_for_swapped_values(a, b):
 
     assert outcome([a, b]) == outcome([b, a]) == outcome(["9", "0"])
     assert len(outcome([a, b])) == 4 * 3
-
-
-def test_a_law_that_avoids_the_original_is_seen():
-    class Avoiding(type(KINDS["id"])):
-        def draw(self, key, shape, free, draws):
-            own = key.removeprefix("id: ")
-            return super().draw(key, shape, lambda text: free(text) and text != own, draws)
-
-    def law(kind, value):
-        return law_of(lambda draws: Names(kind, draws, public={*"345678"})(value))
-
-    assert law(KINDS["id"], "1") == law(KINDS["id"], "2")
-    assert law(Avoiding(), "1") != law(Avoiding(), "2")
 
 
 def test_labels():

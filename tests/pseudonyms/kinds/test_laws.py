@@ -9,10 +9,10 @@ from support.cases import over
 from support.session_draws import SeededDraws, law_of
 
 from dp_middleware.errors import ParameterError
-from dp_middleware.pseudonyms.draws import draw_pattern, fill, label, pattern
-from dp_middleware.pseudonyms.kinds import Id
-from dp_middleware.pseudonyms.kinds.staircase import STEEPEST, Staircase, pick
-from dp_middleware.pseudonyms.mapping import combined
+from dp_middleware.pseudonyms.draws import pattern
+from dp_middleware.pseudonyms.kinds import Id, Person
+from dp_middleware.pseudonyms.kinds.staircase import STEEPEST, Staircase
+from dp_middleware.pseudonyms.mapping import combined, of_pattern
 
 EPSILONS = [1e-9, 0.01, 0.5, 1.0, 2.0, 5.0, 12.0, 40.0, 800.0]
 
@@ -58,7 +58,7 @@ def test_a_value_is_among_its_near_points(below, points, epsilon):
 
 
 def test_draws_have_exactly_the_probabilities_of_their_weights():
-    assert law_of(lambda draws: pick([3, 0, 1, 2], draws)) == {
+    assert law_of(lambda draws: draws.pick([3, 0, 1, 2])) == {
         0: Fraction(1, 2),
         2: Fraction(1, 6),
         3: Fraction(1, 3),
@@ -66,7 +66,7 @@ def test_draws_have_exactly_the_probabilities_of_their_weights():
 
 
 def test_a_pattern_is_uniform_among_what_is_free():
-    law = law_of(lambda draws: draw_pattern("-9", lambda text: text not in ("-3", "-4"), draws))
+    law = law_of(lambda draws: of_pattern("-9", lambda text: text not in ("-3", "-4"), draws))
     assert law == {f"-{digit}": Fraction(1, 8) for digit in "01256789"}
 
 
@@ -75,7 +75,7 @@ def test_a_pattern_holds_no_letter_or_digit_of_its_text(text):
     shape = pattern(text)
     assert len(shape) == len(text)
     assert {c for c in shape if c.isalnum()} <= {"9", "A", "a"}
-    assert pattern(fill(shape, SeededDraws())) == shape
+    assert pattern(SeededDraws().fill(shape)) == shape
 
 
 def test_patterns_that_are_used_up_become_labels():
@@ -97,4 +97,4 @@ def test_lists_that_are_used_up_are_combined():
 
 def test_nothing_free_is_refused():
     with pytest.raises(ParameterError, match="kind person"):
-        label("person", lambda _: False, SeededDraws())
+        Person().label(lambda _: False, SeededDraws())

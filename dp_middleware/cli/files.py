@@ -1,31 +1,24 @@
-"""``dp-middleware sanitize-file``: columns of a file released, everything else as it was."""
+"""``dp-middleware sanitize-file`` and ``restore-file``: columns of a file, there and back."""
 
 from __future__ import annotations
 
 import re
+import sqlite3
 import sys
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TaskProgressColumn,
-    TextColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import MofNCompleteColumn, Progress
 
 import dp_middleware as dp
 from dp_middleware.cli import options, show
-from dp_middleware.cli.progress import announced, working
-from dp_middleware.cli.pseudonymize import law_of, mapping_beside, opened
-from dp_middleware.cli.settings import PrivacyOptions, with_settings
-from dp_middleware.errors import ParameterError
+from dp_middleware.cli.console import announced, working
+from dp_middleware.cli.pseudonymize import UNREADABLE, law_of, opened, reopened
+from dp_middleware.cli.settings import PrivacyOptions, require, with_settings
+from dp_middleware.errors import ParameterError, withheld
 
 if TYPE_CHECKING:
     from dp_middleware.corpora import Report
@@ -42,8 +35,7 @@ def sanitize_file(
         bool,
         typer.Option(
             "--pseudonyms",
-            help="Replace names, contacts and the like instead, the same in all rows; "
-            "`restore-file` puts the originals back.",
+            help="Replace names, contacts and the like instead; `restore-file` puts them back.",
         ),
     ] = False,
     mapping: options.Mapping = None,
@@ -52,7 +44,6 @@ def sanitize_file(
     pattern: Annotated[
         list[str] | None,
         typer.Option(
-            "--pattern",
             metavar="REGEX=KIND",
             help=r"Of pseudonyms: always replace this, as 'ORD-\d+=id'; repeatable.",
         ),
@@ -61,18 +52,16 @@ def sanitize_file(
         bool,
         typer.Option(
             "--keep-rows-apart",
-            help="Of pseudonyms: each row has its own, and nobody can put originals back.",
+            help="Each row has pseudonyms of its own, which nobody can turn back.",
         ),
     ] = False,
-    on_language: options.OnLanguage = options.OnLanguageName.refuse,
-    workers: Annotated[int, typer.Option("--workers", help="Processes.")] = 1,
+    on_language: options.OnLanguage = "refuse",
+    workers: Annotated[int, typer.Option(help="Processes.")] = 1,
     id: Annotated[
-        str | None,
-        typer.Option("--id", metavar="COLUMN", help="Names each row; default: its number."),
+        str | None, typer.Option(metavar="COLUMN", help="Names each row; default: its number.")
     ] = None,
     subject: Annotated[
-        str | None,
-        typer.Option("--subject", metavar="COLUMN", help="Says whose budget a row is charged to."),
+        str | None, typer.Option(metavar="COLUMN", help="Says whose budget a row is charged to.")
     ] = None,
     payer: options.Payer = None,
     dry_run: Annotated[
@@ -87,31 +76,25 @@ def sanitize_file(
     from dp_middleware import corpora
 
     charged_to = options.DEFAULT_SUBJECT if payer is None and subject is not None else payer
-    settings, names = replace(settings, subject=charged_to), named(column, columns, source)
+    settings, names = replace(settings, subject=charged_to), _named(column, columns, source)
     releaser: Any = None
     if pseudonyms:
-        sanitizer: Any = _pseudonyms(
-            settings, pattern, on_language=on_language.value, **law_of(key, keyed)
-        )
+        require("what --on-language does", [on_language], options.ON_LANGUAGE)
+        terms = {"on_language": on_language, **law_of(key, keyed)}
+        sanitizer: Any = _pseudonyms(settings, pattern or [], **terms)
         if not (rows_apart or dry_run):
-            releaser = opened(sanitizer, mapping_beside(target, mapping), key)
+            releaser = opened(sanitizer, mapping or _beside(target), key)
     elif pattern or mapping or key or keyed or rows_apart:
         raise ParameterError(
             "expected --pseudonyms with --pattern, --mapping, --key, --keyed or rows apart"
         )
     else:
         sanitizer = settings.sanitizer()
-    bar = Progress(
-        TextColumn("releasing"),
-        BarColumn(),
-        TaskProgressColumn(show_speed=True),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        console=Console(stderr=True),
-        disable=not sys.stderr.isatty(),
-    )
+    console = Console(stderr=True)
+    columns_of_bar = (*Progress.get_default_columns(), MofNCompleteColumn())
+    bar = Progress(*columns_of_bar, console=console, disable=not sys.stderr.isatty())
     with bar, announced("checking and releasing"):
-        task = bar.add_task("", total=None)
+        task = bar.add_task("releasing", total=None)
         report = corpora.sanitize_file(
             source,
             target,
@@ -127,17 +110,40 @@ def sanitize_file(
         asked_for = {} if pseudonyms else {"asked": settings.asked_data}
         show.data({**report.to_dict(), **asked_for, "dry_run": dry_run})
         return
-    asked = "" if pseudonyms else f"; {settings.asked}"
     unit = show.UNITS[sanitizer.certificate.unit]
+    asked = "" if pseudonyms else f"; {settings.asked}"
     show.pairs(
-        Console(stderr=True),
-        ("epsilon", f"{show.nats(sanitizer.certificate.epsilon)} per {unit}" + asked),
+        console,
+        ("epsilon", f"{show.nats(sanitizer.certificate.epsilon)} per {unit}{asked}"),
         *_rows(report, "at most" if dry_run else "in all"),
         *(show.standing(sanitizer) if subject is None and not dry_run else []),
     )
 
 
-def named(column: list[str] | None, columns: str | None, source: Path) -> dict[str, str | None]:
+def restore_file(
+    source: Annotated[
+        Path, typer.Argument(metavar="IN", help="What `sanitize-file --pseudonyms` wrote.")
+    ],
+    target: Annotated[
+        Path, typer.Argument(metavar="OUT", help="Private, of the same kind; not there yet.")
+    ],
+    column: options.Column = None,
+    columns: options.Columns = None,
+    mapping: options.Mapping = None,
+    key: options.Key = None,
+    payer: options.Payer = None,
+) -> None:
+    """Put the originals back into a file with pseudonyms."""
+    from dp_middleware import corpora
+
+    with working("restoring"), withheld(UNREADABLE, sqlite3.Error):
+        session = reopened(mapping or _beside(source), key, payer or options.DEFAULT_SUBJECT)
+        names = list(_named(column, columns, source))
+        changed = corpora.restore_file(source, target, names, session)
+    typer.echo(f"{changed} texts restored", err=True)
+
+
+def _named(column: list[str] | None, columns: str | None, source: Path) -> dict[str, str | None]:
     """The columns that are asked for, with their kinds."""
     asked = [*(column or ()), *filter(None, (columns or "").split(","))]
     if not asked and source.suffix.lower() == ".txt":
@@ -148,18 +154,17 @@ def named(column: list[str] | None, columns: str | None, source: Path) -> dict[s
     return {name: kind for name, _, kind in pairs}
 
 
-def _pseudonyms(
-    settings: PrivacyOptions, patterns: list[str] | None, **terms: Any
-) -> dp.Pseudonyms:
+def _pseudonyms(settings: PrivacyOptions, patterns: list[str], **terms: Any) -> dp.Pseudonyms:
     charged = (settings.ledger, settings.budget, settings.subject)
-    if replace(settings.uncharged(), metric_budget=None) != PrivacyOptions():
+    if settings.uncharged() != PrivacyOptions() or settings.metric_budget is not None:
         raise ParameterError("expected no --epsilon, and nothing about draws, with --pseudonyms")
     also: dict[Any, str] = {}
-    for regex, _, kind in (each.rpartition("=") for each in patterns or ()):
-        with suppress(re.error):
+    for regex, _, kind in (each.rpartition("=") for each in patterns):
+        failed = r"expected --pattern as a regular expression and a kind, 'ORD-\d+=id', got {}"
+        with withheld(failed, re.error):
             also[re.compile(regex)] = kind
-    if len(also) < len(patterns or ()) or not all(each.pattern and also[each] for each in also):
-        raise ParameterError(r"expected --pattern as a regular expression and a kind: 'ORD-\d+=id'")
+        if not (regex and kind):
+            raise ParameterError(failed.format("one of them"))
     terms["subject"] = settings.subject or options.DEFAULT_SUBJECT
     if charged != (None, None, None):
         terms["ledger"] = show.open_ledger(settings.ledger, settings.budget)
@@ -185,3 +190,8 @@ def _rows(report: Report, words: str) -> list[tuple[str, str]]:
         ("cost", nats),
         ("chunks", f"{report.chunks}, {report.resumed} from an earlier run"),
     ]
+
+
+def _beside(file: Path) -> Path:
+    """Where the mapping of a file with pseudonyms is, unless it is named."""
+    return file.with_name(f"{file.name}.mapping")

@@ -25,7 +25,7 @@ from dp_middleware.pseudonyms.matching import (
     is_word,
     within_word,
 )
-from dp_middleware.pseudonyms.structured import View
+from dp_middleware.pseudonyms.structured import Value, View
 from dp_middleware.sanitizers.draft import Draft
 from dp_middleware.sanitizers.spans import PART
 from dp_middleware.vocabulary import frequencies
@@ -91,7 +91,7 @@ class PseudonymDraft(StaysHere):
             like, kind, shape = known(name)
             if overlapping(self.kept, start, end) or ordinary(text[start:end], like):
                 continue
-            number = self.view.number_at(start, end) if self.view.values else None
+            number = _number_at(self.view, start, end)
             if number is not None and number[:2] != (start, end):  # of a number all
                 start, end, kind, shape = *number[:2], Label(of=kind.name), ""
             new.append(Mention(start, end, kind, shape))
@@ -160,6 +160,10 @@ class PseudonymDraft(StaysHere):
         return "".join([*out, text[start:end] if seen is None else seen.slice(start, end)])
 
 
+def _number_at(view: View, start: int, end: int) -> Value | None:
+    return view.number_at(start, end) if view.values else None
+
+
 def places_of(view: View, entities: Iterable[Entity], kinds: Kinds = LABELS) -> list[Mention]:
     """What is replaced of detected entities: of each at least something.
 
@@ -171,9 +175,7 @@ def places_of(view: View, entities: Iterable[Entity], kinds: Kinds = LABELS) -> 
             start = titled(text, start, places[-1].end if places else 0)
         kind, mention = kinds[name], text[start:end]
         parts = kind.parts(mention)
-        whole = [p[:2] for p in parts] == [(0, end - start)] or not (
-            view.values and view.number_at(start, end)
-        )
+        whole = _number_at(view, start, end) is None or [p[:2] for p in parts] == [(0, end - start)]
         if not (parts and whole):  # nothing of it would be replaced, or not all of a number
             kind, parts = Label(of=name), Label(of=name).parts(mention)
         for first, behind, shape in parts:
@@ -188,7 +190,7 @@ def _inside(view: View, entities: Iterable[Entity]) -> Iterator[Entity]:
     for start, end, kind in entities:
         for part in _VALUES.finditer(view.inner, max(start, done), end):
             first, behind = part.span()
-            number = view.number_at(first, behind) if view.values else None
+            number = _number_at(view, first, behind)
             if number is not None:
                 first, behind = min(first, number.start), max(behind, number.end)
             yield Entity(first, behind, kind)

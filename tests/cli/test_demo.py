@@ -13,7 +13,16 @@ pytest.importorskip("onnxruntime", reason="needs the extra detect")
 pytest.importorskip("starlette", reason="needs the extra gateway")
 from dp_middleware.cli import demo_provider
 
-PRIVATE = ("Lopez", "acme", "77812", "1,249", "12 Oak", "Springfield", "555-0142", "March 3")
+PRIVATE = (  # so much of each that no draw is likely to be the same
+    "Maria Lopez",
+    "lopez@acme",
+    "77812",
+    "1,249.00",
+    "12 Oak",
+    "Springfield",
+    "555-0142",
+    "March 3, 2024",
+)
 ANSWER = (
     "Dear Maria Lopez, order ORD-77812 was lost on its way. We are sorry, and refund $1,249.00."
 )

@@ -20,6 +20,7 @@ from dp_middleware._torch import torch
 from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.embedding.space import EmbeddingSpace, on_host
 from dp_middleware.errors import ParameterError
+from dp_middleware.sampling.integers import normalize
 from dp_middleware.vocabulary.vocabulary import UNKNOWN
 
 Notion = Literal["pure", "metric"]
@@ -214,7 +215,7 @@ class ScoredMechanism(ChannelMechanism):
     def log_rows(self, ids: Ids, space: EmbeddingSpace) -> torch.Tensor:
         """Computes the law of the token released for ids[i]; float64 (n, V)."""
         of = space.distance_rows if self.product == "distance" else space.cosine_rows
-        return torch.log_softmax(self.scores(of(ids), space), dim=1)
+        return normalize(self.scores(of(ids), space))
 
 
 def rows_of(

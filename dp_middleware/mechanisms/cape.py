@@ -16,6 +16,7 @@ from dp_middleware.embedding.arrays import Floats
 from dp_middleware.embedding.space import EmbeddingSpace, on_host
 from dp_middleware.mechanisms.base import LATER
 from dp_middleware.mechanisms.text_mechanisms import ContextualMechanism, Reads, checked_logits
+from dp_middleware.sampling.integers import normalize
 
 Sensitivity = Literal["worst-case", "printed"]
 
@@ -73,7 +74,7 @@ def bucket_law(
         span = means.masked_fill(sizes == 0, -torch.inf).amax(dim=1, keepdim=True) - least
         means.sub_(least).div_(span.where(span > 0, 1.0))
     scores = (steepness * means).masked_fill_(sizes == 0, -torch.inf)
-    return (torch.log_softmax(scores, dim=1) - members.log()).gather(1, index)
+    return (normalize(scores) - members.log()).gather(1, index)
 
 
 def equal_width_loss(

@@ -15,6 +15,7 @@ from dp_middleware.embedding.arrays import Ids
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.mechanisms.base import REVEALED, ChannelMechanism
 from dp_middleware.mechanisms.kernels import lists
+from dp_middleware.sampling.integers import normalize
 from dp_middleware.vocabulary import frequencies
 
 
@@ -47,7 +48,7 @@ class _CandidateLists(ChannelMechanism):
         shape = (len(ids), len(space))
         scores = torch.full(shape, self.outside, dtype=torch.float64, device=space.device)
         scores.scatter_(1, listed, 0.5 * self.epsilon * nearness)
-        return torch.log_softmax(scores, dim=1)
+        return normalize(scores)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,6 +15,7 @@ from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms.base import ChannelMechanism, ScoredMechanism
 from dp_middleware.mechanisms.kernels import lists
+from dp_middleware.sampling.integers import normalize
 from dp_middleware.vocabulary import frequencies
 from dp_middleware.vocabulary.words import word_numbers
 
@@ -124,7 +125,7 @@ class SanTextPlus(ChannelMechanism):
         self.outputs(space)
         numbers, public = space.on_device(ids), lists.device_on_list(space, self.non_sensitive)
         scores = space.distance_rows(ids).mul_(-0.5 * self.epsilon)
-        rows = torch.log_softmax(scores.masked_fill_(public, -np.inf), dim=1)
+        rows = normalize(scores.masked_fill_(public, -np.inf))
         listed = public[numbers]
         rows.add_(listed.double().mul_(float(np.log1p(-self.keep)))[:, None])
         kept = listed.nonzero()[:, 0]

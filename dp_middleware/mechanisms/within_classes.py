@@ -16,6 +16,7 @@ from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms.base import REVEALED, ChannelMechanism, named, rows_of
 from dp_middleware.privacy import Adjacency
+from dp_middleware.sampling.integers import normalize
 
 
 class _Classed(ChannelMechanism):
@@ -118,7 +119,7 @@ class WithinClasses(_Classed):
         unreached = (rows.amax(dim=1) == -np.inf).nonzero()[:, 0]
         if len(unreached):
             rows[unreached] = rows[unreached].masked_fill_(~beyond[unreached], 0.0)
-        return torch.log_softmax(rows, dim=1)
+        return normalize(rows)
 
     def outputs(self, space: EmbeddingSpace) -> Ids | None:
         """Lists for the unknown symbol the inner outputs of its class, or else its whole class."""

@@ -18,7 +18,7 @@ from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.errors import ParameterError
 from dp_middleware.sampling.cache import CachedRows, RowCache
 from dp_middleware.sampling.entropy import Entropy, Words, os_entropy
-from dp_middleware.sampling.integers import WIDE_BELOW, Rows, integer_rows
+from dp_middleware.sampling.integers import WIDE_BELOW, Rows, integer_rows, normalize
 from dp_middleware.sampling.tables import Table, tables
 
 __all__ = [
@@ -93,7 +93,7 @@ def log_softmax(scores: ArrayLike) -> Floats:
     A float64 ``scores`` array is overwritten. A score of -inf is outside the support.
     """
     rows = torch.from_numpy(np.ascontiguousarray(scores, dtype=np.float64))
-    return torch.log_softmax(rows, dim=-1).numpy()
+    return normalize(rows).numpy()
 
 
 class Shortcut(Protocol):

@@ -5,6 +5,7 @@ import os
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings, strategies as st
 from scipy import stats
 from support.entropy import assert_draws_alike, at_boundaries
@@ -187,6 +188,23 @@ def test_rows_of_all_kinds_together_have_the_integers_of_each_alone(rows):
         assert sum(found) == sum(expected)
         assert_nearest(found, expected, int(row.argmax()))
         assert [float(k) for k in found] == weights.tolist()
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("size", [1, 2, 3, 11_000, 20_001])
+def test_rows_are_normalised_alike_by_all_machines(size, threads):
+    """As near as certificates assume of another machine; ``torch.log_softmax`` is not."""
+    rng, before = np.random.default_rng(size), torch.get_num_threads()
+    rows = np.vstack([np.arange(size) == 0, rng.random(size), 20 * rng.normal(size=size)])
+    torch.set_num_threads(threads)
+    try:
+        found = sampling.log_softmax(rows.copy())
+        alone = np.vstack([sampling.log_softmax(row[None].copy()) for row in rows])
+    finally:
+        torch.set_num_threads(before)
+    assert np.array_equal(found, alone)
+    off = np.abs(np.log(np.exp(found.astype(np.longdouble)).sum(axis=1)))
+    assert (off <= 2.0**-50 * np.maximum(1.0, -found.min(axis=1))).all()
 
 
 def test_integers_do_not_depend_on_how_many_rows_there_are():

@@ -17,6 +17,7 @@ from dp_middleware.embedding.arrays import Floats, parts
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.mechanisms.kernels import exact
 from dp_middleware.mechanisms.kernels.radius import FEW, RadiusLaw
+from dp_middleware.sampling.integers import normalize
 
 PLACE = 10  # bits of a place in its cell, as it counts in a sum
 _CELL_BITS = 11  # a grid has fewer than 2^11 points
@@ -165,7 +166,7 @@ class RadiusGrid:
         rises = pad(values.diff(dim=1), (0, 1))
         for part, *of_grid in parts(rows, values, rises):
             self._histogram.interpolate(part, *of_grid)
-            part.copy_(torch.log_softmax(part, dim=1))
+            normalize(part)
         met = counts.any(dim=0)
         return Curves(self.points, log_g, pad(met, (0, 1)) | pad(met, (1, 0)))
 

@@ -23,6 +23,7 @@ from dp_middleware import _files
 from dp_middleware._torch import torch
 from dp_middleware.embedding import arrays
 from dp_middleware.embedding.arrays import Floats
+from dp_middleware.sampling.integers import normalize
 
 TAIL = 37.0  # nats: a tail of probability e^-37 is below the resolution of float64
 FEW = 16  # dimensions up to which small radii are likely
@@ -183,7 +184,7 @@ class RadiusQuadrature:
         nodes = _BETWEEN * (len(self._cuts) + rows.shape[1])
         for part in torch.split(rows, max(1, _NUMBERS // (nodes * rows.shape[1]))):
             log_g = self._log_g(part.cpu().numpy())
-            part.copy_(torch.log_softmax(torch.from_numpy(log_g), dim=1))
+            part.copy_(normalize(torch.from_numpy(log_g)))
 
     def _log_g(self, distances: Floats) -> Floats:
         public = np.broadcast_to(self._cuts, (len(distances), len(self._cuts)))

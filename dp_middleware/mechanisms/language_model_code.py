@@ -37,7 +37,8 @@ _PRICE = 0.003  # in cosine, of a nat
 _PIECE = 1.5  # nats that a further token of a word is taken to cost, before the model is asked
 _SURE = Fraction(1023, 1024)  # of a mass, whatever passes of the same tokens are rounded to
 _HOPE = 0.8  # of that guess: what a word costs in the end is often less
-_MOST_READ = 64  # words of a text
+_MOST_READ = 64  # different words of a text
+_MOST_WORDS = 256
 _MISSES = 6  # words that the model finds too dear, before a search ends
 
 
@@ -49,8 +50,9 @@ class LanguageModelCode(PublicCode):
     a word now and then a whole word by public counts of English instead. The model reads the prompt
     and what is released, never the private text. The search chooses words of the text, greedily by
     the encoder's cosine with it less a price of each nat, and leaves them in their order: at 50
-    nats about four words. Names that the model expects after the words before them, and terms of a
-    field, are cheap; what it expects nowhere costs a little more than in :class:`KeywordCode`.
+    nats about four words. Then words such as "of" are put back before them. Names that the model
+    expects after the words before them, and terms of a field, are cheap; what it expects nowhere
+    costs a little more than in :class:`KeywordCode`.
 
     Each line is evaluated alone and token by token, as lines are drawn, so masses are those of
     the program that draws, less a 1024th for what another number of threads rounds otherwise.
@@ -156,8 +158,8 @@ class LanguageModelCode(PublicCode):
     def search(self, text: str, least: Fraction, encoder: Encoder | None) -> Iterator[str]:
         """Yields the line that a greedy search ends with, then those on its way."""
         if encoder is not None:
-            found = _Search(self, text, codes.nats_of(least), encoder.encode).lines()
-            yield from reversed([" ".join(words) for words in found])
+            found = _Search(self, text, codes.nats_of(least), encoder.encode)
+            yield from reversed([found.spelled(line) for line in found.lines()])
 
 
 class _Search:
@@ -172,26 +174,69 @@ class _Search:
         self._shortlist, self._longest = code.shortlist, code._longest
         self._text = spellable(text)
         self._shares = math.log(1 - code.english), math.log(code.english)
-        written = dict[str, None]()  # as in the text, and as English words are listed
-        for word in _WORD.findall(self._text):
+        stop, read = frequencies.stop_words(), set[str]()
+        written = list[str]()  # as in the text, and as English words are listed
+        for word in islice(_WORD.findall(self._text), _MOST_WORDS):
             parts = (part for part in _PART.findall(word.lower()) if part in english().counts)
-            written |= dict.fromkeys([word, *parts])
-        listed = [word for word in written if word.lower() not in frequencies.stop_words()]
-        spelled = {word: self._writer.places(word) for word in listed}
-        self._tokens = {word: places for word, places in spelled.items() if places}
-        read = set(islice(dict.fromkeys(word.lower() for word in self._tokens), _MOST_READ))
-        self._words = [word for word in self._tokens if word.lower() in read]
+            for each in dict.fromkeys([word, *parts]):
+                if each.lower() in stop:
+                    written += [each] * (each == word)  # wherever it stands
+                elif each not in written and len({*read, each.lower()}) <= _MOST_READ:
+                    read.add(each.lower())
+                    written.append(each)
+        self._tokens = {word: self._writer.places(word) for word in dict.fromkeys(written)}
+        self._words = [word for word in written if self._tokens[word]]
+        self._fills = [word.lower() in stop for word in self._words]
 
-    def lines(self) -> Iterator[list[str]]:
+    def spelled(self, line: Sequence[int]) -> str:
+        """Spells a line of words."""
+        return " ".join(self._words[k] for k in line)
+
+    def lines(self) -> Iterator[list[int]]:
         """Lines that come nearer and nearer to the text and can be paid for."""
-        if not self._words:
+        line = list[int]()
+        for line in self._grown():
+            yield line
+        if line:
+            yield from self._filled(line)
+
+    def _filled(self, line: list[int]) -> Iterator[list[int]]:
+        """Puts back, before words of a line, words such as "of", where that brings it nearer."""
+        target, head = self._rows([self._text, self.spelled(line)])
+        near, tried = head @ target, set[tuple[int, ...]]()
+        while runs := sorted({self._before(k, line) for k in line} - tried - {()}):
+            lines = [sorted([*line, *run]) for run in runs]
+            scores = self._rows([self.spelled(longer) for longer in lines]) @ target
+            for first in np.argsort(-scores, kind="stable"):
+                tried.add(runs[first])
+                if scores[first] > near and self._payable(lines[first]):
+                    line, near = lines[first], scores[first]
+                    yield line
+                    break
+
+    def _before(self, word: int, line: Sequence[int]) -> tuple[int, ...]:
+        """The words to fill in that stand right before a word, at most three."""
+        first = word
+        while first and first > word - 3 and self._fills[first - 1] and first - 1 not in line:
+            first -= 1
+        return tuple(range(first, word))
+
+    def _payable(self, line: Sequence[int]) -> bool:
+        tokens = self._of(line)
+        return len(tokens) <= self._longest and (
+            self._paid(line, self._writer.nats(tokens)) <= self._limit
+        )
+
+    def _grown(self) -> Iterator[list[int]]:
+        """Lines of one word more each."""
+        free = {k for k, fills in enumerate(self._fills) if not fills}
+        if not free:
             return
-        keys = list(dict.fromkeys(word.lower() for word in self._words))
+        keys = list(dict.fromkeys(self._words[k].lower() for k in sorted(free)))
         target, *rows = self._rows([self._text, *keys])
         alone = dict(zip(keys, rows, strict=True))
         chosen, head, near = list[int](), np.zeros_like(target), -math.inf
         nats, spent, misses = self._writer.nats([]), 0.0, 0
-        free = set(range(len(self._words)))
         while True:
             guesses = self._guesses(chosen, free, nats)
             longer = [k for k, guess in guesses.items() if spent + _HOPE * guess <= self._limit]
@@ -203,7 +248,7 @@ class _Search:
             lines = [sorted([*chosen, longer[k]]) for k in listed]
             heads = sums[listed]
             if chosen:
-                heads = self._rows([" ".join(self._words[k] for k in line) for line in lines])
+                heads = self._rows([self.spelled(line) for line in lines])
             scores = heads @ target
             for first in np.argsort(prices[listed] - scores, kind="stable"):
                 if scores[first] <= near - codes.FALL or misses == _MISSES:
@@ -218,7 +263,7 @@ class _Search:
                         head, near = heads[first], max(near, scores[first])
                         said = self._words[longer[listed[first]]].lower()
                         free = {k for k in free if self._words[k].lower() != said}
-                        yield [self._words[k] for k in chosen]
+                        yield chosen
                         break
                 misses += 1
 

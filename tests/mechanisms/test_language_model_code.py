@@ -142,6 +142,15 @@ def test_words_of_the_text_are_kept_in_their_order(code):
     assert list(code.search("d c", Fraction(1, 10**12), None)) == []
 
 
+def test_function_words_stand_before_other_words_alone(code, monkeypatch):
+    monkeypatch.setattr(frequencies, "stop_words", lambda: frozenset("b"))
+    best = [
+        next(code.search(text, Fraction(1, 10**12), Letters()), None)
+        for text in ("c b d", "d b", "b", "d b b c")
+    ]
+    assert best == ["c b d", "d", None, "d c"]  # of three tokens at most
+
+
 def test_a_fingerprint_names_model_prompt_and_numbers_and_loads_nothing():
     base = dp.LanguageModelCode("no-such-model")
     others = [

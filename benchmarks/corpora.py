@@ -2,31 +2,22 @@
 
     python benchmarks/corpora.py DATA [--rows 20000] [--growth 1000 10000 100000 1000000]
 
-DATA has ``imdb/dev.jsonl`` and ``sst2/dev.jsonl``, ``{"text": ...}`` a line: the reviews, shuffled
-and repeated up to so many rows, in one CSV. The sanitizer is ``dp.sanitizer(10)``; files, workers
-and Ray charge an SQLite ledger, the lines above them charge nothing. Everything is prepared in an
-empty cache folder first, and opened from it again.
-
-CPU seconds are of all processes and threads of a line; of workers and Ray, with their start.
-Memory is PSS, where pages that processes share are counted once, the most that was seen; of the
-growth, the peak of resident memory. ``ratio`` is the CPU time of ``sanitize_file`` over that of
-drawing the same tokens and of the copy, in rounds that take turns, the best of each. ``--rows 0``
-measures the growth alone.
+The texts of ``imdb/dev.jsonl`` and ``sst2/dev.jsonl``, shuffled and repeated up to so many rows, in
+one CSV; see docs/scale.md. Files, workers and Ray charge an SQLite ledger, the lines above them
+nothing. CPU seconds are of all processes and threads of a line, with their start. Memory is PSS,
+where pages that processes share are counted once; of the growth, the peak of resident memory.
+``ratio`` is the CPU time of ``sanitize_file`` over that of drawing the same tokens and of the copy,
+in rounds that take turns, the best of each. ``--rows 0`` measures the growth alone.
 """
 
-from __future__ import annotations
-
-import argparse
 import csv
-import json
+import logging
 import math
 import os
 import random
-import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import cycle, islice
 from pathlib import Path
@@ -36,8 +27,7 @@ from typing import Any
 import pages
 import psutil
 
-CHUNK, ROUNDS, SUBJECT = 1000, 2, "corpus"
-KEY = bytes(range(32))
+CHUNK, ROUNDS = 1000, 2
 SHORT = 5  # words of a row, for the growth
 
 Figures = dict[str, Any]
@@ -68,71 +58,59 @@ def watched() -> Iterator[Figures]:
         own[0] = time.thread_time()
 
     look()
-    before, began, thread = sum(cpu.values()), time.perf_counter(), Thread(target=watch)
+    before, began = sum(cpu.values()), time.perf_counter()
+    thread = Thread(target=watch, daemon=True)
     thread.start()
-    try:
-        yield figures
-    finally:
-        figures["wall s"] = time.perf_counter() - began
-        done.set()
-        thread.join()
-        look()
-        figures["CPU s"] = sum(cpu.values()) - before - own[0]
+    yield figures
+    figures["wall s"] = time.perf_counter() - began
+    done.set()
+    thread.join()
+    look()
+    figures["CPU s"] = sum(cpu.values()) - before - own[0]
 
 
-def reviews(data: Path, rows: int) -> Iterator[str]:
-    """Texts of all lengths, shuffled, repeated as often as it takes."""
-    paths = (data / name / "dev.jsonl" for name in ("imdb", "sst2"))
-    texts = [json.loads(line)["text"] for path in paths for line in path.open("rb")]
-    random.Random(0).shuffle(texts)
-    return islice(cycle(texts), rows)
+def timed(work: Callable[[], object]) -> Figures:
+    clock = time.perf_counter()
+    return {"CPU s": pages.timed(work)[0], "wall s": time.perf_counter() - clock}
 
 
-def write_source(path: Path, texts: Iterator[str]) -> None:
-    """A CSV of numbers and texts."""
+def write_source(path: Path, texts: Iterable[str]) -> None:
     with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["number", "text"])
-        writer.writerows(enumerate(texts))
+        csv.writer(file, lineterminator="\n").writerows([("number", "text"), *enumerate(texts)])
 
 
 def opened(ledger: Path | None = None) -> Any:
     """The sanitizer, ready to draw."""
     import dp_middleware as dp
 
-    account = None if ledger is None else dp.PrivacyLedger(f"sqlite:///{ledger}", budget=math.inf)
-    sanitizer = dp.sanitizer(10, ledger=account, subject=None if ledger is None else SUBJECT)
+    account = ledger and dp.PrivacyLedger(f"sqlite:///{ledger}", budget=math.inf)
+    sanitizer = dp.sanitizer(10, ledger=account, subject=ledger and "corpus")
     sanitizer.release("ready")
     return sanitizer
 
 
 def read_csv(source: Path) -> Any:
-    """A table by Arrow."""
     import pyarrow.csv
 
     spread = pyarrow.csv.ParseOptions(newlines_in_values=True)
     return pyarrow.csv.read_csv(source, parse_options=spread)
 
 
-def preparation(folder: Path) -> Figures:
+def preparation(folder: str) -> Figures:
     """What is done once on a machine, and then opened by each process."""
     with watched() as figures:
-        import dp_middleware as dp
-
-        sanitizer = dp.sanitizer(10)
-        sanitizer.prepare()
-        sanitizer.release("ready")
+        opened().prepare()
     return {name: figures[name] for name in ("wall s", "CPU s", "PSS MB")}
 
 
-def on_one_core(folder: Path) -> Figures:
+def on_one_core(folder: str) -> Figures:
     """Lines that take turns, and the ratio of the best."""
     import pyarrow.csv
 
     from dp_middleware.corpora import sanitize_file
 
-    sanitizer, charging = opened(), opened(folder / "one.db")
-    source, target = folder / "source.csv", folder / "target.csv"
+    sanitizer, charging = opened(), opened(Path(folder, "one.db"))
+    source, target = Path(folder, "source.csv"), Path(folder, "target.csv")
     texts, reports = read_csv(source)["text"].to_pylist(), []
     chunks = [texts[start : start + CHUNK] for start in range(0, len(texts), CHUNK)]
     works: dict[str, Callable[[], object]] = {
@@ -150,32 +128,21 @@ def on_one_core(folder: Path) -> Figures:
             figures = timed(work)
             best[name] = min(best.get(name, figures), figures, key=lambda f: f["CPU s"])
     copied, drawn, _, filed = (figures["CPU s"] for figures in best.values())
-    bytes_ = {"source": source.stat().st_size, "target": target.stat().st_size}
-    ratio = filed / (drawn + copied)
-    return {"lines": best, "ratio": ratio, "tokens": reports[0].tokens, "bytes": bytes_}
+    found = {"lines": best, "ratio": filed / (drawn + copied), "tokens": reports[0].tokens}
+    return found | {"bytes": {file.stem: file.stat().st_size for file in (source, target)}}
 
 
-def timed(work: Callable[[], object]) -> Figures:
-    """Seconds of this process."""
-    seconds, clock = time.process_time(), time.perf_counter()
-    work()
-    return {"CPU s": time.process_time() - seconds, "wall s": time.perf_counter() - clock}
-
-
-def with_two_workers(folder: Path) -> Figures:
-    """Two processes, with their start."""
+def with_two_workers(folder: str) -> Figures:
     from dp_middleware.corpora import sanitize_file
 
-    sanitizer, source = opened(folder / "two.db"), folder / "source.csv"
+    sanitizer, source = opened(Path(folder, "two.db")), Path(folder, "source.csv")
     with watched() as figures:
         sanitize_file(source, source.with_suffix(".two.csv"), ["text"], sanitizer, workers=2)
     return figures
 
 
-def on_ray(folder: Path) -> Figures:
+def on_ray(folder: str) -> Figures:
     """Two actors of a local cluster; the source is read, and the target written, as Parquet."""
-    import logging
-
     logging.disable(logging.ERROR)
     os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_worker_niceness": "0"}
     import pyarrow.parquet
@@ -183,7 +150,7 @@ def on_ray(folder: Path) -> Figures:
 
     from dp_middleware.corpora.ray import sanitize
 
-    sanitizer, source = opened(folder / "ray.db"), folder / "source.csv"
+    sanitizer, source = opened(Path(folder, "ray.db")), Path(folder, "source.csv")
     with watched() as figures:
         ray.init(num_cpus=3, include_dashboard=False, log_to_driver=False)
         ray.data.DataContext.get_current().enable_progress_bars = False
@@ -191,45 +158,25 @@ def on_ray(folder: Path) -> Figures:
         parts.mkdir()
         for start in range(0, len(table), 5 * CHUNK):
             pyarrow.parquet.write_table(table.slice(start, 5 * CHUNK), parts / f"{start}.parquet")
-        safe = sanitize(
-            ray.data.read_parquet(str(parts)),
-            column="text",
-            sanitizer=sanitizer,
-            row="number",
-            job=source.stem,
-            store=source.with_suffix(".store"),
-            key=KEY,
-            rows_per_chunk=CHUNK,
-        )
+        how = {"column": "text", "row": "number", "job": source.stem, "rows_per_chunk": CHUNK}
+        how |= {"store": source.with_suffix(".store"), "key": bytes(range(32))}
+        safe = sanitize(ray.data.read_parquet(str(parts)), sanitizer=sanitizer, **how)
         safe.write_parquet(str(source.with_suffix(".ray")))
     ray.shutdown()
     return figures
 
 
-def growth(folder: Path) -> Figures:
-    """A file of short rows."""
+def growth(folder: str) -> Figures:
     from dp_middleware.corpora import sanitize_file
 
-    sanitizer, reports = opened(folder / "growth.db"), []
-    before, target = peak_mb(), folder / f"{time.monotonic_ns()}.csv"
-    figures = timed(
-        lambda: reports.append(sanitize_file(folder / "short.csv", target, ["text"], sanitizer))
-    )
-    return figures | {"tokens": reports[0].tokens, "opened MB": before, "peak MB": peak_mb()}
-
-
-def peak_mb() -> float:
-    """The most resident memory of this process."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1e3
-
-
-WORKS = {f.__name__: f for f in (preparation, on_one_core, with_two_workers, on_ray, growth)}
+    sanitizer = opened(Path(folder, "growth.db"))
+    before, target = pages.peak_kb() / 1e3, Path(folder, f"{time.monotonic_ns()}.csv")
+    source = Path(folder, "short.csv")
+    figures = timed(lambda: sanitize_file(source, target, ["text"], sanitizer))
+    return figures | {"opened MB": before, "peak MB": pages.peak_kb() / 1e3}
 
 
 def show(title: str, heads: list[str], rows: list[list[Any]]) -> None:
-    """A Markdown table."""
-
     def cell(value: Any) -> str:
         if isinstance(value, str):
             return value
@@ -239,60 +186,37 @@ def show(title: str, heads: list[str], rows: list[list[Any]]) -> None:
     print(pages.markdown(heads, [map(cell, row) for row in rows]), flush=True)
 
 
-def measure(data: Path, rows: int, sizes: list[int], folder: Path) -> None:
-    """All tables."""
-
-    def work(name: str) -> Figures:
-        """In a fresh process."""
-        command = [sys.executable, __file__, "--one", name, str(folder)]
-        settings = {"DP_MIDDLEWARE_CACHE": str(folder / "cache"), "OMP_NUM_THREADS": "1"}
-        environment = os.environ | settings
-        done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True)
-        return dict(json.loads(done.stdout.splitlines()[-1]))
-
-    prepared = {when: work("preparation") for when in ("nothing on disk", "all on disk")}
-    first = prepared["nothing on disk"]
-    show("preparation", ["", *first], [[when, *f.values()] for when, f in prepared.items()])
-    if rows:
-        write_source(folder / "source.csv", reviews(data, rows))
-        one = work("on_one_core")
-        lines = one["lines"] | {"sanitize_file, 2 workers": work("with_two_workers")}
-        lines["Ray, 2 actors"] = work("on_ray")
-        heads = ["", "CPU s", "rows/s of a core", "tokens/s of a core", "wall s"]
-        heads += ["PSS MB", "PSS MB of a worker"]
-        table = []
-        for name, figures in lines.items():
-            figures |= {
-                heads[2]: rows / figures["CPU s"],
-                heads[3]: one["tokens"] / figures["CPU s"],
-            }
-            table.append([name, *(figures.get(head, "") for head in heads[1:])])
-        show(f"{rows:,} reviews, {one['tokens']:,} tokens", heads, table)
-        print(f"\nratio {one['ratio']:.2f}; bytes: {one['bytes']}", flush=True)
-    table = []
-    for size in sizes:
-        short = (" ".join(text.split()[:SHORT]) for text in reviews(data, size))
-        write_source(folder / "short.csv", short)
-        figures = work("growth")
-        table.append([f"{size:,}", 1e6 * figures["CPU s"] / size, *figures.values()])
-    show(f"rows of {SHORT} words", ["rows", "CPU us a row", *figures], table)
-
-
-def main() -> None:
-    """Print Markdown tables."""
-    parser = pages.parser(__doc__)
-    parser.add_argument("data", type=Path, nargs="?")
-    parser.add_argument("--rows", type=int, default=20_000)
-    parser.add_argument("--growth", type=int, nargs="*", default=[10**k for k in range(3, 7)])
-    parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.one:
-        name, folder = options.one
-        print(json.dumps(WORKS[name](Path(folder))))
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        measure(options.data, options.rows, options.growth, Path(folder))
-
-
 if __name__ == "__main__":
-    main()
+    given = pages.options(__doc__, "data", rows=20_000, growth=[10**k for k in range(3, 7)])
+    files = [given.data / name / "dev.jsonl" for name in ("imdb", "sst2")]
+    reviews, rows = [record["text"] for file in files for record in pages.records(file)], given.rows
+    random.Random(0).shuffle(reviews)
+    with tempfile.TemporaryDirectory() as folder:
+        settings = {"DP_MIDDLEWARE_CACHE": f"{folder}/cache", "OMP_NUM_THREADS": "1"}
+
+        def work(measure: Callable[[str], Figures]) -> Figures:
+            return dict(pages.child(measure, folder, **settings))
+
+        prepared = {when: work(preparation) for when in ("nothing on disk", "all on disk")}
+        heads = ["", *prepared["all on disk"]]
+        show("preparation", heads, [[when, *f.values()] for when, f in prepared.items()])
+        if rows:
+            write_source(Path(folder, "source.csv"), islice(cycle(reviews), rows))
+            one = work(on_one_core)
+            lines = one["lines"] | {"sanitize_file, 2 workers": work(with_two_workers)}
+            lines["Ray, 2 actors"] = work(on_ray)
+            heads = ["", "CPU s", "rows/s of a core", "tokens/s of a core", "wall s"]
+            heads += ["PSS MB", "PSS MB of a worker"]
+            for figures in lines.values():
+                counts = zip(heads[2:4], (rows, one["tokens"]), strict=True)
+                figures |= {head: count / figures["CPU s"] for head, count in counts}
+            table = [[n, *(f.get(head, "") for head in heads[1:])] for n, f in lines.items()]
+            show(f"{rows:,} reviews, {one['tokens']:,} tokens", heads, table)
+            print(f"\nratio {one['ratio']:.2f}; bytes: {one['bytes']}", flush=True)
+        table = []
+        for size in given.growth:
+            short = (" ".join(text.split()[:SHORT]) for text in islice(cycle(reviews), size))
+            write_source(Path(folder, "short.csv"), short)
+            figures = work(growth)
+            table.append([f"{size:,}", 1e6 * figures["CPU s"] / size, *figures.values()])
+        show(f"rows of {SHORT} words", ["rows", "CPU us a row", *figures], table)

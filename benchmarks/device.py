@@ -2,21 +2,19 @@
 
     python benchmarks/device.py [--device auto] [--size 11000] [--certify 11000 --certify 100256]
 
-Random unit vectors (d = 384). The limits are measured in the same run: ``copy`` is the memory
-bandwidth of cloning a large tensor, ``product`` the rate of a large float64 matrix product. For
-each channel: rows per second on the CPU and on the device, and which share of the two limits they
-reach. A row that is made and read once moves 16 V bytes, one that is a product takes 2 V d
-operations; passes beyond these lower the shares, which is what they are to show; rows from short
-lists (custext, dyntext) need neither. The last columns: the largest |ln P_device - ln P_cpu|, and
-whether every integer lies in the interval that the certificate states for all devices.
-
-Without an accelerator ``--device cpu`` measures the CPU against its own limits.
+Random unit vectors (d = 384). Limits of the same run: ``copy`` is the memory bandwidth of cloning a
+large tensor, ``product`` the rate of a large float64 matrix product. A row that is made and read
+once moves 16 V bytes, one that is a product takes 2 V d operations; further passes lower the
+shares; rows from short lists (custext, dyntext) need neither. The last columns: the largest
+|ln P_device - ln P_cpu|, and whether every integer lies in the interval that the certificate states
+for all devices. ``--device cpu`` measures the CPU against its own limits.
 """
 
 import os
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pages
@@ -35,24 +33,18 @@ CERTIFIED = ("token-exponential", "nearest-response", "rantext-strict")
 COPIED, SIDE = 1 << 28, 4096  # bytes; of a square product
 CHANNELS = [n for n, kind in dp.MECHANISMS.items() if issubclass(kind, ChannelMechanism)]
 
+clocked = partial(pages.timed, clock=time.perf_counter)
+
 
 def random_space(size: int, device: str) -> dp.EmbeddingSpace:
-    """Unit vectors in random directions."""
     vectors = np.random.default_rng(0).normal(size=(size, DIMENSIONS))
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     return dp.EmbeddingSpace(dp.Vocabulary([f"w{k}" for k in range(size)]), vectors, device=device)
 
 
 def fastest(work: Callable[[], torch.Tensor], rounds: int = 3) -> float:
-    """Seconds of the best of some rounds by the clock, each until its result can be read.
-
-    A round before them does not count: libraries load at first use.
-    """
-    taken = []
-    for _ in range(rounds + 1):
-        started = time.perf_counter()
-        work().ravel()[-1].item()
-        taken.append(time.perf_counter() - started)
+    """Seconds of the best round, each until its result can be read, after one that loads."""
+    taken = [clocked(lambda: work().ravel()[-1].item())[0] for _ in range(rounds + 1)]
     return min(taken[1:])
 
 
@@ -73,50 +65,32 @@ def row_line(
     steepest, largest = max(1.0, -float(here[possible].min())), float(own.max(axis=1).min())
     drift = RECOMPUTED * max(1.0, 0.1 * steepest) + left_over_drift(steepest, size, largest)
     within = np.abs(found - own) <= np.expm1(drift) * own + ours.units.numpy()
-    return [
-        name,
-        f"{1 / on_host:,.0f}",
-        f"{1 / taken:,.0f}",
-        f"{on_host / taken:.1f}",
-        f"{16 * size / taken / limits[0]:.1%}",
-        f"{2 * size * DIMENSIONS / taken / limits[1]:.1%}",
-        f"{apart:.1e}",
-        "yes" if within.all() else "NO",
-    ]
+    rates = (f"{1 / on_host:,.0f}", f"{1 / taken:,.0f}", f"{on_host / taken:.1f}")
+    moved, worked = 16 * size / taken, 2 * size * DIMENSIONS / taken
+    shares = (f"{moved / limits[0]:.1%}", f"{worked / limits[1]:.1%}")
+    return [name, *rates, *shares, f"{apart:.1e}", "yes" if within.all() else "NO"]
 
 
 def certificate_line(name: str, size: int, device: str) -> list[str]:
-    """Seconds of a certificate, and its epsilon."""
     space = random_space(size, device)
     mechanism = mechanism_named(name, EPSILON, space)
-    started = time.perf_counter()
-    epsilon = dp.certify(mechanism, space).epsilon
-    taken = time.perf_counter() - started
+    taken, made = clocked(dp.certify, mechanism, space)
     cuda = space.device.type == "cuda"
     memory = f"{torch.cuda.max_memory_allocated() / 1e9:.2f}" if cuda else "-"
-    return [
-        f"{size:,}", name, f"{taken:.1f}", f"{epsilon:.4f}", f"{size * size / taken:.2e}", memory
-    ]  # fmt: skip
+    figures = (f"{taken:.1f}", f"{made.epsilon:.4f}", f"{size * size / taken:.2e}")
+    return [f"{size:,}", name, *figures, memory]
 
 
 def noise_line(name: str, space: dp.EmbeddingSpace) -> list[str]:
-    """Tokens per second of a noise mechanism, and the rate of its product."""
     drawing = drawer(mechanism_named(name, 30.0, space), space)
     ids = np.resize(space.spread(len(space)), NOISY)
     drawing.draw([ids[:10]], sampler.os_entropy)
-    started = time.perf_counter()
-    drawing.draw([ids], sampler.os_entropy)
-    taken = (time.perf_counter() - started) / len(ids)
+    taken = clocked(drawing.draw, [ids], sampler.os_entropy)[0] / len(ids)
     return [name, f"{1 / taken:,.0f}", f"{2 * len(space) * DIMENSIONS / taken / 1e9:,.0f}"]
 
 
 def measure() -> None:
-    """All tables."""
-    parser = pages.parser(__doc__)
-    parser.add_argument("--device", default="auto")
-    parser.add_argument("--size", type=int, default=11_000)
-    parser.add_argument("--certify", type=int, action="append", help="a vocabulary's size")
-    options = parser.parse_args()
+    options = pages.options(__doc__, device="auto", size=11_000, certify=[int])
     size, device = options.size, options.device
     space, host = random_space(size, device), random_space(size, "cpu")
     source = torch.ones(COPIED // 8, dtype=torch.float64, device=space.device)

@@ -9,7 +9,7 @@ the plot into docs/images/privacy_utility.svg.
 """
 
 import io
-import json
+from collections import defaultdict
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -36,14 +36,13 @@ def values(table: Results) -> list[Entry]:
     found = []
     for data in table.data:
         kept, recovered = (table.equal(name, data) for name in (MEASURE, ATTACK))
-        for mechanism, cells in kept.items():
-            for epsilon, row in cells.items():
-                attack = recovered[mechanism][epsilon]
-                entry = {"data": data, "mechanism": mechanism, "epsilon": epsilon}
-                entry |= {"kept": number(row, "value")}
-                entry |= {end: number(row, end) for end in ("low", "high")}
-                entry |= {"recovered": number(attack, "value"), "by_id": number(attack, "by_id")}
-                found.append(entry | {"unknown": round(table.unknown_share(data), 4)})
+        cells = [(name, epsilon) for name, own in kept.items() for epsilon in own]
+        for name, epsilon in cells:
+            row, attack = kept[name][epsilon], recovered[name][epsilon]
+            entry = {"data": data, "mechanism": name, "epsilon": epsilon}
+            entry |= {"kept": number(row, "value"), "recovered": number(attack, "value")}
+            entry |= {"by_id": number(attack, "by_id")}
+            found.append(entry | {"unknown": round(table.unknown_share(data), 4)})
     return found
 
 
@@ -51,18 +50,16 @@ def section(entries: list[Entry]) -> str:
     """Markdown: a line per mechanism, sorted by what it keeps at the largest."""
     unknown = {entry["data"]: entry["unknown"] for entry in entries}
     columns = [*product(unknown, sorted({entry["epsilon"] for entry in entries}))]
-    found = {(e["mechanism"], e["data"], e["epsilon"]): e for e in entries}
-    names = dict.fromkeys(entry["mechanism"] for entry in entries)
-    rows = {name: [found[name, *column] for column in columns] for name in names}
-    reached = [n for n, own in rows.items() if any(entry["kept"] is not None for entry in own)]
-    largest = columns[-1][1]
-    at_most = {n: [e["kept"] or 0 for e in rows[n] if e["epsilon"] == largest] for n in names}
-    reached.sort(key=lambda name: -sum(at_most[name]))
-    table = pages.markdown(
-        ("at exact epsilon", *(f"{data}, {epsilon:g}" for data, epsilon in columns)),
-        [(f"`{name}`", *map(_cell, rows[name])) for name in reached],
-    )
-    left = ", ".join(name for name in names if name not in reached)
+    rows: dict[str, dict[Any, Entry]] = defaultdict(dict)
+    for entry in entries:
+        rows[entry["mechanism"]][entry["data"], entry["epsilon"]] = entry
+    reached = [n for n, own in rows.items() if any(e["kept"] is not None for e in own.values())]
+    last = columns[-1][1]
+    reached.sort(key=lambda name: -sum(rows[name][data, last]["kept"] or 0 for data in unknown))
+    heads = ("at exact epsilon", *(f"{data}, {epsilon:g}" for data, epsilon in columns))
+    lines = [(f"`{name}`", *(_cell(rows[name][column]) for column in columns)) for name in reached]
+    table = pages.markdown(heads, lines)
+    left = ", ".join(name for name in rows if name not in reached)
     shares = " and ".join(f"{100 * share:.3g} % of {name}" for name, share in unknown.items())
     image = f"![What text keeps against what an attacker recovers]({IMAGE.relative_to('docs')})"
     return (
@@ -103,25 +100,13 @@ def plot(table: Results) -> str:
     return text.getvalue()
 
 
-def main() -> None:
-    """Evaluate, and with ``--write`` update docs/."""
-    parser = pages.parser(__doc__)
-    parser.add_argument("data", nargs="+")
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--limit", type=int, default=200, help="texts of each data set")
-    parser.add_argument("--mechanisms", nargs="+", help="default: all")
-    parser.add_argument("--write", action="store_true", help="update docs/")
-    options = parser.parse_args()
-    table = dp.evaluate(
-        options.mechanisms, data=options.data, exact=True, limit=options.limit, out=options.out
-    )
+if __name__ == "__main__":
+    given = pages.options(__doc__, "data+", out=Path, limit=200, mechanisms=[str], write=False)
+    data, some = [*map(str, given.data)], {"limit": given.limit, "out": given.out}
+    table = dp.evaluate(given.mechanisms, data=data, exact=True, **some)
     entries = values(table)
     print(section(entries))
-    if options.write:
-        VALUES.write_text(json.dumps(entries, indent=1) + "\n")
+    if given.write:
+        pages.store(VALUES, entries)
         (pages.ROOT / IMAGE).write_text(plot(table))
         pages.write(SECTION, section(entries))
-
-
-if __name__ == "__main__":
-    main()

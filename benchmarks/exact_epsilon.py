@@ -20,9 +20,9 @@ import pages
 import dp_middleware as dp
 from dp_middleware.mechanisms import Mechanism
 
+KINDS = dp.MECHANISMS
 CELLS = Path(__file__).with_suffix(".json")
-SECTION = "exact epsilon"
-SHORT = "guaranteed"
+SECTION, SHORT = "exact epsilon", "guaranteed"
 NOMINAL = (1.0, 3.0, 6.0, 10.0)
 SPACES = {"default": "default space", "cl100k-11000": "cl100k-11,000"}
 SIZES = {"default": 29_523, "cl100k-11000": 11_000}
@@ -32,7 +32,7 @@ NOTE = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Cell:
     """One certificate: the exact epsilon of a mechanism at a nominal one, on a space."""
 
@@ -69,22 +69,14 @@ def mechanism_named(name: str, nominal: float, space: dp.EmbeddingSpace) -> Mech
     """With public defaults. A nearest response over all tokens: no codebook changes its loss."""
     if name == dp.NearestResponse.name:
         return dp.NearestResponse(epsilon=nominal, candidates=1)
-    return dp.MECHANISMS[name].with_defaults(nominal, space)
+    return KINDS[name].with_defaults(nominal, space)
 
 
 def compute(mechanism: str, nominal: float, space: str) -> Cell:
-    """One cell, from :func:`dp_middleware.certify`."""
     where = space_named(space)
-    certificate = dp.certify(mechanism_named(mechanism, nominal, where), where)
-    return Cell(
-        mechanism=mechanism,
-        nominal=nominal,
-        space=space,
-        mechanism_fingerprint=certificate.mechanism,
-        space_fingerprint=certificate.space,
-        epsilon=certificate.to_dict()["epsilon"],
-        method=certificate.method,
-    )
+    made = dp.certify(mechanism_named(mechanism, nominal, where), where)
+    prints = (made.mechanism, made.space)
+    return Cell(mechanism, nominal, space, *prints, made.to_dict()["epsilon"], made.method)
 
 
 def is_current(cell: Cell) -> bool:
@@ -96,17 +88,14 @@ def is_current(cell: Cell) -> bool:
 
 
 def stored() -> list[Cell]:
-    """The cells of the last run with ``--write``."""
     return [Cell(**cell) for cell in json.loads(CELLS.read_text())]
 
 
 def table(cells: list[Cell]) -> str:
     """Markdown: a row per mechanism, a column per nominal epsilon, both spaces in a cell."""
     found = {(cell.mechanism, cell.nominal, cell.space): str(cell) for cell in cells}
-    lines = []
-    for name, mechanism in dp.MECHANISMS.items():
-        cells_of = [" / ".join(found[name, n, space] for space in SPACES) for n in NOMINAL]
-        lines.append((f"`{name}`", mechanism.claim, *cells_of))
+    rows = {m: [" / ".join(found[m, n, space] for space in SPACES) for n in NOMINAL] for m in KINDS}
+    lines = [(f"`{name}`", KINDS[name].claim, *own) for name, own in rows.items()]
     heads = ("mechanism", "claim", *(f"nominal {nominal:g}" for nominal in NOMINAL))
     prints = {cell.space: cell.space_fingerprint[:8] for cell in cells}
     spaces = " / ".join(f"{title} (`{prints[space]}`)" for space, title in SPACES.items())
@@ -116,7 +105,7 @@ def table(cells: list[Cell]) -> str:
 def short_table(cells: list[Cell]) -> str:
     """Markdown: what is guaranteed, and the exact epsilon on the default space."""
     lines = []
-    for name, mechanism in dp.MECHANISMS.items():
+    for name, mechanism in KINDS.items():
         shown = [str(c) for c in cells if (c.mechanism, c.space) == (name, "default")]
         shown = shown[:1] if len(set(shown)) == 1 else shown
         lines.append((f"`{name}`", mechanism.truth, " / ".join(shown)))
@@ -124,24 +113,17 @@ def short_table(cells: list[Cell]) -> str:
     return pages.markdown(("mechanism", "guaranteed", f"exact epsilon at {heads}"), lines)
 
 
-def main() -> None:
-    """Compute and write, or print what is stored."""
-    parser = pages.parser(__doc__)
-    parser.add_argument("--write", action="store_true", help="compute, store and update docs")
-    if parser.parse_args().write:
+if __name__ == "__main__":
+    if pages.options(__doc__, write=False).write:
         known = {(c.space, c.mechanism, c.nominal): c for c in stored()}
         cells = []
-        for key in itertools.product(SPACES, dp.MECHANISMS, NOMINAL):
+        for key in itertools.product(SPACES, KINDS, NOMINAL):
             cell = known.get(key)
             if cell is None or not is_current(cell):
                 cell = compute(key[1], key[2], key[0])
                 print(*key, cell.epsilon, flush=True)
             cells.append(cell)
-        CELLS.write_text(json.dumps([asdict(cell) for cell in cells], indent=1) + "\n")
+        pages.store(CELLS, map(asdict, cells))
         pages.write(SECTION, table(cells))
         pages.write(SHORT, short_table(cells))
     print(table(stored()))
-
-
-if __name__ == "__main__":
-    main()

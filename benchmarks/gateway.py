@@ -1,38 +1,28 @@
-"""What the gateway adds to a request, and what it does when things break.
+"""What the gateway adds to a request, and what it does when things break; see docs/benchmarks.md.
 
     python benchmarks/gateway.py [--toy] [--requests 200] [--callers 1 32] [--delay 0.02]
         [--no-faults] [--soak MINUTES [--rate 20]]
 
-An upstream on loopback answers after --delay seconds. A plain pass-through (Starlette and httpx, no
-privacy) and the gateway stand in front of it, each a process of its own, with one worker. Callers
-begin within the delay and ask one after the other, each for a new text of 60 words; what is added
-is the gateway's percentile less that of the pass-through, in milliseconds of one run in which they
-alternate. httpx's pool looks at all of its connections for each request, which at 256 callers is
-most of the work: a pass-through with the gateway's pool stands beside it. CPU is the processor time
-of the process in front, in milliseconds a request, and beside it that of the callers: where both
-cores are full, times tell the rate only. "no ledger" charges nothing; "SQLite" waits for the disk
-before every draw.
-
-Then faults, with the ledger: a kill -9 under load, an upstream that hangs, closes, answers garbage
-or never ends, and 64 clients that send a byte of their body and wait. After each the ledger is
-verified, and what the upstream received is compared with what was charged.
-
-With --soak instead: the most callers named, at a bounded --rate for so many minutes, and the
-gateway's memory after each; it is flat if the last third has at most 2 % more than the one before.
-
-Caches should be warm: the default space calibrates for minutes, once. --toy takes 40 words instead.
+An upstream on loopback answers after --delay seconds; a plain pass-through of Starlette and httpx,
+the same with the gateway's pool, and the gateway stand in front of it, each a process of its own.
+Callers begin within the delay and ask one after the other, each for a new text of 60 words. CPU is
+of the process in front; where both cores are full, times tell the rate only.
+Then faults, after each of which the ledger is verified, and what the upstream received is compared
+with what was charged. With --soak instead: the most callers named, at a bounded --rate for so many
+minutes, and the gateway's memory; it is flat if the last third has at most 2 % more than the one
+before. The default space calibrates for minutes, once; --toy takes 40 words instead.
 """
 
 import asyncio
 import json
-import os
+import multiprocessing
 import secrets
 import signal
 import socket
-import subprocess
-import sys
 import tempfile
 import time
+from contextlib import suppress
+from functools import cache, partial
 
 import aiohttp
 import httpx
@@ -55,13 +45,13 @@ WORDS = (pages.ROOT / "README.md").read_text("utf-8").split()
 LENGTH = 60  # words of a text
 CHAT = "/v1/chat/completions"
 FAULTS = ("hang", "close", "garbage", "forever")
-BUDGET = 4_000_000.0  # nats
-HEADS = ("callers", "front", "p50 ms", "p99 ms", "added p50", "added p99", "CPU ms")
-
-# the three processes ------------------------------------------------------------------------------
+HEADS = ("callers", "front", "p50 ms", "p99 ms", "requests a second", "CPU ms a request", "failed")
 
 
-def served(chat, ready):
+def served(chat, seen=()):
+    async def ready(request: Request):
+        return JSONResponse({"requests": len(seen)})
+
     return Starlette(routes=[Route(CHAT, chat, methods=["POST"]), Route("/readyz", ready)])
 
 
@@ -79,10 +69,7 @@ def upstream(options):
         choice = {"index": 0, "message": message, "finish_reason": "stop"}
         return JSONResponse({"id": "c", "object": "chat.completion", "choices": [choice]})
 
-    async def ready(request: Request):
-        return JSONResponse({"requests": len(seen)})
-
-    return served(chat, ready)
+    return served(chat, seen)
 
 
 async def faulty(fault):
@@ -109,24 +96,17 @@ def passing(options):
         answer = await http.post(f"{options['url']}/chat/completions", json=body)
         return JSONResponse(answer.json(), answer.status_code)
 
-    async def ready(request: Request):
-        return JSONResponse({})
-
-    return served(chat, ready)
+    return served(chat)
 
 
 def gateway(options):
     """The gateway, on the default space or on 40 words."""
+    back = {"url": options["url"], "models": ["m", *FAULTS], "max_bytes": 1_000_000}
     settings = Settings.of(
         secret=options["secret"],
-        upstream={
-            "url": options["url"],
-            "models": ["m", *FAULTS],
-            "seconds": options["seconds"] + options["delay"],
-            "max_bytes": 1_000_000,
-        },
+        upstream={**back, "seconds": options["seconds"] + options["delay"]},
         clients=[{"id": "a", "subject": "a", "key_hash": options["hash"]}],
-        ledger={"url": options["ledger"], "budget": BUDGET} if options["ledger"] else {},
+        ledger={"url": options["ledger"], "budget": 4e6} if options["ledger"] else {},
         limits={"requests_per_minute": 10**9, "body_seconds": 5.0},
         memo_entries=options["memo"],
     )
@@ -141,48 +121,35 @@ def gateway(options):
     return create_app(settings, releases=releases)
 
 
-def serve(role, options):
-    apps = {"upstream": upstream, "passing": passing, "gateway": gateway}
-    how = {**server_options(), "log_level": "error"}
-    if role != "gateway":
-        how["http"] = "auto"
-    bound = socket.socket(proto=socket.IPPROTO_TCP)
-    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    bound.bind(("127.0.0.1", options["port"]))
-    uvicorn.Server(uvicorn.Config(apps[role](options), **how)).run(sockets=[bound])
+def serve(app, options, port):
+    how = server_options() if app is gateway else {"access_log": False}
+    uvicorn.run(app(options), port=port, log_level="error", **how)
 
 
 class Process:
-    """One of them, ready."""
-
-    def __init__(self, role, **options):
+    def __init__(self, app, **options):
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
-            self.port = options["port"] = free.getsockname()[1]
-        self.root = f"http://127.0.0.1:{self.port}"
-        command = [sys.executable, __file__, "--role", role, "--options", json.dumps(options)]
-        path = os.pathsep.join([str(pages.ROOT), str(pages.ROOT / "integrations")])
-        self.process = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": path})
+            self.port = free.getsockname()[1]
+        self.root, spawn = f"http://127.0.0.1:{self.port}", multiprocessing.get_context("spawn")
+        self.process = spawn.Process(target=serve, args=(app, options, self.port), daemon=True)
+        self.process.start()
+        self.usage = psutil.Process(self.process.pid)
         with httpx.Client(base_url=self.root, timeout=60) as http:
-            while self.process.poll() is None:
+            while self.process.is_alive():
                 try:
                     if http.get("/readyz").status_code == 200:
                         return
                 except httpx.TransportError:
                     time.sleep(0.1)
-        raise RuntimeError(f"{role} did not start")
+        raise RuntimeError(f"{app.__name__} did not start")
 
     def cpu(self):
-        """Seconds of processor time."""
-        times = psutil.Process(self.process.pid).cpu_times()
-        return times.user + times.system
+        return sum(self.usage.cpu_times()[:2])  # of user and system
 
     def stop(self, how=signal.SIGTERM):
-        self.process.send_signal(how)
-        self.process.wait(60)
-
-
-# load ---------------------------------------------------------------------------------------------
+        self.usage.send_signal(how)
+        self.process.join(60)
 
 
 def body_of(rng, **more):
@@ -193,8 +160,7 @@ def body_of(rng, **more):
 async def load(root, key, callers, requests, delay, killed=None, every=0.0):
     """Milliseconds of every request that was answered with 200, and how many were not.
 
-    Of aiohttp: a pool of httpx looks at all of its connections, and callers would wait for it.
-    ``every``: seconds from a caller's request to its next.
+    A caller's next request is ``every`` seconds after its last.
     """
     taken, failed, rng = [], 0, np.random.default_rng()
     bodies = [body_of(rng) for _ in range(requests)]
@@ -206,54 +172,41 @@ async def load(root, key, callers, requests, delay, killed=None, every=0.0):
         await asyncio.sleep(rng.uniform(0, every or delay))
         while bodies:
             body, started = bodies.pop(), time.perf_counter()
-            try:
+            failed += 1
+            with suppress(aiohttp.ClientError, TimeoutError):
                 async with client.post(CHAT, json=body) as answer:
                     await answer.read()
-                    ok = answer.status == 200
-            except (aiohttp.ClientError, TimeoutError):
-                ok = False
-            if ok:
-                taken.append(1000 * (time.perf_counter() - started))
-            failed += not ok
+                    if answer.status == 200:
+                        taken.append(1000 * (time.perf_counter() - started))
+                        failed -= 1
             if killed is not None and len(taken) == requests // 4:
                 killed()
             await asyncio.sleep(max(0.0, started + every - time.perf_counter()))
 
-    async with aiohttp.ClientSession(
-        root,
-        headers={"authorization": f"Bearer {key}"},
-        connector=aiohttp.TCPConnector(limit=callers, keepalive_timeout=60),
-        timeout=aiohttp.ClientTimeout(60),
-    ) as client:
+    pool = aiohttp.TCPConnector(limit=callers, keepalive_timeout=60)
+    how = {"headers": {"authorization": f"Bearer {key}"}, "timeout": aiohttp.ClientTimeout(60)}
+    async with aiohttp.ClientSession(root, connector=pool, **how) as client:
         await asyncio.gather(*(caller(client) for _ in range(callers)))
     return taken, failed
 
 
-def percentiles(taken):
-    return np.percentile(taken, [50, 99]) if taken else np.array([np.nan, np.nan])
-
-
 def added(fronts, key, callers, requests, delay):
-    """A row for each front: p50 and p99, what it adds to the first, and what it all costs."""
+    """A row for each front: p50 and p99, and what it costs."""
     taken = {name: [] for name in fronts}
-    cost = {name: np.zeros(4) for name in fronts}  # CPU of the front, of callers; seconds; failed
+    cost = {name: np.zeros(3) for name in fronts}  # CPU of the front; seconds; failed
     for process in fronts.values():  # warm
         asyncio.run(load(process.root, key, callers, callers, delay))
     for _ in range(3):
         for name, process in fronts.items():
-            before = np.array([process.cpu(), time.process_time(), time.perf_counter(), 0])
+            before = np.array([process.cpu(), time.perf_counter(), 0])
             more, failed = asyncio.run(load(process.root, key, callers, requests, delay))
-            after = [process.cpu(), time.process_time(), time.perf_counter(), failed]
             taken[name] += more
-            cost[name] += after - before
-    base = percentiles(taken["pass-through"])
-    for name in fronts:
-        own, answered = percentiles(taken[name]), max(1, len(taken[name]))
-        front, client, seconds, failed = cost[name]
-        cells = (*own, *(own - base), 1000 * front / answered, 1000 * client / answered)
-        figures = [f"{cell:.1f}" for cell in cells]
-        rates = (f"{answered / seconds:.0f}", f"{failed:.0f}")
-        print(pages.row((f"{callers}", name, *figures, *rates)), flush=True)
+            cost[name] += [process.cpu(), time.perf_counter(), failed] - before
+    for name, own in taken.items():
+        (cpu, seconds, failed), count = cost[name], max(1, len(own))
+        cells = [f"{cell:.1f}" for cell in np.percentile(own or [np.nan], [50, 99])]
+        cells += [f"{count / seconds:.0f}", f"{1000 * cpu / count:.1f}", f"{failed:.0f}"]
+        print(pages.row((f"{callers}", name, *cells)), flush=True)
 
 
 def soak(front, key, callers, given):
@@ -261,19 +214,15 @@ def soak(front, key, callers, given):
     held, begun = [], time.monotonic()
     print(pages.markdown(("minute", "MB", "requests", "p50 ms", "p99 ms", "failed")), flush=True)
     while time.monotonic() - begun < 60 * given.soak:
-        requests, pace = 60 * given.rate, callers / given.rate
-        load_of = load(front.root, key, callers, requests, given.delay, every=pace)
-        taken, failed = asyncio.run(load_of)
-        held.append(psutil.Process(front.process.pid).memory_info().rss / 1e6)
-        minutes, (p50, p99) = (time.monotonic() - begun) / 60, percentiles(taken)
-        said = (f"{minutes:.0f}", f"{held[-1]:.1f}", f"{len(taken)}", f"{p50:.0f}", f"{p99:.0f}")
-        print(pages.row((*said, f"{failed}")), flush=True)
+        count, pace = 60 * given.rate, callers / given.rate
+        taken, failed = asyncio.run(load(front.root, key, callers, count, given.delay, every=pace))
+        held.append(front.usage.memory_info().rss / 1e6)
+        p50, p99 = np.percentile(taken or [np.nan], [50, 99])
+        said = (f"{(time.monotonic() - begun) / 60:.0f}", f"{held[-1]:.1f}", f"{len(taken)}")
+        print(pages.row((*said, f"{p50:.0f}", f"{p99:.0f}", f"{failed}")), flush=True)
     third = -(-len(held) // 3)
     growth = max(held[-third:]) / max(held[:-third][-third:], default=held[0]) - 1
     print(f"memory is {'flat' if growth <= 0.02 else 'not flat'}: {100 * growth:+.1f} % in the end")
-
-
-# faults -------------------------------------------------------------------------------------------
 
 
 def state(url, back):
@@ -287,15 +236,14 @@ def state(url, back):
 
 def faults(options, key, back, requests):
     before = state(options["ledger"], back)
-    front = Process("gateway", **options)
-    kill = iter([lambda: front.stop(signal.SIGKILL)])
-    killed = lambda: next(kill, lambda: None)()  # noqa: E731
-    taken, failed = asyncio.run(load(front.root, key, 32, requests, 0.2, killed))
+    front = Process(gateway, **options)
+    kill = cache(partial(front.stop, signal.SIGKILL))  # once
+    taken, failed = asyncio.run(load(front.root, key, 32, requests, 0.2, kill))
     more, out = state(options["ledger"], back) - before
     print(f"\nkill -9 under load: {len(taken)} answered, {failed} failed;", end=" ")
     print(f"{more} charged, {out} sent")
     assert out <= more
-    front, bearer = Process("gateway", **options), f"Bearer {key}"
+    front, bearer = Process(gateway, **options), f"Bearer {key}"
     for fault in FAULTS:
         body = {**body_of(np.random.default_rng()), "model": fault, "stream": True}
         started, headers = time.perf_counter(), {"authorization": bearer}
@@ -309,7 +257,7 @@ def faults(options, key, back, requests):
     for each in slow:
         each.sendall(head.encode())
     taken, failed = asyncio.run(load(front.root, key, 8, 40, 0.2))
-    p50, p99 = percentiles(taken)
+    p50, p99 = np.percentile(taken or [np.nan], [50, 99])
     print(f"beside 64 slow clients: p50 {p50:.0f} ms, p99 {p99:.0f} ms, {failed} failed")
     ends = [each.recv(100)[9:12].decode() for each in slow]
     print(f"the slow clients got {', '.join(sorted(set(ends)))}")
@@ -319,39 +267,29 @@ def faults(options, key, back, requests):
     assert out <= more
 
 
-def main():
-    parser = pages.parser(__doc__)
-    parser.add_argument("--requests", type=int, default=200)
-    parser.add_argument("--callers", type=int, nargs="*", default=[1, 32])
-    parser.add_argument("--toy", action="store_true")
-    parser.add_argument("--delay", type=float, default=0.02)
-    parser.add_argument("--no-faults", action="store_true")
-    parser.add_argument("--soak", type=int)
-    parser.add_argument("--rate", type=int, default=20)
-    parser.add_argument("--role")
-    parser.add_argument("--options", type=json.loads)
-    given = parser.parse_args()
-    if given.role:
-        serve(given.role, given.options)
-        return
+if __name__ == "__main__":
+    given = pages.options(
+        __doc__, requests=200, callers=[1, 32], toy=False, delay=0.02, no_faults=False,
+        soak=0, rate=20,
+    )  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
         key, secret = new_key(), secrets.token_hex(32)
-        back = Process("upstream", delay=given.delay)
+        back = Process(upstream, delay=given.delay)
         options = {"url": f"{back.root}/v1", "secret": secret, "hash": hash_of(secret, key)}
-        options |= {"toy": given.toy, "ledger": None, "delay": given.delay, "seconds": 3.0}
-        options["memo"] = 100_000
+        options |= {"toy": given.toy, "delay": given.delay, "seconds": 3.0, "memo": 100_000}
+        options["ledger"] = None
         paid = {**options, "ledger": f"sqlite:///{folder}/ledger.db"}
         if given.soak:
-            fronts = {"": Process("gateway", **{**paid, "seconds": 60.0, "memo": 1000})}
+            fronts = {"": Process(gateway, **{**paid, "seconds": 60.0, "memo": 1000})}
             soak(fronts[""], key, max(given.callers), given)
         else:
             fronts = {
-                "pass-through": Process("passing", own_pool=False, **options),
-                "the same, the gateway's pool": Process("passing", own_pool=True, **options),
-                "gateway, no ledger": Process("gateway", **options),
-                "gateway, SQLite": Process("gateway", **paid),
+                "pass-through": Process(passing, own_pool=False, **options),
+                "the same, the gateway's pool": Process(passing, own_pool=True, **options),
+                "gateway, no ledger": Process(gateway, **options),
+                "gateway, SQLite": Process(gateway, **paid),
             }
-            print(pages.markdown((*HEADS, "callers' CPU ms", "requests a second", "failed")))
+            print(pages.markdown(HEADS))
             for callers in given.callers:
                 requests = max(given.requests if callers > 1 else 40, 2 * callers)
                 added(fronts, key, callers, requests, given.delay)
@@ -360,7 +298,3 @@ def main():
         if not (given.soak or given.no_faults):
             faults(paid, key, back, given.requests)
         back.stop()
-
-
-if __name__ == "__main__":
-    main()

@@ -1,7 +1,4 @@
-"""The table of kinds in docs/pseudonyms.md, from the classes themselves.
-
-python benchmarks/kinds.py
-"""
+"""The table of kinds in docs/pseudonyms.md, from the classes themselves."""
 
 import inspect
 
@@ -14,7 +11,6 @@ SECTION = "kinds"
 
 
 def table() -> str:
-    """A row for each kind with its default law."""
     heads = ("kind", "what stands for it", "kept, so public", "nats per value")
     kinds = default_kinds().items()
     lines = [(f"`{name}`", _law(kind), kind.keeps, nats(kind.loss)) for name, kind in kinds]

@@ -3,9 +3,8 @@
     python benchmarks/ledger.py [--seconds 3] [--callers 1 8 32] [--url URL]
 
 All charge one subject. Callers are threads; ``asyncio`` are as many tasks that charge in the
-threads of ``asyncio.to_thread``, of which there are 32. In milliseconds what callers waited, in the
-middle and of a hundred the longest. The baseline is the disk: a synchronised append of 4 KiB to a
-file beside the ledger, which is SQLite or, by its URL, an empty database.
+threads of ``asyncio.to_thread``, of which there are 32. The baseline is the disk: a synchronised
+append of 4 KiB to a file beside the ledger, which is SQLite or, by its URL, an empty database.
 """
 
 import asyncio
@@ -25,15 +24,10 @@ import pages
 from dp_middleware.privacy import Adjacency, Certificate, PureDP
 from dp_middleware.privacy.ledger.ledger import PrivacyLedger
 
+_TOY: dict[str, Any] = {"method": "exact", "assumptions": (), "claimed": 1e-3, "epsilon": 1e-3}
+_TOY |= {"mechanism": "toy(epsilon=0.001)", "space": "toy"}
 CERTIFICATE = Certificate(
-    guarantee=PureDP(epsilon=1e-3),
-    adjacency=Adjacency.substitution(),
-    method="exact",
-    assumptions=(),
-    claimed=1e-3,
-    epsilon=1e-3,
-    mechanism="toy(epsilon=0.001)",
-    space="toy",
+    guarantee=PureDP(epsilon=1e-3), adjacency=Adjacency.substitution(), **_TOY
 )
 Waits = list[float]
 
@@ -58,7 +52,6 @@ def threads(url: str, callers: int, seconds: float) -> Waits:
 
 
 def tasks(url: str, callers: int, seconds: float) -> Waits:
-    """Of tasks of one event loop."""
     ledger, waits = PrivacyLedger(url), []
 
     async def call(end: float) -> None:
@@ -77,7 +70,6 @@ def tasks(url: str, callers: int, seconds: float) -> Waits:
 
 
 def two_processes(url: str, callers: int, seconds: float) -> Waits:
-    """Of half as many threads in each of two processes."""
     with multiprocessing.get_context("spawn").Pool(2) as pool:
         each = pool.starmap(threads, [(url, -(-callers // 2), seconds)] * 2, chunksize=1)
     return [*chain.from_iterable(each)]
@@ -94,14 +86,10 @@ def appends(folder: Path, seconds: float) -> float:
     return count / seconds
 
 
-def main() -> None:
-    parser = pages.parser(__doc__)
-    parser.add_argument("--seconds", type=float, default=3.0)
-    parser.add_argument("--callers", type=int, nargs="+", default=[1, 8, 32])
-    parser.add_argument("--url", help="of an empty database")
-    options = parser.parse_args()
-    seconds, kinds = options.seconds, {"threads": threads, "asyncio": tasks}
-    kinds |= {"two processes": two_processes}
+if __name__ == "__main__":
+    options = pages.options(__doc__, seconds=3.0, callers=[1, 8, 32], url=str)
+    kinds = {"threads": threads, "asyncio": tasks, "two processes": two_processes}
+    seconds = options.seconds
     with tempfile.TemporaryDirectory() as folder:
         figures: dict[str, Any] = {"fsync per second": round(appends(Path(folder), seconds))}
         url = options.url or f"sqlite:///{folder}/ledger.db"
@@ -109,15 +97,8 @@ def main() -> None:
         for callers in options.callers:
             for kind, charge in kinds.items():
                 waits = charge(url, callers, seconds)
-                middle, late = np.percentile(waits, [50, 99])
-                figures[f"{callers} callers, {kind}"] = {
-                    "per second": round(len(waits) / seconds),
-                    "p50 ms": round(1e3 * middle, 1),
-                    "p99 ms": round(1e3 * late, 1),
-                }
+                own = {"per second": round(len(waits) / seconds)}
+                own["p99 ms"] = round(1e3 * float(np.percentile(waits, 99)), 1)
+                figures[f"{callers} callers, {kind}"] = own
         PrivacyLedger(url).verify()
     print(json.dumps(figures, indent=2))
-
-
-if __name__ == "__main__":
-    main()

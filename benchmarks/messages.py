@@ -10,12 +10,13 @@ import re
 import string
 import tomllib
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 VALUES: dict[str, Any] = tomllib.loads(Path(__file__).with_name("messages.toml").read_text("utf-8"))
-CARDS = ("4111 1111 1111 1111", "5500-0000-0000-0004", "378282246310005", "6011000990139424")
-IBANS = ("GB29NWBK60161331926819", "DE89 3704 0044 0532 0130 00", "FR1420041010050500013M02606")
+LISTS = {"address": "addresses", "city": "cities", "org": "organisations"}
+LISTS |= {kind: f"{kind}s" for kind in ("date", "amount", "iban", "card")}
 
 _SLOT = re.compile(
     r"<(person|address|city|zip|phone|email|user|id|iban|card|secret|ip|date|amount|age|url|org)"
@@ -39,52 +40,41 @@ _FORMS: dict[str, Callable[[str], str]] = {
 }
 
 
-class Identifier(NamedTuple):
-    """Characters of a message that name somebody or something."""
+class Text(NamedTuple):
+    """A text with ``(start, end, kind)`` of what is private in it."""
 
-    start: int
-    end: int
-    kind: str
-
-
-class Message(NamedTuple):
-    """A message, and what is private in it."""
-
-    template: int
-    language: str
     text: str
-    identifiers: tuple[Identifier, ...]
+    language: str
+    spans: list[tuple[int, int, str]]
 
 
-def messages(half: str, fillings: int = 4, seed: int = 20261125) -> list[Message]:
+def messages(half: str, fillings: int = 4, seed: int = 20261125) -> list[Text]:
     """The messages of ``"tuning"`` or ``"report"``, each template filled several times."""
     rest = {"tuning": 0, "report": 1}[half]
     return [
-        _filled(number, template, random.Random(f"{seed} {number} {filling}"))
+        _filled(template, random.Random(f"{seed} {number} {filling}"))
         for number, template in enumerate(VALUES["messages"])
         if number % 2 == rest
         for filling in range(fillings)
     ]
 
 
-def _filled(number: int, template: dict[str, str], chance: random.Random) -> Message:
+def _filled(template: dict[str, str], chance: random.Random) -> Text:
     values = _Values(template["language"], chance)
-    text, end, identifiers = "", 0, []
+    text, end, spans = "", 0, []
     for slot in _SLOT.finditer(template["text"]):
-        kind, name, form = slot.group(1), slot.group(2) or slot.group(1), slot.group(3)
-        value = values.value(kind, name, form)
+        kind, name, form = slot.groups()
+        value = values.value(kind, name or kind, form)
         text += template["text"][end : slot.start()]
-        identifiers.append(Identifier(len(text), len(text) + len(value), kind))
+        spans.append((len(text), len(text) + len(value), kind))
         text, end = text + value, slot.end()
-    return Message(number, values.language, text + template["text"][end:], tuple(identifiers))
+    return Text(text + template["text"][end:], values.language, spans)
 
 
 class _Values:
-    """The values of one message."""
-
     def __init__(self, language: str, chance: random.Random) -> None:
         self.language, self._chance = language, chance
-        self._made: dict[tuple[str, str], str] = {}
+        self._of = cache(self._draw)
 
     def value(self, kind: str, name: str, form: str | None) -> str:
         made = self._of(kind, name)
@@ -92,41 +82,35 @@ class _Values:
             return f"{self._chance.choice(['Mr', 'Ms', 'Dr.', 'Prof.'])} {made.split()[-1]}"
         return _FORMS[form](made) if form in _FORMS else made
 
-    def _of(self, kind: str, name: str) -> str:
-        if (kind, name) not in self._made:
-            self._made[kind, name] = self._draw(kind, name)
-        return self._made[kind, name]
-
     def _draw(self, kind: str, name: str) -> str:
         chance, choice = self._chance, self._chance.choice
-        if kind == "person":
-            given, family = self._listed("given"), self._listed("family")
-            return f"{choice(given)} {choice(family)}"
-        if kind in ("email", "user"):
-            user = self._user(self._of("person", name))
-            return f"{user}@{choice(VALUES['domains'])}" if kind == "email" else user
-        if kind == "id":
-            listed = {"passport": ["@########"], "plate": VALUES["plates"]}.get(name, VALUES["ids"])
-            return self._digits(choice(self._listed("national") if "national" in name else listed))
-        if kind in ("zip", "phone"):
-            return self._digits(choice(self._listed(f"{kind}s")))
-        if kind == "secret":
-            listed = VALUES["secrets"]
-            return self._digits(choice(listed[5:7] if name.startswith("s") else listed))
-        if kind == "address":
-            return choice(self._listed("addresses"))
-        if kind == "ip":
-            return f"10.{chance.randint(0, 255)}.{chance.randint(0, 255)}.{chance.randint(1, 254)}"
-        if kind == "age":
-            return str(chance.randint(5, 95))
-        if kind == "url":
-            return f"https://www.{_ascii(choice(self._listed('family')))}.example/portfolio"
-        lists = {"city": "cities", "date": "dates", "amount": "amounts", "org": "organisations"}
-        return choice({"iban": IBANS, "card": CARDS}.get(kind) or VALUES[lists[kind]])
+        match kind:
+            case "person":
+                given, family = self._listed("given"), self._listed("family")
+                return f"{choice(given)} {choice(family)}"
+            case "email" | "user":
+                user = self._user(self._of("person", name))
+                return f"{user}@{choice(VALUES['domains'])}" if kind == "email" else user
+            case "id":
+                own = {"passport": ["@########"], "plate": VALUES["plates"]}
+                listed = own.get(name, VALUES["ids"])
+                return self._spelled(self._listed("national") if "national" in name else listed)
+            case "zip" | "phone":
+                return self._spelled(self._listed(f"{kind}s"))
+            case "secret":
+                listed = VALUES["secrets"]
+                return self._spelled(listed[5:7] if name.startswith("s") else listed)
+            case "ip":
+                return "10." + ".".join(str(chance.randint(k, 255 - k)) for k in (0, 0, 1))
+            case "age":
+                return str(chance.randint(5, 95))
+            case "url":
+                return f"https://www.{_ascii(choice(self._listed('family')))}.example/portfolio"
+        return choice(self._listed(LISTS[kind]))
 
     def _listed(self, name: str) -> list[str]:
-        listed: dict[str, list[str]] = VALUES[name]
-        return listed.get(self.language, listed["en"])
+        listed = VALUES[name]
+        return listed.get(self.language, listed["en"]) if isinstance(listed, dict) else listed
 
     def _user(self, person: str) -> str:
         first, last = map(_ascii, person.split())
@@ -134,10 +118,10 @@ class _Values:
         forms = [f"{first[0]}{last}", f"{first}{number}", f"{last}_{first[0]}", f"{first}.{last}"]
         return self._chance.choice(forms)
 
-    def _digits(self, pattern: str) -> str:
-        return "".join(
-            self._chance.choice(_SIGNS[sign]) if sign in _SIGNS else sign for sign in pattern
-        )
+    def _spelled(self, patterns: list[str]) -> str:
+        """One of the patterns with signs for its marks."""
+        pattern, choice = self._chance.choice(patterns), self._chance.choice
+        return "".join(choice(_SIGNS[sign]) if sign in _SIGNS else sign for sign in pattern)
 
 
 def _ascii(name: str) -> str:

@@ -5,13 +5,14 @@ python benchmarks/picture.py
 
 import textwrap
 from html import escape
-from pathlib import Path
+
+import pages
 
 import dp_middleware as dp
 from dp_middleware.cli.demo import LETTER
 from dp_middleware.cli.demo_provider import answer_to
 
-PATH = Path(__file__).parents[1] / "docs" / "images" / "pseudonyms.svg"
+PATH = pages.ROOT / "docs" / "images" / "pseudonyms.svg"
 WIDTH, COLUMNS, LINE = 760, 84, 22  # pixels, characters, pixels
 
 
@@ -20,16 +21,12 @@ def picture() -> str:
     session = dp.Pseudonyms().session()
     sent = session.release("letter", "user", LETTER).text
     answer = answer_to(sent)
-    return drawn(
+    boxes = (
         ("written", "You write", LETTER, "#b45309"),
         ("sent", "The model sees", sent, "#1d4ed8"),
         ("answered", "It answers", answer, "#1d4ed8"),
         ("read", "You read", session.restore(answer), "#b45309"),
     )
-
-
-def drawn(*boxes: tuple[str, str, str, str]) -> str:
-    """Draws boxes below each other, each with an id, a title, a text and a colour."""
     parts, top = [], 10
     for name, title, text, colour in boxes:
         lines = textwrap.wrap(text, COLUMNS)

@@ -14,50 +14,27 @@ from typing import Any
 
 import pages
 from PIL import Image
+from selenium.webdriver.support.ui import WebDriverWait
 from starlette.applications import Starlette
 
 from dp_middleware.gateway.playground import Playground, default_choices, routes
 from dp_middleware.gateway.service import Gate
 from dp_middleware.gateway.settings import Limits
 
+sys.path.insert(0, str(pages.ROOT / "tests"))
+from support.browser import chromium, show
+from support.gateway import serving
+
 TEXT = (
     "Mirela Tamburi wrote from mirela.tamburi@acme.test about her visit in Berlin on 2024-03-01 "
     "and her left knee, swollen since the surgery, for which she takes strong medicine."
 )
 SCREENS = ((1280, "light"), (390, "dark"))
-COLOURS = 64
-PATIENCE = 600  # seconds
-
-
-def main() -> None:
-    parser = pages.parser(__doc__)
-    parser.add_argument("--epsilon", type=float, default=10.0)
-    epsilon = parser.parse_args().epsilon
-    sys.path.insert(0, str(pages.ROOT / "tests"))
-    from support.browser import chromium, show
-    from support.gateway import serving
-
-    made = Playground(default_choices())
-    app = Starlette(routes=routes(lambda: made, Gate(Limits())))
-    with (
-        serving(app) as port,
-        tempfile.TemporaryDirectory() as folder,
-        chromium(Path(folder)) as browser,
-    ):
-        for width, scheme in SCREENS:
-            show(browser, width, scheme)
-            release(browser, f"http://127.0.0.1:{port}", epsilon)
-            height = browser.execute_script("return document.documentElement.offsetHeight")
-            show(browser, width, scheme, height)
-            path = pages.ROOT / "docs" / "images" / f"playground_{width}.png"
-            with Image.open(io.BytesIO(browser.get_screenshot_as_png())) as image:
-                image.convert("RGB").quantize(COLOURS).save(path, optimize=True)
+HEIGHT = "return document.documentElement.offsetHeight"
+COLOURS, PATIENCE = 64, 600  # of a picture; seconds
 
 
 def release(browser: Any, url: str, epsilon: float) -> None:
-    """Fill in the form and wait for what it shows."""
-    from selenium.webdriver.support.ui import WebDriverWait
-
     def wait(script: str) -> None:
         WebDriverWait(browser, PATIENCE).until(lambda running: running.execute_script(script))
 
@@ -75,4 +52,14 @@ def release(browser: Any, url: str, epsilon: float) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    epsilon, made = pages.options(__doc__, epsilon=10.0).epsilon, Playground(default_choices())
+    app = Starlette(routes=routes(lambda: made, Gate(Limits())))
+    folder = tempfile.TemporaryDirectory()
+    with serving(app) as port, folder, chromium(Path(folder.name)) as browser:
+        for width, scheme in SCREENS:
+            show(browser, width, scheme)
+            release(browser, f"http://127.0.0.1:{port}", epsilon)
+            show(browser, width, scheme, browser.execute_script(HEIGHT))
+            path = pages.ROOT / "docs" / "images" / f"playground_{width}.png"
+            with Image.open(io.BytesIO(browser.get_screenshot_as_png())) as image:
+                image.convert("RGB").quantize(COLOURS).save(path, optimize=True)

@@ -1,18 +1,15 @@
 """Texts of a data set with labels, and a probe that reads the labels off vectors."""
 
-from __future__ import annotations
-
 import importlib.util
-import json
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pages
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 
@@ -25,20 +22,17 @@ Records = list[dict[str, Any]]
 
 def read(folder: Path, name: str) -> Records:
     """All records of a data set, in a fixed order of their own."""
-    with (folder / name / "dev.jsonl").open(encoding="utf-8") as lines:
-        records = [json.loads(line) for line in lines]
+    records = pages.records(folder / name / "dev.jsonl")
     random.Random(0).shuffle(records)
     return records
 
 
 def first_tokens(text: str, vocabulary: dp.Vocabulary, count: int) -> str:
-    """The beginning of a text."""
     tokens = vocabulary.occurrences(text)[:count]
     return text[: tokens[-1].end] if tokens else ""
 
 
 def remembered(encode: Callable[[list[str]], Vectors]) -> Encoded:
-    """An encoder that encodes each text once."""
     return Encoded(SimpleNamespace(encode=encode))
 
 
@@ -52,64 +46,42 @@ def judge(*, bundled: bool) -> Encoded:
     return remembered(lambda texts: model.passage([text or "." for text in texts]))
 
 
-@dataclass(frozen=True, kw_only=True)
 class Labelled:
-    """Texts to release with their labels, and others to learn the labels from.
+    """The first ``count`` records to release, and the next ``learnt`` to learn labels from.
 
-    ``questions`` are those of a task on pairs, to release too; else empty. ``learnt`` are the
-    records to learn from, of raw texts, and the probe sees the vectors of the ``encoder``.
+    ``questions`` are those of a task on pairs, to release too; else empty. The probe learns from
+    raw texts and sees the vectors of the ``encoder``.
     """
 
-    name: str
-    texts: list[str]
-    questions: list[str]
-    labels: list[Any]
-    learnt: Records
-    encoder: Encoded
-    label: str = "label"
+    def __init__(
+        self, name: str, records: Records, count: int, learnt: int, encoder: Encoded, label="label"
+    ) -> None:
+        def columns(some: Records) -> tuple[list[str], list[str], list[Any]]:
+            questions = [record["question"] for record in some] if name == "qnli" else []
+            return [r["text"] for r in some], questions, [r[label] for r in some]
 
-    @classmethod
-    def of(
-        cls,
-        name: str,
-        records: Records,
-        count: int,
-        learnt: int,
-        encoder: Encoded,
-        label: str = "label",
-    ) -> Labelled:
-        """The first ``count`` records to release, the next ``learnt`` to learn from."""
-        first = records[:count]
-        return cls(
-            name=name,
-            texts=[record["text"] for record in first],
-            questions=[record["question"] for record in first] if name == "qnli" else [],
-            labels=[record[label] for record in first],
-            learnt=records[count : count + learnt],
-            encoder=encoder,
-            label=label,
-        )
+        self.name, self._encoder = name, encoder
+        self.texts, self.questions, self._labels = columns(records[:count])
+        self._learnt = columns(records[count : count + learnt])
 
     def accuracy(self, texts: Sequence[str], questions: Sequence[str] = ()) -> float:
-        """Share of labels that a linear probe reads right."""
         return float(self.right(texts, questions).mean())
 
     def right(self, texts: Sequence[str], questions: Sequence[str] = ()) -> NDArray[np.bool_]:
         """Which labels of the first texts the probe reads right, bool (n,)."""
         labels = self._probe.predict(self._features(texts, questions))
-        return np.asarray(labels == np.asarray(self.labels[: len(texts)]))
+        return np.asarray(labels == np.asarray(self._labels[: len(texts)]))
 
     @cached_property
     def _probe(self) -> LogisticRegression:
-        texts = [record["text"] for record in self.learnt]
-        asked = [record["question"] for record in self.learnt] if self.questions else ()
+        texts, questions, labels = self._learnt
         probe = LogisticRegression(max_iter=2000, C=10.0)
-        return probe.fit(self._features(texts, asked), [each[self.label] for each in self.learnt])
+        return probe.fit(self._features(texts, questions), labels)
 
     def _features(self, texts: Sequence[str], questions: Sequence[str]) -> Vectors:
         """Vectors of texts; of pairs how far and how alike they are in each coordinate."""
-        vectors = self.encoder.encode(texts)
+        vectors = self._encoder.encode(texts)
         if not questions:
             return vectors
-        asked = self.encoder.encode(questions)
+        asked = self._encoder.encode(questions)
         return np.hstack([np.abs(vectors - asked), vectors * asked])

@@ -9,28 +9,25 @@ better or worse.
 """
 
 import hashlib
-from pathlib import Path
 
 import numpy as np
 import pages
 
 import dp_middleware as dp
 from dp_middleware.mechanisms import near_lists
-from dp_middleware.mechanisms.kernels import chosen, codebook, priors
-from dp_middleware.mechanisms.nearest_response import NearestResponse
+from dp_middleware.mechanisms.kernels import chosen, codebook
 from dp_middleware.vocabulary import frequencies
 
 
 def arrays(space: dp.EmbeddingSpace, epsilon: float) -> dict[str, np.ndarray]:
     """The arrays for one epsilon, by name: codewords and k among ordinary words, and rows."""
     words = np.flatnonzero(frequencies.codewords(space.vocabulary))
-    origin, weights = priors.weighted(None, space.vocabulary, epsilon)
+    origin, weights = chosen.weighted(None, space.vocabulary, epsilon)
     codewords, near = codebook.best_codebook(space, epsilon, weights(), words)
     print(f"epsilon {epsilon:g}: {len(codewords)} codewords, k = {near}", flush=True)
     book = tuple(codewords.tolist())
-    mechanism = NearestResponse(
-        epsilon=epsilon, candidates=near, codebook=book, nearness="centred_cosine"
-    )
+    options = {"candidates": near, "codebook": book, "nearness": "centred_cosine"}
+    mechanism = dp.NearestResponse(epsilon=epsilon, **options)
     asked = hashlib.sha256(words.tobytes()).hexdigest()
     key = (space.fingerprint, repr(epsilon), origin, asked)
     made = {chosen.name_of("codebook", *key): np.array([near, *codewords], dtype=np.uint16)}
@@ -41,16 +38,8 @@ def arrays(space: dp.EmbeddingSpace, epsilon: float) -> dict[str, np.ndarray]:
     return made
 
 
-def main() -> None:
-    """Write the file anew."""
-    parser = pages.parser(__doc__)
-    parser.add_argument("--target", type=Path, default=chosen.FILE)
-    parser.add_argument("--epsilons", type=float, nargs="+", default=chosen.EPSILONS)
-    options, space, made = parser.parse_args(), dp.default_space(), {}
-    for epsilon in options.epsilons:
-        made |= arrays(space, float(epsilon))
-    np.savez_compressed(options.target, **made)
-
-
 if __name__ == "__main__":
-    main()
+    given, made = pages.options(__doc__, target=chosen.FILE), dict[str, np.ndarray]()
+    for epsilon in chosen.EPSILONS:
+        made |= arrays(dp.default_space(), float(epsilon))
+    np.savez_compressed(given.target, **made)

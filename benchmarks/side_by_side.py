@@ -4,50 +4,38 @@
     git clone https://github.com/xiangyue9607/SanText
     python benchmarks/side_by_side.py TEXTS.jsonl --inferdpt InferDPT --santext SanText
 
-Texts are the records' "text", of which the words stay that are tokens of cl100k-11,000 with a
-leading blank, so that every program has the same tokens. All have the same 11,000 words and
-vectors (d = 384), epsilon 3, one thread, and get one text a call; ``batch`` is all texts in one.
-
-The programs are run as they are, from their clones. InferDPT's takes a JSON file of all distances
-in order, which its ``init_func`` makes: that is estimated from some pairs, and the lists of the
-words that occur are made here, outside of all times. SanText's needs its matrix of probabilities.
-Both draw with NumPy's generator and certify nothing.
-
-Ours run in new processes on an empty cache folder: ``set-up`` is the first process ever, up to the
-release of a public word (imports, vectors, codebook, certificate); ``new process`` the same of the
-next one. ``cold`` are the texts for the first time in that process, ``warm`` for the second.
-The last table says where the cold seconds go, by cProfile.
+docs/benchmarks.md says what the columns are. Of the records' "text" the words stay that are tokens
+of cl100k-11,000 with a leading blank, so that every program has the same tokens. The programs are
+run as they are, from their clones: InferDPT's takes a file of all distances in order, which is made
+here for the words that occur, outside of all times; SanText's needs its matrix of probabilities.
+Both draw with NumPy's generator and certify nothing. Ours run in new processes on an empty cache
+folder. The last table says where the cold seconds go, by cProfile.
 """
 
-import argparse
 import cProfile
 import importlib
-import json
 import os
 import pstats
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pages
 
-for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ[name] = "1"
-
 EPSILON, WARM_UP, ROUNDS = 3.0, "the", 3
 PAIRS = 2_000  # of which InferDPT's distances are timed
-OURS, PEERS = ("rantext", "santext", "nearest-response"), ("InferDPT", "SanText")
+OURS, TASKS = ("rantext", "santext", "nearest-response"), ("set-up", "cold", "batch", "profile")
 STAGES = {  # file and function: what is inside of a later one is taken off the earlier one
     "draw": ("mechanisms/drawing.py", "draw"),
     "landmarks": ("mechanisms/landmarks.py", "locate"),
     "law": ("mechanisms/base.py", "rows_of"),
     "distances": ("embedding/space.py", "distance_rows"),
-    "tables": ("sampling/tables.py", "tables"),
+    "tables": ("sampling/integers.py", "tables"),
     "cache": ("sampling/cache.py", "store"),
 }
 REST, RATES = "text and objects", ("cold", "batch", "warm", "warm batch")
@@ -58,20 +46,16 @@ Figures = dict[str, float]
 
 def words_of(file: Path, count: int, known: set[str]) -> Texts:
     """The words of some texts that are tokens, behind a blank each."""
-    lines = file.read_text("utf-8").splitlines()[:count]
-    texts = ([w for w in json.loads(line)["text"].split() if f" {w}" in known] for line in lines)
-    return ["".join(f" {word}" for word in words) for words in texts if words]
+    texts = [record["text"].split() for record in pages.records(file)[:count]]
+    found = ("".join(f" {word}" for word in text if f" {word}" in known) for text in texts)
+    return [text for text in found if text]
 
 
 def rate(release: Callable[[Texts], object], texts: Texts) -> float:
-    """Words per CPU second."""
-    started = time.process_time()
-    release(texts)
-    return sum(len(text.split()) for text in texts) / (time.process_time() - started)
+    return sum(len(text.split()) for text in texts) / pages.timed(release, texts)[0]
 
 
 def one_a_call(release: Callable[[str], object]) -> Callable[[Texts], object]:
-    """A function of one text as one of many."""
     return lambda texts: [release(text) for text in texts]
 
 
@@ -82,21 +66,29 @@ def module_of(clone: str, name: str) -> Any:
 
 
 def the_space() -> Any:
-    """cl100k-11,000."""
     from exact_epsilon import space_named
 
     return space_named("cl100k-11000")
 
 
-def inferdpt(clone: str, texts: Texts) -> Figures:
-    """InferDPT's ``perturb_sentence``."""
+def names_of(tokens: list[str], takes: Callable[[str], bool]) -> Texts:
+    """Tokens without their blank; others that would have the same name get a sign before it."""
+    return [token.removeprefix(" ") if takes(token) else f"\0{token}" for token in tokens]
+
+
+def peer(setup: float, release: Callable[[str], object], texts: Texts) -> Figures:
+    release(WARM_UP)
+    return {"set-up": setup, "cold": rate(one_a_call(release), texts)}
+
+
+def inferdpt(clone: str, texts: Texts, folder: str) -> Figures:
     import numpy as np
 
+    os.chdir(folder)
     space, program = the_space(), module_of(clone, "func")
     tokens, rng = space.vocabulary.tokens, np.random.default_rng(0)
     blank = {token.removeprefix(" ") for token in tokens if token.startswith(" ")}
-    # a word with and without a blank has one name
-    names = [t.removeprefix(" ") if t not in blank else f"\0{t}" for t in tokens]
+    names = names_of(tokens, lambda token: token not in blank)
     vectors = dict(zip(names, space.vectors, strict=True))
     assert len(vectors) == len(space), "expected a name for every token"
     bar = SimpleNamespace(update=lambda _: None)  # that the program asks for
@@ -109,16 +101,11 @@ def inferdpt(clone: str, texts: Texts) -> Figures:
         distances = space.distances([space.vocabulary.id_of(f" {word}")])[0]
         order = np.argsort(distances, kind="stable").tolist()
         listed[word] = [[names[k], float(distances[k])] for k in order]
-    ranges = np.ptp(space.vectors, axis=0)
-
-    def release(text: str) -> str:
-        return str(program.perturb_sentence(text, EPSILON, "gpt-4", vectors, listed, ranges))
-
-    release(WARM_UP)
-    return {"set-up": setup, "cold": rate(one_a_call(release), texts)}
+    given = (EPSILON, "gpt-4", vectors, listed, np.ptp(space.vectors, axis=0))
+    return peer(setup, lambda text: program.perturb_sentence(text, *given), texts)
 
 
-def santext(clone: str, texts: Texts) -> Figures:
+def santext(clone: str, texts: Texts, folder: str) -> Figures:
     """SanText's matrix and ``SanText_plus`` where every word is sensitive, which is SANTEXT."""
     import numpy as np
     from spacy.lang.en import English
@@ -127,18 +114,12 @@ def santext(clone: str, texts: Texts) -> Figures:
     started = time.process_time()
     vectors = space.vectors.astype(np.float32)
     matrix = program.cal_probability(vectors, vectors, EPSILON)
-    names = (
-        t.removeprefix(" ") if t.startswith(" ") else f"\0{t}" for t in space.vocabulary.tokens
-    )
+    names = names_of(space.vocabulary.tokens, lambda token: token.startswith(" "))
     ids = {name: number for number, name in enumerate(names)}
     program.SanText_plus_init(matrix, ids, ids, list(ids), 0.0, tokenizer)
-    setup = time.process_time() - started
-
-    def release(text: str) -> str:
-        return str(program.SanText_plus([token.text for token in tokenizer(text.strip())]))
-
-    release(WARM_UP)
-    return {"set-up": setup, "cold": rate(one_a_call(release), texts)}
+    setup, release = time.process_time() - started, program.SanText_plus
+    words = lambda text: [token.text for token in tokenizer(text.strip())]  # noqa: E731
+    return peer(setup, lambda text: release(words(text)), texts)
 
 
 def ours(mechanism: str, texts: Texts, task: str) -> Figures:
@@ -174,69 +155,35 @@ def stages(stats: Any) -> Figures:
                 spent[stage] += total
     spent["draw"] -= spent["landmarks"] + spent["law"] + spent["tables"] + spent["cache"]
     spent["law"] -= spent["distances"]
-    rest = stats.total_tt - sum(spent.values())
-    return {stage: each / stats.total_tt for stage, each in {**spent, REST: rest}.items()}
+    spent[REST] = stats.total_tt - sum(spent.values())
+    return {stage: each / stats.total_tt for stage, each in spent.items()}
 
 
-def main() -> None:
-    """Print two Markdown tables."""
-    parser = pages.parser(__doc__)
-    parser.add_argument("texts", type=Path)
-    parser.add_argument("--inferdpt", type=os.path.abspath, required=True)
-    parser.add_argument("--santext", type=os.path.abspath, required=True)
-    parser.add_argument("--count", type=int, default=200)
-    parser.add_argument("--only", nargs=2, help=argparse.SUPPRESS)  # of a child: program and task
-    options = parser.parse_args()
-    clones = {"InferDPT": options.inferdpt, "SanText": options.santext}
-    if options.only:
-        (name, task), texts = options.only, json.loads(options.texts.read_text("utf-8"))
-        peers = {"InferDPT": inferdpt, "SanText": santext}
-        found = peers[name](clones[name], texts) if name in peers else ours(name, texts, task)
-        print(json.dumps(found))
-        return
-    texts = words_of(options.texts, options.count, set(the_space().vocabulary.tokens))
+if __name__ == "__main__":
+    given = pages.options(__doc__, "texts", inferdpt=Path, santext=Path, count=200)
+    texts = words_of(given.texts, given.count, set(the_space().vocabulary.tokens))
     words = [word for text in texts for word in text.split()]
     print(f"{len(texts)} texts, {len(words):,} words, {len(set(words)):,} distinct\n")
+    lines, profiles = dict[str, Figures](), dict[str, Figures]()
     with tempfile.TemporaryDirectory() as folder:
-        source, data = Path(folder) / "texts.json", Path(folder) / "data"
-        source.write_text(json.dumps(texts), "utf-8")
-        data.mkdir()  # InferDPT's program looks at each token whether it has its files
+        Path(folder, "data").mkdir()  # InferDPT's program looks at each token whether it has these
         for file in ("sorted_cl100_embeddings.json", "sensitivity_of_embeddings.json"):
-            (data / file).touch()
-
-        def child(name: str, task: str) -> Figures:
-            """A measurement in a process of its own."""
-            command = [sys.executable, str(Path(__file__).resolve()), str(source)]
-            command += [
-                "--only",
-                name,
-                task,
-                "--inferdpt",
-                options.inferdpt,
-                "--santext",
-                options.santext,
-            ]
-            env = {**os.environ, "DP_MIDDLEWARE_CACHE": folder}
-            done = subprocess.run(command, env=env, cwd=folder, check=True, stdout=subprocess.PIPE)
-            return dict(json.loads(done.stdout.splitlines()[-1]))
-
-        lines = {name: child(name, "") for name in PEERS}
-        profiles = {}
+            Path(folder, "data", file).touch()
+        threads = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+        child = partial(pages.child, DP_MIDDLEWARE_CACHE=folder, **dict.fromkeys(threads, "1"))
+        peers = {"InferDPT": (inferdpt, given.inferdpt), "SanText": (santext, given.santext)}
+        for name, (program, clone) in peers.items():
+            lines[name] = child(program, str(clone.resolve()), texts, folder)
         for name in OURS:
-            tasks = ("set-up", "cold", "batch", "profile")
-            first, cold, batch, profiles[name] = (child(name, task) for task in tasks)
+            first, cold, batch, profiles[name] = (child(ours, name, texts, task) for task in TASKS)
             lines[name] = {**cold, **first, "new process": batch["set-up"]}
             lines[name] |= {"batch": batch["cold"], "warm batch": batch["warm"]}
     table = []
     for name, line in lines.items():
         cells = [f"{line[k]:,.1f}" if k in line else "" for k in ("set-up", "new process")]
         cells += [f"{line[k]:,.0f}" if k in line else "" for k in RATES]
-        table.append((name, *cells, *(f"{line['cold'] / lines[p]['cold']:.2f}" for p in PEERS)))
-    heads = ["program", "set-up s", "new process s", *RATES, *(f"cold / {peer}" for peer in PEERS)]
+        table.append((name, *cells, *(f"{line['cold'] / lines[p]['cold']:.2f}" for p in peers)))
+    heads = ["program", "set-up s", "new process s", *RATES, *(f"cold / {peer}" for peer in peers)]
     print(pages.markdown(heads, table), end="\n\n")
     shares = [(name, *(f"{share:.0%}" for share in own.values())) for name, own in profiles.items()]
     print(pages.markdown(("cold seconds go to", *STAGES, REST), shares))
-
-
-if __name__ == "__main__":
-    main()

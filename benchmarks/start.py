@@ -2,16 +2,14 @@
 
     OMP_NUM_THREADS=1 python benchmarks/start.py [--rounds 7]
 
-The files of derived data are there: each command runs once before. They take turns; seconds are the
-best of the rounds, of all processors and by the clock, and memory is the peak of the resident set.
-The baseline imports what no release can do without.
+The files of derived data are there: each command runs once before. They take turns; see
+docs/benchmarks.md. The baseline imports what no release can do without.
 """
 
 import os
 import sys
 import time
 from pathlib import Path
-from typing import NamedTuple
 
 import pages
 
@@ -29,16 +27,8 @@ COMMANDS = {
 }
 
 
-class Cost(NamedTuple):
-    """What a process took."""
-
-    cpu: float
-    wall: float
-    megabytes: float
-
-
-def cost(command: list[str]) -> Cost:
-    """Run a command to its end; this process is smaller, so the peak is the command's."""
+def cost(command: list[str]) -> tuple[float, float, float]:
+    """CPU seconds, seconds and MB; this process is smaller, so the peak is the command's."""
     nothing = [(os.POSIX_SPAWN_OPEN, k, os.devnull, os.O_WRONLY, 0) for k in (1, 2)]
     started = time.perf_counter()
     child = os.posix_spawn(command[0], command, os.environ, file_actions=nothing)
@@ -46,25 +36,18 @@ def cost(command: list[str]) -> Cost:
     wall = time.perf_counter() - started
     if status:
         raise SystemExit(f"expected exit status 0, got {status}: {' '.join(command)}")
-    return Cost(usage.ru_utime + usage.ru_stime, wall, usage.ru_maxrss / 1024)
+    return usage.ru_utime + usage.ru_stime, wall, usage.ru_maxrss / 1024
 
 
-def main() -> None:
-    """Print a Markdown table."""
-    parser = pages.parser(__doc__)
-    parser.add_argument("--rounds", type=int, default=7)
-    options = parser.parse_args()
+if __name__ == "__main__":
+    options = pages.options(__doc__, rounds=7)
     for command in COMMANDS.values():
         cost(command)
     rounds = [{name: cost(c) for name, c in COMMANDS.items()} for _ in range(options.rounds)]
-    least, lines = min(done[BASELINE].cpu for done in rounds), []
+    least, lines = min(done[BASELINE][0] for done in rounds), []
     for name in COMMANDS:
         cpu, wall, peak = map(min, zip(*(done[name] for done in rounds), strict=True))
         cells = (f"{cpu:.2f}", f"{cpu / least:.1f}", f"{wall:.2f}", f"{peak:.0f}")
         lines.append((f"`{name}`", *cells))
     heads = ("process", "CPU s", "of the baseline", "by the clock s", "peak MB")
     print(pages.markdown(heads, lines))
-
-
-if __name__ == "__main__":
-    main()

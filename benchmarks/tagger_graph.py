@@ -49,8 +49,8 @@ def write(packed: bytes, weights: dict[str, np.ndarray], layers: int, path: Path
     new[f"{TYPES}_quantized"] = np.clip(np.round(table / scale) + zero, 0, 255).astype(np.uint8)
     new |= {f"{TYPES}_scale": scale, f"{TYPES}_zero_point": zero}
     for name, values in new.items():
-        values = np.ascontiguousarray(values)
-        stored[name].CopyFrom(numpy_helper.from_array(values.reshape(np.shape(new[name])), name))
+        whole = np.ascontiguousarray(values).reshape(np.shape(values))
+        stored[name].CopyFrom(numpy_helper.from_array(whole, name))
     _cut(graph, layers)
     for output in graph.output:
         output.type.tensor_type.shape.dim[-1].dim_value = len(weights["classifier.bias"])
@@ -59,21 +59,11 @@ def write(packed: bytes, weights: dict[str, np.ndarray], layers: int, path: Path
     with tempfile.TemporaryDirectory() as folder:
         plain, fused, small = (Path(folder, f"{n}.onnx") for n in ("plain", "fused", "small"))
         onnx.save(model, plain)
-        optimizer.optimize_model(
-            str(plain),
-            model_type="bert",
-            num_heads=12,
-            hidden_size=384,
-            optimization_options=options,
-            opt_level=0,
-        ).save_model_to_file(str(fused))
-        quantize_dynamic(
-            fused,
-            small,
-            per_channel=True,
-            reduce_range=True,
-            weight_type=QuantType.QInt8,
-        )
+        bert = {"num_heads": 12, "hidden_size": 384, "optimization_options": options}
+        made = optimizer.optimize_model(str(plain), model_type="bert", opt_level=0, **bert)
+        made.save_model_to_file(str(fused))
+        how = {"per_channel": True, "reduce_range": True, "weight_type": QuantType.QInt8}
+        quantize_dynamic(fused, small, **how)
         path.write_bytes(gzip.compress(small.read_bytes(), mtime=0))
 
 
@@ -96,7 +86,7 @@ def _users(graph: onnx.GraphProto) -> dict[str, list[onnx.NodeProto]]:
 
 
 def _cut(graph: onnx.GraphProto, layers: int) -> None:
-    """Lets the classifier read the last layer that is kept, and drops the others."""
+    """Lets the classifier read the last layer that is kept; the optimizer drops the others."""
     users = _users(graph)
 
     def output(layer: int) -> str:
@@ -107,28 +97,13 @@ def _cut(graph: onnx.GraphProto, layers: int) -> None:
     if layers <= last:
         for node in users[output(last)]:
             node.input[:] = [output(layers - 1) if n == output(last) else n for n in node.input]
-    while True:
-        used = {name for node in graph.node for name in node.input}
-        used |= {each.name for each in graph.output}
-        nodes = [node for node in graph.node if used.intersection(node.output)]
-        if len(nodes) == len(graph.node):
-            break
-        del graph.node[:]
-        graph.node.extend(nodes)
-    kept = [each for each in graph.initializer if each.name in used]
-    del graph.initializer[:]
-    graph.initializer.extend(kept)
 
 
 def with_plain_weights(model: onnx.ModelProto) -> onnx.ModelProto:
     """The model with products of float32 in place of those of 4-bit blocks."""
     graph = model.graph
     stored = {each.name: each for each in graph.initializer}
-    nodes, gone = [], set[str]()
-    for node in graph.node:
-        if node.op_type != "MatMulNBits":
-            nodes.append(node)
-            continue
+    for node in [node for node in graph.node if node.op_type == "MatMulNBits"]:
         sizes = {each.name: each.i for each in node.attribute}
         packed, scales = (numpy_helper.to_array(stored[name]) for name in node.input[1:3])
         digits = np.stack([packed & 15, packed >> 4], -1).astype(np.float32)
@@ -137,10 +112,5 @@ def with_plain_weights(model: onnx.ModelProto) -> onnx.ModelProto:
         name = f"{node.input[1]}_plain"
         plain = np.ascontiguousarray(weights[:, : sizes["K"]].T)
         graph.initializer.append(numpy_helper.from_array(plain, name))
-        gone |= set(node.input[1:3])
-        nodes.append(helper.make_node("MatMul", [node.input[0], name], list(node.output)))
-    kept = [each for each in graph.initializer if each.name not in gone]
-    del graph.node[:], graph.initializer[:]
-    graph.node.extend(nodes)
-    graph.initializer.extend(kept)
+        node.CopyFrom(helper.make_node("MatMul", [node.input[0], name], list(node.output)))
     return model

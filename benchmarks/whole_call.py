@@ -2,14 +2,12 @@
 
     OMP_NUM_THREADS=1 python benchmarks/whole_call.py [--space NAME ...] [--tokens 60000]
 
-Texts are tokens by their frequency in English. ``tokenizer`` is the bare call of tiktoken, or of
-the ``tokenizers`` library, a text at a time; ``encode`` makes ids of it, ``decode`` a text again;
-``release`` is a text a call and ``batch`` all texts in one, with cached rows. The limit is one and
-a half times the tokenizer's time. Each figure is the best of some rounds that take turns, in CPU
-time of the process: other jobs do not count.
+Texts are tokens by their frequency in English. ``tokenizer`` is the bare call of its library, a
+text at a time, and the limit one and a half times its time; ``encode`` makes ids, ``decode`` a text
+again; ``release`` is a text a call and ``batch`` all texts in one, with cached rows. Each figure is
+the best of some rounds that take turns.
 """
 
-import time
 from collections.abc import Callable
 
 import numpy as np
@@ -57,18 +55,12 @@ def rates(sanitizer: dp.Sanitizer, tokens: int, length: int) -> dict[str, float]
     best = dict.fromkeys(parts, np.inf)
     for _ in range(ROUNDS):
         for name, part in parts.items():
-            started = time.process_time()
-            part()
-            best[name] = min(best[name], time.process_time() - started)
+            best[name] = min(best[name], pages.timed(part)[0])
     return {name: total / seconds for name, seconds in best.items()}
 
 
-def main() -> None:
-    """Print a Markdown table."""
-    parser = pages.parser(__doc__)
-    parser.add_argument("--space", choices=[*SPACES, "toy"], nargs="+", default=[*SPACES])
-    parser.add_argument("--tokens", type=int, default=60_000)
-    options = parser.parse_args()
+if __name__ == "__main__":
+    options = pages.options(__doc__, space=[*SPACES], tokens=60_000)
     print(f"{MECHANISM}, nominal {EPSILON:g}, tokens per CPU second\n")
     print(pages.markdown((*HEADS, "release / limit", "batch / limit")))
     for name in options.space:
@@ -80,7 +72,3 @@ def main() -> None:
             figures = [f"{rate:,.0f}" for rate in (limit, limit / 1.5, *found.values())]
             shares = [f"{1.5 * found[way] / limit:.2f}" for way in ("release", "batch")]
             print(pages.row((name, f"{length:,}", *figures, *shares)), flush=True)
-
-
-if __name__ == "__main__":
-    main()

@@ -60,7 +60,6 @@ from .mechanisms.dyntext import DynText as DynText, DynTextStrict as DynTextStri
 from .mechanisms.keyword_code import KeywordCode as KeywordCode
 from .mechanisms.language_model_code import LanguageModelCode as LanguageModelCode
 from .mechanisms.metric_noise import MetricNoise as MetricNoise
-from .mechanisms.mixture_code import MixtureCode as MixtureCode
 from .mechanisms.nearest_response import NearestResponse as NearestResponse
 from .mechanisms.rantext import RanText as RanText, RanTextStrict as RanTextStrict
 from .mechanisms.santext import SanText as SanText, SanTextPlus as SanTextPlus
@@ -68,7 +67,10 @@ from .mechanisms.stencil import DChiStencil as DChiStencil, Stencil as Stencil
 from .mechanisms.token_exponential import TokenExponential as TokenExponential
 from .mechanisms.truncated_exponential import TruncatedExponential as TruncatedExponential
 from .mechanisms.vector_response import VectorResponse as VectorResponse
-from .mechanisms.weighted_response import WeightedResponse as WeightedResponse
+from .mechanisms.weighted_response import (
+    MixtureCode as MixtureCode,
+    WeightedResponse as WeightedResponse,
+)
 from .mechanisms.within_classes import ByClass as ByClass, WithinClasses as WithinClasses
 from .models.chat import (
     ChatModel as ChatModel,

@@ -57,12 +57,7 @@ def encoder_source(name: str) -> str:
 
 
 def encoder_file(name: str, filename: str) -> Path:
-    """Finds a file of an encoder, downloaded from the model hub if it is not on disk.
-
-    Raises:
-        MissingExtra: It cannot be downloaded, and an extra has the model.
-        EmbeddingError: It cannot be downloaded.
-    """
+    """Finds a file of an encoder, downloaded from the model hub if it is not on disk."""
     source = encoder_source(name)
     if Path(source).is_dir():
         return Path(source) / filename
@@ -129,10 +124,7 @@ def store(data: dict[str, Any], kind: str, *key: str) -> None:
 
 @contextmanager
 def unfinished(path: Path, mode: int = 0o666) -> Iterator[IO[bytes]]:
-    """Opens a file beside the path that takes its place at the end, and is removed after an error.
-
-    Others may read it, where mode and process let them read it: most contents are public.
-    """
+    """Opens a file beside the path that takes its place at the end, or goes after an error."""
     part = path.with_name(f"{path.stem}.{secrets.token_hex(8)}{UNFINISHED}")
     try:
         with open(part, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:

@@ -113,11 +113,7 @@ async def apieces_unrecorded(context: Context, pieces: AsyncIterator[T]) -> Asyn
 
 
 async def in_thread(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-    """Works as ``asyncio.to_thread``, whose futures asyncio quotes in its logs; this one's not.
-
-    Raises:
-        BaseException: What the function raises.
-    """
+    """Works as ``asyncio.to_thread``, whose futures asyncio quotes in its logs; this one's not."""
     kept: list[Any] = []  # a result or an error, where no repr of a future shows it
 
     def run() -> None:
@@ -148,10 +144,7 @@ async def pieces_in_thread(pieces: Generator[T, None, None]) -> AsyncGenerator[T
 
 @contextmanager
 def closing(pieces: Iterator[Any]) -> Iterator[None]:
-    """Closes a generator at the end of the block; an iterator without ``close`` is left alone.
-
-    Vendors' streams that it iterates over are dropped: they close their connections themselves.
-    """
+    """Closes a generator at the end of the block; an iterator without ``close`` is left alone."""
     try:
         yield
     finally:
@@ -209,8 +202,6 @@ async def _aquietly(call: Callable[..., Awaitable[T]], /, *args: Any, **kwargs: 
 
 
 class _LeaveOut(logging.Filter):
-    """Drops what vendors log of private calls; asyncio's debug mode quotes results of tasks."""
-
     def filter(self, record: logging.LogRecord) -> bool:
         if record.name == "asyncio":
             return not (is_unrecorded() or _is_quiet_step())
@@ -221,11 +212,7 @@ _LEAVE_OUT = _LeaveOut()
 
 
 def _filter_loggers() -> None:
-    """Puts the filter on the vendors' loggers: a logger's filter does not see those below it.
-
-    A package that is first imported in the block makes loggers later: the root's handlers have the
-    filter too.
-    """
+    """Puts the filter on the vendors' loggers, and on the root's handlers for those made later."""
     for handler in (*logging.root.handlers, logging.lastResort):
         if handler is not None and _LEAVE_OUT not in handler.filters:
             handler.addFilter(_LEAVE_OUT)

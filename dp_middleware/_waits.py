@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from threading import Timer
 
-PATIENCE = 2.0
-"""Seconds without a word."""
+PATIENCE = 2.0  # seconds without a word
 
 _log = logging.getLogger("dp_middleware")
 _going_on = list[str]()

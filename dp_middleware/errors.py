@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -142,7 +143,8 @@ def withheld(expected: str, *kinds: type[Exception]) -> Iterator[None]:
         is_ours = isinstance(error, DPMiddlewareError) and Exception not in kinds
         if is_ours or not isinstance(error, kinds or Exception):
             raise
-        reason = getattr(error, "strerror", None) or type(error).__name__
+        errno = getattr(error, "errno", None)
+        reason = os.strerror(errno) if isinstance(errno, int) else type(error).__name__
         failure = ParameterError(expected.replace("{}", reason))
     if failure is not None:
         raise_alone(failure)
@@ -158,12 +160,7 @@ def raise_alone(failure: Exception | None) -> None:
 
 
 def guarded(work: Callable[..., T], *args: Any, what: str = "the release") -> T:
-    """Returns the result of a function that handles private text.
-
-    Raises:
-        DPMiddlewareError: It failed: ours as it is, of others the type only. Has no cause and no
-            context: these may quote.
-    """
+    """Returns the result of a function that handles private text; errors of others by type only."""
     try:
         return work(*args)
     except Exception as error:

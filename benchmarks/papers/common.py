@@ -1,12 +1,5 @@
-"""What the scripts of this folder share: options, prompts, tables, verdicts, and their page.
+"""What the scripts of papers share: options, prompts, tables beside printed ones, and verdicts."""
 
-Every script measures what one paper prints, and sets it beside the paper's figure as it was seen in
-print.
-"""
-
-from __future__ import annotations
-
-import argparse
 import json
 import sys
 import time
@@ -17,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import stats
 
 sys.path.append(str(Path(__file__).parents[1]))
 import pages
@@ -36,27 +30,24 @@ class Shape(NamedTuple):
 
 
 def verdicts(shapes: Iterable[Shape]) -> str:
-    """Markdown: which shapes are reproduced."""
     words = {True: "reproduced", False: "not reproduced", None: "cannot be told"}
-    lines = [(claim, words[holds], because) for claim, holds, because in shapes]
+    lines = ((claim, words[holds], because) for claim, holds, because in shapes)
     return markdown(("shape", "here", "figures"), lines)
 
 
 def gap(first: Floats, second: Floats) -> tuple[float, float]:
     """Mean of the differences, text by text and NaN left out, and half of its 95 % interval."""
-    from scipy.stats import t
-
     gaps = (first - second)[~np.isnan(first - second)]
-    half = t.ppf(0.975, len(gaps) - 1) * gaps.std(ddof=1) / np.sqrt(len(gaps))
+    half = stats.t.ppf(0.975, len(gaps) - 1) * gaps.std(ddof=1) / np.sqrt(len(gaps))
     return float(gaps.mean()), float(half)
 
 
 def in_all(
     claim: str, cases: Mapping[str, tuple[float, float]], *, equal: bool = False, more: str = ""
 ) -> Shape:
-    """A shape that holds if each mean is above 0 by half its interval, or within it if ``equal``.
+    """Holds if each mean is above 0 by half its interval, or within it if ``equal``.
 
-    It does not hold if one is below by three quarters of an interval: one of many is by chance.
+    Does not hold if one is below by three quarters of an interval: one of many is by chance.
     """
     means, halves = np.array(list(cases.values())).T
     holds = bool((means > halves).all()) or (False if (means < -1.5 * halves).any() else None)
@@ -67,17 +58,15 @@ def in_all(
 
 def chance(differences: Floats) -> float:
     """One-sided t-test: p of differences, float64 (n,), whose mean is not positive."""
-    from scipy.stats import ttest_1samp
-
     if np.ptp(differences) == 0:
         return float(1 - np.heaviside(differences[0], 0.5))
-    return float(ttest_1samp(differences, 0.0, alternative="greater").pvalue)
+    return float(stats.ttest_1samp(differences, 0.0, alternative="greater").pvalue)
 
 
 def paired(claim: str, cases: Mapping[str, Floats]) -> Shape:
-    """A shape that is reproduced if differences, text by text, are positive in every case.
+    """Holds if differences of texts have a :func:`chance` below LEVEL in every case.
 
-    By :func:`chance` below LEVEL; it is not if in any case they are negative so surely.
+    Does not hold if in any case they are negative so surely.
     """
     chances = {case: chance(differences) for case, differences in cases.items()}
     told = [f"{case} {cases[case].mean():+.3f} (p {p:.1g})" for case, p in chances.items()]
@@ -87,7 +76,7 @@ def paired(claim: str, cases: Mapping[str, Floats]) -> Shape:
 
 
 def everywhere(claim: str, cases: Mapping[str, bool]) -> Shape:
-    """A shape that is reproduced if it holds in all cases; says in which others it does not."""
+    """Holds in all cases; says in which others it does not."""
     fails = [case for case, holds in cases.items() if not holds]
     because = f"in {len(cases) - len(fails)} of {len(cases)}"
     if fails and len(fails) < len(cases):
@@ -96,7 +85,6 @@ def everywhere(claim: str, cases: Mapping[str, bool]) -> Shape:
 
 
 def listed(values: Iterable[float], form: str = "g") -> str:
-    """Numbers in a cell."""
     return " / ".join(f"{value:{form}}" for value in values)
 
 
@@ -108,10 +96,7 @@ def printed(script: str) -> Any:
 def beside(
     heads: Sequence[str], printed: Mapping[str, str], ours: Mapping[str, Sequence[str]]
 ) -> str:
-    """Markdown: under each printed line of a paper's table the line that was measured here.
-
-    Printed cells are parted by semicolons; a shorter line ends early.
-    """
+    """A table: under each printed line, of cells parted by semicolons, what was measured here."""
     lines = []
     for name in dict.fromkeys((*printed, *ours)):
         both = {"paper": printed[name].split("; ")} if name in printed else {}
@@ -120,24 +105,6 @@ def beside(
             filled = (*(cell or "-" for cell in cells), *["-"] * len(heads))
             lines.append((name, source, *filled[: len(heads)]))
     return markdown(("", "", *heads), lines)
-
-
-def parser(description: str | None, prompts: Mapping[str, str] = {}) -> argparse.ArgumentParser:
-    """The options of every script; a script adds its own, and names its prompts."""
-    made = pages.parser(description)
-    made.add_argument("data", type=Path, help="a folder with a folder for each data set")
-    size = made.add_mutually_exclusive_group()
-    size.add_argument("--quick", action="store_true", help="ten minutes on two cores (default)")
-    size.add_argument("--full", action="store_true", help="the paper's sizes, for a real model")
-    causal = "a causal model: folder, Hugging Face name, GGUF file, or openai:MODEL[@BASE_URL]"
-    made.add_argument("--model", help=causal)
-    if prompts:
-        another = f"another text for a prompt, with $fields as in ours: {', '.join(prompts)}"
-        made.add_argument(
-            "--prompt", action="append", default=[], metavar="NAME=FILE", help=another
-        )
-    made.add_argument("--write", action="store_true", help="put the tables into docs/papers.md")
-    return made
 
 
 def templates(defaults: Mapping[str, str], replaced: Sequence[str]) -> dict[str, Template]:
@@ -152,27 +119,25 @@ def templates(defaults: Mapping[str, str], replaced: Sequence[str]) -> dict[str,
 
 
 class Report:
-    """Prints the parts of a script's section as they come; writes them at the end.
+    """The options of a script, with its own, and the section of docs/papers.md that it writes."""
 
-    The section of docs/papers.md is ``paper NAME``; options are from :func:`parser`.
-    """
-
-    def __init__(self, name: str, options: argparse.Namespace) -> None:
-        self._name, self._options = name, options
-        self._started = time.perf_counter()
+    def __init__(self, file: str, text: str | None, **own: Any) -> None:
+        every = {"quick": False, "full": False, "model": str, "write": False, **own}
+        self.options = pages.options(text, "data", **every)
+        self._name, self._started = Path(file).stem, time.perf_counter()
         self._parts: list[str] = []
 
     def add(self, *parts: str) -> None:
-        """Paragraphs and tables."""
+        """Prints paragraphs and tables as they come."""
         for part in parts:
             print(part, end="\n\n", flush=True)
         self._parts += parts
 
     def close(self) -> None:
-        """Say how long it took, and put all into the page if ``--write`` says so."""
+        """Says how long it took, and puts all into the page if ``--write`` says so."""
         given = [Path(word).name for word in sys.argv[2:] if word != "--write"]
         command = " ".join((f"python benchmarks/papers/{self._name}.py DATA", *given))
         minutes = (time.perf_counter() - self._started) / 60
         self.add(f"`{command}`: {minutes:.0f} minutes.")
-        if self._options.write:
+        if self.options.write:
             pages.write(f"paper {self._name}", "\n\n".join(self._parts))

@@ -1,33 +1,32 @@
 """One data set of InferDPT's: what is sent, what is written of it, and how near that is."""
 
-from __future__ import annotations
-
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from string import Template
+from typing import Any
 
 import numpy as np
-from common import Floats
+import pages
+from common import Floats, templates
 from protocol import cosines, release
-from writer import Writer
 
 import dp_middleware as dp
 from dp_middleware.errors import MissingExtra
 from dp_middleware.frameworks.inferdpt import PAPER_PROMPTS
 from dp_middleware.lab import attacks, metrics
-from dp_middleware.mechanisms import Mechanism
 
 PREFIX, GENERATED, TEMPERATURE = 50, 100, 0.5  # the first two in tokens
 CHAT = {"remote": PAPER_PROMPTS["perturbation"], "extraction": PAPER_PROMPTS["extraction"]}
-BASE = {"remote": "$text", "extraction": "$generation\n\n$text"}
-"""For models that follow no instruction and only continue."""
-
+BASE = {"remote": "$text", "extraction": "$generation\n\n$text"}  # for models that only continue
 SCORES = ("diversity", "MAUVE", "coherence")
 FEWEST = 20  # texts, for MAUVE: it compares distributions
 
-Model = tuple[Writer, Mapping[str, Template]]
+Model = tuple[Any, Mapping[str, Template]]  # a writer and its prompts
+
+
+def prompts(writer: Any, replaced: Sequence[str]) -> dict[str, Template]:
+    return templates(CHAT if writer.chats else BASE, replaced)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,14 +40,13 @@ class Study:
     space: dp.EmbeddingSpace
     pairs: Sequence[tuple[str, str]]
     continued: int
-    methods: Mapping[str, tuple[Callable[[float], Mechanism], dp.KeepPolicy | None]]
+    methods: Mapping[str, Any]
     remote: Model
     locals: Mapping[str, Model]
     _written: dict[tuple[object, ...], list[str]] = field(default_factory=dict)
 
     @property
     def prefixes(self) -> list[str]:
-        """Of the texts that are continued."""
         return [prefix for prefix, _ in self.pairs[: self.continued]]
 
     def alone(self, local: str | None = None) -> list[str]:
@@ -70,15 +68,13 @@ class Study:
     def extracted(self, name: str, epsilon: float, local: str) -> list[str]:
         """What a local model makes of raw prefixes and perturbed continuations."""
         given = {"text": self.prefixes, "generation": self.perturbed(name, epsilon)}
-        ask = self._ask
-        return self._once(
-            (name, epsilon, local), lambda: ask(self.locals[local], "extraction", **given)
-        )
+        write = lambda: self._ask(self.locals[local], "extraction", **given)  # noqa: E731
+        return self._once((name, epsilon, local), write)
 
     def _ask(self, model: Model, prompt: str, **columns: Sequence[str]) -> list[str]:
         writer, prompts = model
         rows = (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
-        return writer([prompts[prompt].substitute(row) for row in rows], GENERATED)
+        return list(writer([prompts[prompt].substitute(row) for row in rows], GENERATED))
 
     def _once(self, key: tuple[object, ...], write: Callable[[], list[str]]) -> list[str]:
         if key not in self._written:
@@ -102,9 +98,7 @@ class Study:
         return np.array([attacks.ngram_leakage([a], [b], n=n).rate for a, b in pairs])
 
 
-def guessed(
-    raw: Sequence[np.ndarray], sent: Sequence[np.ndarray], space: dp.EmbeddingSpace, context
-) -> float:
+def guessed(raw: Sequence[Any], sent: Sequence[Any], space: dp.EmbeddingSpace, context) -> float:
     """Privacy against one guess a token of a model that reads what was sent around it.
 
     A causal model reads what is to the left of a token, a masked one both sides; guesses are
@@ -116,5 +110,5 @@ def guessed(
 
 def texts_of(folder: Path) -> list[str]:
     """The texts of a set; a continuation of its own (``gold``) is joined."""
-    lines = (folder / "dev.jsonl").read_text("utf-8").splitlines()
-    return [f"{r['text']} {r.get('gold', '')}".strip() for r in map(json.loads, lines)]
+    records = pages.records(folder / "dev.jsonl")
+    return [f"{record['text']} {record.get('gold', '')}".strip() for record in records]

@@ -11,28 +11,81 @@ Without --model there is Fig. 2 alone. Printed figures: dyntext.json, of generat
 coherence for each of SETS.
 """
 
-from __future__ import annotations
-
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice, product
 from pathlib import Path
 
 import numpy as np
 import protocol
-from common import Floats, Report, Shape, chance, markdown, paired, parser, printed, verdicts
-from dyntext_parts import ABLATIONS, METHODS, Make
-from probing import judge, read
+from common import Floats, Report, Shape, chance, markdown, paired, printed, verdicts
+from numpy.typing import ArrayLike
+from probing import read
 from protocol import Ids, Released
 from writer import Writer, open_writer
 
 import dp_middleware as dp
+from dp_middleware._torch import torch
 from dp_middleware.contexts import Context
 from dp_middleware.frameworks.inferdpt import for_remote
 from dp_middleware.lab import metrics
 from dp_middleware.lab.metrics.results import MetricResult, exact_interval
-from dp_middleware.mechanisms import ChannelMechanism
-from dp_middleware.sampling.sampler import insecure_entropy
-from dp_middleware.vocabulary.words import word_numbers
+from dp_middleware.mechanisms import ChannelMechanism, Mechanism
+from dp_middleware.mechanisms.dyntext import Density, density, table_noise
+from dp_middleware.mechanisms.kernels.nearest import noisy
+from dp_middleware.sampling.sampler import Entropy, insecure_entropy
+from dp_middleware.vocabulary.classes import word_numbers
+
+DENSITY, DELTA, K = 0.5, 1e-5, 20  # nats of the density, its delta, the longest list
+
+
+def lists(space: dp.EmbeddingSpace, smooth: bool) -> tuple[Density, Ids]:
+    """Neighbourhoods, and the length of each token's list from the table of noisy densities."""
+    public = density(space, K, DENSITY, DELTA)
+    if not smooth:  # the global sensitivity is the largest smooth one
+        public = public._replace(log_sigma=np.full(len(space), public.log_sigma.max()))
+    return public, public.lengths(table_noise(0, len(space)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class OnLists(dp.CusTextAggressive):
+    """DYNTEXT's replacement on :func:`lists`, filled up with the token itself."""
+
+    smooth: bool = False
+
+    def candidate_lists(self, ids: Ids, space: dp.EmbeddingSpace) -> tuple[torch.Tensor, ...]:
+        public, lengths = lists(space, self.smooth)
+        inside = np.arange(K) < lengths[ids, None]
+        listed = np.where(inside, public.listed[ids], ids[:, None])
+        distances = np.where(inside, public.distances[ids], 0.0)
+        return torch.from_numpy(listed), torch.from_numpy(distances)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoiseOnLists(dp.MetricNoise):
+    """Of the dynamic list the token nearest to the vector plus noise."""
+
+    def perturb(self, ids: ArrayLike, space: dp.EmbeddingSpace, entropy: Entropy) -> Ids:
+        own, (public, lengths) = space.checked(ids), lists(space, smooth=True)
+        points, listed = noisy(space.points[own], self.eta, entropy), public.listed[own]
+        distances = np.linalg.norm(space.points[listed] - points[:, None], axis=2)
+        distances[np.arange(K) >= lengths[own, None]] = np.inf
+        return listed[np.arange(len(own)), distances.argmin(axis=1)]
+
+
+Make = Callable[[float, dp.EmbeddingSpace], Mechanism]  # from the total epsilon
+METHODS: dict[str, Make] = {
+    "FBDD": dp.MetricNoise.with_defaults,
+    "SANTEXT+": dp.SanTextPlus.with_defaults,
+    "CUSTEXT+": dp.CusTextPlus.with_defaults,
+    "RANTEXT": dp.RanText.with_defaults,
+    "DYNTEXT": dp.DynText.with_defaults,
+}
+ABLATIONS: dict[str, Make] = {
+    "w/o smooth": lambda t, _: OnLists(epsilon=t - DENSITY),
+    "w/o dynamic list": lambda t, _: dp.CusTextAggressive(epsilon=t - DENSITY, candidates=K // 2),
+    "w/o replacement": lambda t, _: NoiseOnLists(eta=t - DENSITY),
+}
 
 SETS = {"imdb": "IMDb", "newsgroups20": "20 Newsgroups", "pubmedqa": "PubMedQA"}
 EPSILONS = (1.0, 2.0, 3.0)
@@ -66,12 +119,10 @@ def written(data: str, pairs, cases: Makes, space, writer: Writer, tokens: int) 
     flat = [text for texts in asked.values() for text in texts]
     if not hasattr(writer, "loaded"):  # a server's model is told to, a small one just writes on
         flat = [for_remote(text, None)[-1]["content"] for text in flat]
-    answers = iter(writer(flat, tokens))
-    encoder, scores = judge(bundled=True), {}
+    answers, scores = iter(writer(flat, tokens)), {}
     for key in asked:
         texts = [next(answers) for _ in raw]
-        cosines = (encoder.encode(raw) * encoder.encode(texts)).sum(axis=1)
-        scores[data, *key] = metrics.mauve(human, texts), cosines.astype(np.float64)
+        scores[data, *key] = metrics.mauve(human, texts), protocol.cosines(raw, texts)
     return scores
 
 
@@ -97,14 +148,6 @@ def cosine(make: Make, epsilon: float, space, ids: Ids, vectors: Floats) -> floa
     return float(np.mean((one * other).sum(axis=1)[lengths > 0] / lengths[lengths > 0]))
 
 
-def glove_of(space: dp.EmbeddingSpace) -> Floats:
-    """GloVe's vector of each token's word, zeros where it has none; float64 (V, 50)."""
-    glove = dp.glove_space(size=100_000)
-    rows = dict(zip(glove.vocabulary.tokens, glove.points, strict=True))
-    none = np.zeros(glove.points.shape[1])
-    return np.array([rows.get(token.strip().lower(), none) for token in space.vocabulary.tokens])
-
-
 def at_each(values: Mapping[float, float], form: str = ".2f") -> str:
     """At the epsilons, without a zero before the point, as printed; at 0 if they are of that."""
     texts = {e: f"{value:z{form}}".replace("0.", ".", 1) for e, value in values.items()}
@@ -126,7 +169,6 @@ def generation(found: Scores, data: str, names: Sequence[str]) -> str:
 
 
 def inference(rates: Rates) -> str:
-    """Markdown: Table 3."""
     lines = []
     for (place, data), (name, cells) in product(enumerate(SETS), PRINTED["inference"].items()):
         sums = {e: rates[data, name, e].sum(axis=0) for e in EPSILONS}
@@ -145,7 +187,6 @@ def differences(found: Scores, others: Sequence[str]) -> dict[tuple[str, float],
 
 
 def significance(found: Scores) -> str:
-    """Markdown: Table 4."""
     cases = {key: chance(values) for key, values in differences(found, OTHERS).items()}
     lines = []
     for data, cells in PRINTED["significance"].items():
@@ -162,15 +203,16 @@ def shapes(found: Scores, rates: Rates, masked: bool) -> Iterator[Shape]:
     for claim, others in claims.items():
         cases = differences(found, others)
         yield paired(claim, {f"{SETS[d]} at {e:g}": values for (d, e), values in cases.items()})
-    ours = [(d, e, scores[0]) for (d, name, e), scores in found.items() if name == OURS]
-    best = [max((found[d, o, e][0] for o in OTHERS), key=lambda m: m.value) for d, e, _ in ours]
-    first = sum(own.value > b.value for (_, _, own), b in zip(ours, best, strict=True))
-    clear = all(
-        own.low > b.high or b.low > own.high for (*_, own), b in zip(ours, best, strict=True)
-    )
-    told = f"in {first} of {len(ours)}" + "; 95 % intervals overlap" * (not clear)
-    highest = first == len(ours) if clear else None
-    yield Shape(claim="Table 1: DYNTEXT has the highest MAUVE", holds=highest, because=told)
+    mauves = [
+        (scores[0], max((found[d, o, e][0] for o in OTHERS), key=lambda mauve: mauve.value))
+        for (d, name, e), scores in found.items()
+        if name == OURS
+    ]
+    first = sum(own.value > best.value for own, best in mauves)
+    clear = all(own.low > best.high or best.low > own.high for own, best in mauves)
+    told = f"in {first} of {len(mauves)}" + "; 95 % intervals overlap" * (not clear)
+    holds = first == len(mauves) if clear else None
+    yield Shape("Table 1: DYNTEXT has the highest MAUVE", holds, told)
     share = {key: counts[:, 0] / np.maximum(counts[:, 1], 1) for key, counts in rates.items()}
     for name in [name for name in PRINTED["inference"] if name != OURS]:
         gaps = {d: [share[d, name, e] - share[d, OURS, e] for e in EPSILONS] for d in SETS}
@@ -180,12 +222,15 @@ def shapes(found: Scores, rates: Rates, masked: bool) -> Iterator[Shape]:
     hits, trials = sum(counts.sum(axis=0) for (_, name, _), counts in rates.items() if name == OURS)
     few = False if exact_interval(int(hits), int(trials))[0] > 1e-4 else None
     claim = "Table 3: of DYNTEXT at most one word in 10,000 is inferred"
-    yield Shape(claim=claim, holds=few, because=f"{hits} of {trials}")
+    yield Shape(claim, few, f"{hits} of {trials}")
 
 
 def nearness(space: dp.EmbeddingSpace, ids: Ids) -> tuple[str, list[Shape]]:
     """Markdown of Fig. 2, and what is said of it; tokens as often as they are attacked."""
-    vectors = glove_of(space)
+    glove = dp.glove_space(size=100_000)
+    rows = dict(zip(glove.vocabulary.tokens, glove.points, strict=True))
+    words = [token.strip().lower() for token in space.vocabulary.tokens]
+    vectors = np.array([rows.get(word, np.zeros(glove.points.shape[1])) for word in words])
     near = {n: [cosine(m, e, space, ids, vectors) for e in EPSILONS] for n, m in METHODS.items()}
     fbdd, santext, custext, rantext, ours = map(np.array, near.values())
     far, nearer = np.maximum(fbdd, rantext), np.minimum(santext, custext)
@@ -212,12 +257,9 @@ nats."""
 
 
 def main() -> None:
-    """Print the tables."""
-    made = parser(__doc__)
-    made.add_argument("--masked", help="a masked language model's folder or name, to infer with")
-    options = made.parse_args()
+    report, space, shown = Report(__file__, __doc__, masked=str), protocol.word_list_space(), []
+    options = report.options
     count, tried, tokens, grid = SIZES[options.full]
-    report, space, shown = Report("dyntext", options), protocol.word_list_space(), []
     public, pairs = protocol.function_words().kept_tokens(space), {}
     for data in SETS:
         texts = [record["text"] for record in read(options.data, data)]
@@ -229,7 +271,7 @@ def main() -> None:
         if network is not None:
             network.bfloat16()  # writes in half the time
         elif not options.masked:
-            made.error("a server's model gives no probabilities: --masked has to infer")
+            raise SystemExit("a server's model gives no probabilities: --masked has to infer")
         who = "a masked model" if options.masked else ALONE
         report.add(ABOUT.format(count, tokens, Path(options.model).name, who))
         for data, (every, ablated) in grid.items():

@@ -1,6 +1,7 @@
 """PrivRewrite (2025): what a private choice among rewrites keeps, by each figure of the paper.
 
     python benchmarks/papers/privrewrite.py DATA [--quick | --full] [--model FOLDER] [--write]
+        [--prompt rewrite=FILE]
 
 DATA has medquad and imdb. As in the paper: total epsilon 2, split evenly, k = 10 candidates at
 temperature 0.75, pruning (tau), the choice with the printed sensitivity; EM is phase 1 alone, WP
@@ -10,12 +11,10 @@ text's own words, others are foreign. They know the text, as no model may: only 
 private.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from string import Template
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import common
 import numpy as np
@@ -38,14 +37,13 @@ CHAT = {"rewrite": _candidates.questions("$text", "occurrence", 1, ())[0][-1]["c
 
 
 @dataclass(frozen=True, kw_only=True)
-class Setting:
-    """Parameters of a choice: its epsilon, candidates, largest similarity, alpha, sensitivity."""
+class Setting(Selection):
+    """A choice among k candidates, of a largest similarity."""
 
     epsilon: float = TOTAL / 2
+    sensitivity: Sensitivity = "paper"
     k: int = 10
     tau: float = 0.8
-    alpha: float = 1.0
-    sensitivity: Sensitivity = "paper"
 
 
 CHOICES: dict[str, Sensitivity] = {
@@ -67,14 +65,12 @@ class Pool(NamedTuple):
     """A private text's ids, its candidates, and their scores, float (m, 2); see Bench.scores."""
 
     ids: Ids
-    candidates: tuple[str, ...]
+    candidates: list[str]
     scores: Floats
 
 
 @dataclass(frozen=True, kw_only=True)
 class Bench:
-    """Vectors of tokens and of texts."""
-
     space: dp.EmbeddingSpace
     service: Encoded
 
@@ -91,25 +87,20 @@ class Bench:
         """Candidates with tokens, none of them twice, and their scores."""
         encode = self.space.vocabulary.encode
         own = _candidates.distinct(candidates, lambda each: len(encode(each)) > 0)
-        return Pool(encode(text), tuple(own), self.scores(text, own, bert=bert))
+        return Pool(encode(text), own, self.scores(text, own, bert=bert))
 
     def chosen(self, pool: Pool, settings: Sequence[Setting]) -> Floats:
         """Expected scores of what is chosen, float (s, 2)."""
         encode, found = self.space.vocabulary.encode, []
         similarities = token_similarities([encode(text) for text in pool.candidates], self.space)
-        for s in settings:
-            kept = _candidates.prune(list(pool.candidates[: s.k]), self.service, s.tau)
+        for choice in settings:
+            kept = _candidates.prune(pool.candidates[: choice.k], self.service, choice.tau)
             columns = [pool.candidates.index(text) for text in kept]
-            choice = Selection(epsilon=s.epsilon, alpha=s.alpha, sensitivity=s.sensitivity)
             utilities = choice.utilities(pool.ids, similarities[:, columns])
-            scale = s.epsilon / (2 * choice.delta(len(pool.ids), similarities[:, columns]))
+            scale = choice.epsilon / (2 * choice.delta(len(pool.ids), similarities[:, columns]))
             weights = np.exp(scale * (utilities - utilities.max()))
             found.append(weights @ pool.scores[columns] / weights.sum())
         return np.array(found)
-
-    def views(self, mechanism: dp.mechanisms.Mechanism, texts: Sequence[str]) -> list[str]:
-        """Texts as a mechanism sends them; every token is drawn for."""
-        return release(mechanism, self.space, texts).texts
 
 
 def known(texts: Sequence[str], count: int) -> Iterator[list[str]]:
@@ -136,12 +127,11 @@ def choices(bench: Bench, pools: Sequence[Pool], epsilons: Sequence[float]) -> V
 
 
 def baselines(bench: Bench, texts: Sequence[str], with_bert: int) -> Values:
-    """WP and EM with the whole epsilon."""
-    cases = {("WP", e): dp.MetricNoise(eta=e) for e in EPSILONS}
+    cases: dict[Any, Any] = {("WP", e): dp.MetricNoise(eta=e) for e in EPSILONS}
     cases |= {("EM", e): dp.TokenExponential(epsilon=e) for e in EPSILONS}
     found: Values = {}
     for case, made in cases.items():
-        pairs = enumerate(zip(texts, bench.views(made, texts), strict=True))
+        pairs = enumerate(zip(texts, release(made, bench.space, texts).texts, strict=True))
         scores = [bench.scores(x, [y], bert=number < with_bert) for number, (x, y) in pairs]
         found[case] = np.concatenate(scores)
     return found
@@ -151,15 +141,13 @@ def written(bench: Bench, texts: Sequence[str], writer: Writer, prompt: Template
     """A real model's candidates for texts, at the paper's total and at a large one of ours."""
     found: Values = {}
     for e in (TOTAL, LARGE):
-        sent = bench.views(dp.TokenExponential(epsilon=e / 2), texts)
+        sent = release(dp.TokenExponential(epsilon=e / 2), bench.space, texts).texts
         asked = [prompt.substitute(text=view) for view in sent for _ in range(Setting().k)]
         answers, pools = iter(writer(asked, WRITTEN)), []
         for text, view in zip(texts, sent, strict=True):
             own = [" ".join(next(answers).split()) for _ in range(Setting().k)]
             pools.append(bench.pool(text, own if any(own) else [view], bert=True))  # the fallback
-        views = [
-            bench.scores(*pair, bert=True) for pair in zip(texts, [[v] for v in sent], strict=True)
-        ]
+        views = [bench.scores(x, [y], bert=True) for x, y in zip(texts, sent, strict=True)]
         found[VIEW, e] = np.concatenate(views)
         found[MEAN, e] = np.stack([pool.scores.mean(axis=0) for pool in pools])
         found |= choices(bench, pools, [e])
@@ -184,8 +172,7 @@ def studied(studies: Mapping[str, Mapping[float, Floats]], base: Values) -> Iter
     """Figs. 3 to 6: cosines of each text by study and value; the baselines on the same texts."""
     alpha, tau, _, k = studies.values()
     means = {value: float(found.mean()) for value, found in alpha.items()}
-    spread = max(means.values()) - min(means.values())
-    peak = max(means, key=lambda value: means[value])
+    spread, peak = max(means.values()) - min(means.values()), max(means, key=means.__getitem__)
     claim = "Fig. 3: a peak at a moderate alpha, a slight decline beyond"
     because = f"means differ by {spread:.4f}: utility and sensitivity shrink together"
     yield Shape(claim, 0 < peak < max(means) and spread > 1e-3, because)
@@ -202,19 +189,7 @@ def studied(studies: Mapping[str, Mapping[float, Floats]], base: Values) -> Iter
     yield in_all(k_claim, steps, more=known_only)._replace(holds=None)
 
 
-def of_model(found: Mapping[str, Values]) -> Iterator[Shape]:
-    """What the paper says of a model's candidates, at its total; by set, with the baselines."""
-    yield order(found, NAIVE, "WP", (TOTAL,))
-    sides = {
-        name: gap(values[MEAN, TOTAL][:, 0], values[VIEW, TOTAL][:, 0])
-        for name, values in found.items()
-    }
-    claim = "Table 1: the model's candidates are substantially nearer to x than the view"
-    yield in_all(claim, sides)
-
-
 def rows(name: str, values: Values) -> Iterator[tuple[str, ...]]:
-    """A line for each method: means over texts."""
     for method in dict.fromkeys(method for method, _ in values):
         at = [e for other, e in values if other == method]
         cells = np.array([np.nanmean(values[method, e], axis=0) for e in at])
@@ -222,10 +197,9 @@ def rows(name: str, values: Values) -> Iterator[tuple[str, ...]]:
 
 
 def main() -> None:
-    """Print the tables, and write them if asked."""
-    options = common.parser(__doc__, CHAT).parse_args()
+    report = common.Report(__file__, __doc__, prompt=[str])
+    options = report.options
     count, with_bert, many, few = FULL if options.full else QUICK
-    report = common.Report("privrewrite", options)
     bench = Bench(space=frequent_space(PIECES), service=remembered(dp.EmbeddingService().encode))
     texts = {
         name: [" ".join(r["text"].split()[:WORDS]) for r in read(options.data, name)[:count]]
@@ -240,13 +214,16 @@ def main() -> None:
     lines = [line for name, values in found.items() for line in rows(f"{name}, known", values)]
     if options.model:
         writer = open_writer(options.model, 0.75)
-        prompt = common.templates(CHAT, options.prompt)["rewrite"]
+        prompt = common.templates(CHAT, options.prompt or ())["rewrite"]
         real = {}
         for name, own in texts.items():
             made = written(bench, own[:few], writer, prompt)
             lines += rows(f"{name}, {few} texts, the model's", made)
             real[name] = {case: scores[:few] for case, scores in found[name].items()} | made
-        shapes += of_model(real)
+        shapes.append(order(real, NAIVE, "WP", (TOTAL,)))
+        columns = {n: [v[of, TOTAL][:, 0] for of in (MEAN, VIEW)] for n, v in real.items()}
+        claim = "Table 1: the model's candidates are substantially nearer to x than the view"
+        shapes.append(in_all(claim, {name: gap(*pair) for name, pair in columns.items()}))
     own = texts["medquad"][:many]
     pairs = zip(own, known(own, max(STUDIES["Fig. 6, k"])), strict=True)
     pools = [bench.pool(*pair, bert=False) for pair in pairs]
@@ -262,10 +239,8 @@ def main() -> None:
     )
     heads = ("set, candidates", "method", "epsilon", "cosine", "BERTScore")
     report.add(common.markdown(heads, lines))
-    lines = [
-        (name, listed(grid, "g"), listed(map(np.mean, grid.values()), ".4f"))
-        for name, grid in studies.items()
-    ]
+    means = {name: listed(map(np.mean, grid.values()), ".4f") for name, grid in studies.items()}
+    lines = [(name, listed(studies[name], "g"), cells) for name, cells in means.items()]
     report.add(common.markdown((f"medquad, {many} texts, known", "at", "cosine"), lines))
     report.add("In the verdicts: differences, ± half of a 95 % interval over texts.")
     report.add(common.verdicts([*shapes, *studied(studies, found["medquad"])]))

@@ -1,7 +1,5 @@
 """What the studies of the papers share: texts as released, spaces, lists of words."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -15,7 +13,6 @@ from dp_middleware.mechanisms.drawing import drawer
 from dp_middleware.sampling import sampler
 from dp_middleware.sanitizers import draft as drafting
 from dp_middleware.vocabulary import frequencies
-from dp_middleware.vocabulary.word_pieces import WordPieceTokenizer
 
 Ids = NDArray[np.int64]
 
@@ -28,16 +25,12 @@ class Released(NamedTuple):
         raw: Tokens of each text that were drawn for, int64 (n,); -1 for an unknown one.
         drawn: What was drawn for them, int64 (n,).
         whole: All tokens of each text and what was sent for them, kept ones too, int64 (2, m).
-        kept: Share of all tokens that a public list keeps as they are.
-        unknown: Share of all tokens that are neither kept nor in the vocabulary.
     """
 
     texts: list[str]
     raw: list[Ids]
     drawn: list[Ids]
     whole: list[Ids]
-    kept: float
-    unknown: float
 
 
 def release(
@@ -58,15 +51,11 @@ def release(
         [each.releases(space.vocabulary) for each in drafts],
     )
     drafts = [each.fill(ids) for each, ids in zip(drafts, outputs, strict=True)]
-    raw = [each.ids[each.perturbed] for each in drafts]
-    total = max(1, sum(len(each.ids) for each in drafts))
     return Released(
         texts=[each.write(space.vocabulary) for each in drafts],
-        raw=raw,
+        raw=[each.ids[each.perturbed] for each in drafts],
         drawn=[each.outputs[each.perturbed] for each in drafts],
         whole=[np.stack([d.ids, np.where(d.perturbed, d.outputs, d.ids)]) for d in drafts],
-        kept=1 - sum(map(len, raw)) / total,
-        unknown=sum(int((ids == -1).sum()) for ids in raw) / total,
     )
 
 
@@ -100,7 +89,6 @@ def frequent_space(size: int) -> dp.EmbeddingSpace:
     single = np.array([len(token.removeprefix("##")) == 1 for token in whole.tokens])
     chosen = np.lexsort((np.arange(len(whole)), -shares, ~single))[:size]
     tokens = [whole.tokens[number] for number in np.sort(chosen)]
-    assert isinstance(whole.tokenizer, WordPieceTokenizer)
     split = dp.Vocabulary(tokens, tokenizer=whole.tokenizer, unknown="split")
     return dp.EmbeddingService().space(split)
 

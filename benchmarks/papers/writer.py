@@ -1,7 +1,5 @@
 """Models that write: a local causal model, batched, or an OpenAI-compatible server."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,13 +12,11 @@ Writer = Callable[[Sequence[str], int], list[str]]
 
 
 def open_writer(spec: str, temperature: float) -> Any:
-    """A :data:`Writer` for what ``--model`` says.
+    """A :data:`Writer` for what ``--model`` says; at temperature 0 it takes the likeliest tokens.
 
-    Args:
-        spec: ``openai:MODEL[@BASE_URL]`` (the key is read from ``OPENAI_API_KEY``), or a causal
-            model for transformers: a folder, a name on the hub, or a GGUF file. A model with a
-            chat template gets each prompt as a user's message, any other the prompt as it is.
-        temperature: Positive: tokens are sampled with it; 0: the likeliest token is taken.
+    ``openai:MODEL[@BASE_URL]`` (the key is read from ``OPENAI_API_KEY``), or a causal model for
+    transformers: a folder, a name on the hub, or a GGUF file. A model with a chat template gets
+    each prompt as a user's message, any other the prompt as it is.
     """
     if spec.startswith("openai:"):
         return ServedWriter(spec.removeprefix("openai:"), temperature)
@@ -34,7 +30,7 @@ class LocalWriter:
     sampling has a seed and may be repeatable.
     """
 
-    def __init__(self, name: str, temperature: float, seed: int = 0) -> None:
+    def __init__(self, name: str, temperature: float) -> None:
         import torch
         from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -46,49 +42,35 @@ class LocalWriter:
         tokenizer = AutoTokenizer.from_pretrained(source, padding_side="left", **options)
         if tokenizer.pad_token is None:
             tokenizer.pad_token = tokenizer.convert_ids_to_tokens(0)  # is masked
-        self.loaded = self._model, self._tokenizer = model.to(device).eval(), tokenizer
-        self.chats = bool(tokenizer.chat_template)
+        self.loaded, self._torch = (model.to(device).eval(), tokenizer), torch
+        self.chats, own = bool(tokenizer.chat_template), {"pad_token_id": tokenizer.pad_token_id}
         sampled = {"do_sample": True, "temperature": temperature}
-        self._seed, self._decoding = seed, sampled if temperature > 0 else {"do_sample": False}
+        self._options = own | (sampled if temperature > 0 else {"do_sample": False})
 
     def __call__(self, prompts: Sequence[str], tokens: int) -> list[str]:
-        """What follows each prompt, at most so many tokens."""
-        import torch
-
-        torch.manual_seed(self._seed)
+        self._torch.manual_seed(0)
         order = sorted(range(len(prompts)), key=lambda k: len(prompts[k]))  # little padding
-        written = [""] * len(prompts)
+        written = {}
         for start in range(0, len(order), AT_ONCE):
             places = order[start : start + AT_ONCE]
-            answers = self._write([self._framed(prompts[k]) for k in places], tokens)
-            for place, answer in zip(places, answers, strict=True):
-                written[place] = answer
-        return written
+            with self._torch.inference_mode():
+                answers = self._write([self._framed(prompts[k]) for k in places], tokens)
+            written |= zip(places, map(str.strip, answers), strict=True)
+        return [written[place] for place in range(len(prompts))]
 
     def _framed(self, prompt: str) -> str:
         if not self.chats:
             return prompt
-        framed = self._tokenizer.apply_chat_template
-        message = {"role": "user", "content": prompt}
+        framed, message = self.loaded[1].apply_chat_template, {"role": "user", "content": prompt}
         return str(framed([message], tokenize=False, add_generation_prompt=True))
 
     def _write(self, prompts: list[str], tokens: int) -> list[str]:
-        import torch
-
+        model, read = self.loaded
         special = not self.chats  # a template writes its own
-        inputs = self._tokenizer(
-            prompts, return_tensors="pt", padding=True, add_special_tokens=special
-        ).to(self._model.device)
-        with torch.inference_mode():
-            output = self._model.generate(
-                input_ids=inputs["input_ids"],
-                attention_mask=inputs["attention_mask"],
-                max_new_tokens=tokens,
-                pad_token_id=self._tokenizer.pad_token_id,
-                **self._decoding,
-            )
-        new = output[:, inputs["input_ids"].shape[1] :]
-        return [text.strip() for text in self._tokenizer.batch_decode(new, True)]
+        inputs = read(prompts, return_tensors="pt", padding=True, add_special_tokens=special)
+        given = {name: inputs[name].to(model.device) for name in ("input_ids", "attention_mask")}
+        output = model.generate(**given, max_new_tokens=tokens, **self._options)
+        return list(read.batch_decode(output[:, given["input_ids"].shape[1] :], True))
 
 
 class ServedWriter:
@@ -104,8 +86,6 @@ class ServedWriter:
         self._options = {"model": model, "temperature": temperature}
 
     def __call__(self, prompts: Sequence[str], tokens: int) -> list[str]:
-        """What the model answers to each prompt, at most so many tokens."""
-
         def answer(prompt: str) -> str:
             messages = [{"role": "user", "content": prompt}]
             reply = self._create(messages=messages, max_tokens=tokens, **self._options)

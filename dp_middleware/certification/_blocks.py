@@ -19,29 +19,19 @@ from dp_middleware.mechanisms.landmarks import Survey
 from dp_middleware.sampling import sampler
 from dp_middleware.vocabulary.vocabulary import UNKNOWN
 
-NOWHERE = -1
-"""Instead of a column: the output is impossible for all rows of the block."""
+NOWHERE = -1  # instead of a column: the output is impossible for all rows of the block
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Block:
-    """Holds rows of a few inputs.
+    """Holds rows of a few inputs."""
 
-    Attributes:
-        ids: int64 (n,), the inputs.
-        rows: float64 (n, C), on the device: logarithms, or integers in units of ``scale``.
-        columns: int64 (m,), where each of m outputs is in ``rows``, or :data:`NOWHERE`.
-        bits: int64 (n,), 64 or 128, of the integers; ``None`` for logarithms.
-        scale: A power of two; 1 for logarithms.
-        flattest: The smallest of the rows' largest probabilities; 1 for logarithms.
-    """
-
-    ids: Ids
-    rows: torch.Tensor
-    columns: Ids
-    bits: Ids | None = None
-    scale: float = 1.0
-    flattest: float = 1.0
+    ids: Ids  # (n,), the inputs
+    rows: torch.Tensor  # float64 (n, C), on the device: logarithms, or integers in units of scale
+    columns: Ids  # (m,), where each of m outputs is in the rows, or NOWHERE
+    bits: Ids | None = None  # (n,), 64 or 128, of the integers; None for logarithms
+    scale: float = 1.0  # a power of two; 1 for logarithms
+    flattest: float = 1.0  # smallest of the rows' largest probabilities; 1 for logarithms
 
     @cached_property
     def extremes(self) -> tuple[Floats, Floats]:
@@ -56,8 +46,7 @@ class Block:
 
     def by_output(self, numbers: Floats, impossible: float) -> Floats:
         """Gives one of each column as one of each output, (m,)."""
-        outputs: Floats = np.append(numbers, impossible)[self.columns]  # the last: nowhere
-        return outputs
+        return np.asarray(np.append(numbers, impossible)[self.columns])  # the last: nowhere
 
     def smallest(self) -> Floats:
         """Finds each row's smallest probability above 0, or of all where it is no matter, (n,)."""
@@ -152,3 +141,47 @@ def _columns_of(rows: torch.Tensor, columns: Ids) -> torch.Tensor:
 def _beside(rows: torch.Tensor, numbers: Ids) -> torch.Tensor:
     """On the device of the rows."""
     return torch.from_numpy(numbers).to(rows.device)
+
+
+class Found:
+    """Collects what a pass over the rows of all inputs finds; of m outputs."""
+
+    def __init__(self, outputs: int) -> None:
+        self.worst = [(0.0, UNKNOWN, UNKNOWN, 0)]  # of outputs: loss, token, other, output
+        self.smallest = np.inf  # integer
+        self.steepest = 1.0  # largest |ln P|
+        self.flattest = 1.0  # smallest of the rows' largest probabilities
+        self.best = np.zeros(outputs)  # the largest probability of each output
+        self.likeliest = np.zeros(outputs)  # the largest of a token's share in English and it
+        self.kept = 0.0  # sum over tokens of the probability of the token itself
+        self.kept_in_english = 0.0  # the same by shares
+
+    def note(self, smallest: Floats, units: Floats | float, flattest: float) -> None:
+        """Takes in the smallest probabilities of some rows, and what their integers stand for."""
+        self.smallest = min(self.smallest, float((smallest / units).min()))
+        self.steepest = max(self.steepest, -float(np.log(smallest.min())))
+        self.flattest = min(self.flattest, flattest)
+
+    def keep(self, tokens: Ids, own: Floats, shares: Floats | None) -> None:
+        """Takes in the probability with which each of some tokens stays as it is."""
+        self.kept += float(own.sum())
+        if shares is not None:
+            self.kept_in_english += float(shares[tokens] @ own)
+
+
+def moved_by(high: Floats, low: Floats, unit: float) -> tuple[Floats, Floats]:
+    """Computes ln of what probabilities may be on another machine: a unit more or less, if any."""
+    with np.errstate(divide="ignore"):
+        return (
+            np.log(np.where(high > 0, high + unit, 0.0)),
+            np.log(np.where(low > 0, np.maximum(low - unit, unit), 0.0)),
+        )
+
+
+def steepest(high: Floats, low: Floats, count: int) -> list[tuple[float, int]]:
+    """Lists the largest differences of logarithms, and where they are, the largest first."""
+    losses = np.subtract(high, low, out=np.zeros_like(high), where=high > -np.inf)
+    count = min(count, len(losses))
+    outputs = np.argpartition(-losses, count - 1)[:count]
+    outputs = outputs[np.argsort(-losses[outputs], kind="stable")]
+    return list(zip(losses[outputs].tolist(), outputs.tolist(), strict=True))

@@ -9,15 +9,14 @@ import numpy as np
 
 from dp_middleware import _validate
 from dp_middleware._waits import told
-from dp_middleware.certification import storage
-from dp_middleware.certification.certificates import certify, check
+from dp_middleware.certification.certificates import certify, check, load, store
 from dp_middleware.certification.enumeration import RECOMPUTED, classes_of, scout
 from dp_middleware.certification.proofs import calibrate_contextual
 from dp_middleware.embedding.arrays import Ids
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import CannotCalibrate
 from dp_middleware.mechanisms import near_lists
-from dp_middleware.mechanisms.base import ChannelMechanism, Mechanism
+from dp_middleware.mechanisms.base import ChannelMechanism, Mechanism, takes_long
 from dp_middleware.mechanisms.text_mechanisms import (
     ContextualMechanism,
     NoiseMechanism,
@@ -79,30 +78,27 @@ def calibrate(
         return mechanism.at(min(epsilon, mechanism.largest))
     assert isinstance(mechanism, ChannelMechanism)  # as checked
     key = _key(mechanism, epsilon, relation)
-    stored = storage.load("calibrations", mechanism, space, *key)
+    stored = load("calibrations", mechanism, space, *key)
     if stored is not None and isinstance(stored.get("nominal"), float):
         known = mechanism.at(stored["nominal"])
         if certify(known, space, adjacency=relation).epsilon <= epsilon:
             return known
     with told(f"calibrating {mechanism.name} to epsilon {epsilon:g}"):
         calibrated = _by_enumeration(mechanism, space, epsilon, relation)
-    storage.store({"nominal": calibrated.nominal}, "calibrations", mechanism, space, *key)
+    store({"nominal": calibrated.nominal}, "calibrations", mechanism, space, *key)
     return calibrated
 
 
 def is_quick(
     mechanism: Mechanism, space: EmbeddingSpace, epsilon: float, adjacency: Adjacency
 ) -> bool:
-    """Tells whether :func:`calibrate`, and :func:`certify` after it, need no pass over many rows.
-
-    By a proof, from disk, in a small space, or from lists that come with the package.
-    """
-    if not isinstance(mechanism, ChannelMechanism) or not storage.takes_long(space):
+    """Tells whether :func:`calibrate` and :func:`certify` after it need no pass over many rows."""
+    if not isinstance(mechanism, ChannelMechanism) or not takes_long(space):
         return True
     if near_lists.are_ready(mechanism, space):
         return True
     key = _key(mechanism, epsilon, adjacency)
-    return storage.load("calibrations", mechanism, space, *key) is not None
+    return load("calibrations", mechanism, space, *key) is not None
 
 
 def _key(mechanism: Mechanism, epsilon: float, adjacency: Adjacency) -> tuple[str, str, str]:
@@ -132,7 +128,12 @@ def _by_enumeration(mechanism: C, space: EmbeddingSpace, epsilon: float, adjacen
             if excess <= 0:
                 return candidate
             margin = min(margin + 2 * excess, epsilon / 2)
-    rows = _telling_rows(mechanism, space, adjacency, epsilon)
+    rows = _spread_rows(space, adjacency)
+    nominal, _ = _root(mechanism, space, adjacency, rows, epsilon)
+    loss = scout(mechanism.at(nominal), space, adjacency)  # all rows, near the root
+    if math.isinf(loss.epsilon):
+        raise CannotCalibrate(_infinite(mechanism))
+    rows = np.union1d(rows, loss.extreme)
     best: tuple[float, C] | None = None
     for _ in range(_PASSES):
         nominal, closed = _root(mechanism, space, adjacency, rows, epsilon * (1 - _AIM))
@@ -152,16 +153,6 @@ def _by_enumeration(mechanism: C, space: EmbeddingSpace, epsilon: float, adjacen
 
 def _unreachable(mechanism: Mechanism, epsilon: float) -> str:
     return f"no parameter of {mechanism.name} was found whose exact loss is below {epsilon:g}"
-
-
-def _telling_rows(mechanism: C, space: EmbeddingSpace, adjacency: Adjacency, epsilon: float) -> Ids:
-    """Rows whose loss is close to the loss of all rows, for parameters near the root."""
-    rows = _spread_rows(space, adjacency)
-    nominal, _ = _root(mechanism, space, adjacency, rows, epsilon)
-    loss = scout(mechanism.at(nominal), space, adjacency)
-    if math.isinf(loss.epsilon):
-        raise CannotCalibrate(_infinite(mechanism))
-    return np.union1d(rows, loss.extreme)
 
 
 def _spread_rows(space: EmbeddingSpace, adjacency: Adjacency) -> Ids:

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import math
 from contextlib import suppress
+from typing import Any
 
-from dp_middleware import _validate
+from dp_middleware import _files, _validate
+from dp_middleware._files import code_fingerprint
 from dp_middleware._waits import told
-from dp_middleware.certification import storage, wording
+from dp_middleware.certification import proofs, wording
 from dp_middleware.certification.enumeration import Loss, enumerate_pairs
-from dp_middleware.certification.proofs import (
-    certify_contextual,
-    certify_noise,
-    certify_text,
-    certify_vectors,
-)
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms import landmarks
-from dp_middleware.mechanisms.base import ChannelMechanism, Mechanism
+from dp_middleware.mechanisms.base import ChannelMechanism, Mechanism, is_kept
 from dp_middleware.mechanisms.text_mechanisms import (
     ContextualMechanism,
     NoiseMechanism,
@@ -68,25 +64,25 @@ def certify(
             not a positive integer, or the space is missing.
     """
     if isinstance(mechanism, VectorResponse):
-        return certify_vectors(mechanism, adjacency)
+        return proofs.certify_vectors(mechanism, adjacency)
     if space is None:
         raise ParameterError("expected space= for a mechanism of tokens, got none")
     relation = check(mechanism, space, adjacency, length)
     if isinstance(mechanism, TextMechanism):
-        return certify_text(mechanism, space, relation)
+        return proofs.certify_text(mechanism, space, relation)
     if isinstance(mechanism, NoiseMechanism):
-        return certify_noise(mechanism, space, relation, length)
+        return proofs.certify_noise(mechanism, space, relation, length)
     if isinstance(mechanism, ContextualMechanism):
-        return certify_contextual(mechanism, space, relation, length)
+        return proofs.certify_contextual(mechanism, space, relation, length)
     assert isinstance(mechanism, ChannelMechanism)  # as checked
     key = (mechanism.fingerprint, relation.fingerprint)
-    stored = storage.load("certificates", mechanism, space, *key)
+    stored = load("certificates", mechanism, space, *key)
     if stored is not None:
         with suppress(ValueError, KeyError, TypeError):  # damaged: computed again
             return Certificate.from_dict(stored, relation)
     with told(f"certifying {mechanism.name} on {len(space):,} tokens"):
         certificate = _certificate(mechanism, space, relation)
-    storage.store(certificate.to_dict(), "certificates", mechanism, space, *key)
+    store(certificate.to_dict(), "certificates", mechanism, space, *key)
     return certificate
 
 
@@ -108,22 +104,15 @@ def check(
         raise ParameterError(f"expected a mechanism, got {type(mechanism).__name__}")
     if not isinstance(adjacency, Adjacency):
         raise ParameterError(f"expected dp.Adjacency, got {type(adjacency).__name__}")
-    if isinstance(mechanism, TextMechanism):
-        if not adjacency.whole:
-            raise ParameterError(
-                f"expected dp.Adjacency.texts() or sentences() for {mechanism.name}, which "
-                "releases whole texts; its guarantee covers any change of tokens"
-            )
-    elif adjacency.whole:
+    if adjacency.whole != isinstance(mechanism, TextMechanism):
+        tokens = "an adjacency of tokens for {}, got that of whole texts, which hides their number"
+        texts = "dp.Adjacency.texts() or sentences() for {}, which releases whole texts"
         raise ParameterError(
-            f"expected an adjacency of tokens for {mechanism.name}, got that of whole texts: its "
-            "release shows the number of tokens; mechanisms of whole texts hide it"
+            f"expected {tokens if adjacency.whole else texts}".format(mechanism.name)
         )
-    labels = adjacency.classes
-    if labels is not None and len(labels) not in (len(space), len(space) + 1):
-        raise ParameterError(
-            f"expected {len(space)} class labels, one per token, got {len(labels)}"
-        )
+    labels, size = adjacency.classes, len(space)
+    if labels is not None and len(labels) not in (size, size + 1):
+        raise ParameterError(f"expected {size} class labels, one per token, got {len(labels)}")
     if length is not None:
         _validate.at_least(1, length=length)
     return adjacency
@@ -173,3 +162,19 @@ def _witness(loss: Loss, space: EmbeddingSpace) -> Witness | None:
     tokens = space.vocabulary.tokens
     token, other = (None if i == UNKNOWN else tokens[i] for i in (loss.token, loss.other))
     return Witness(token=token, other=other, output=tokens[loss.output])
+
+
+def load(
+    kind: str, mechanism: Mechanism, space: EmbeddingSpace, *key: str
+) -> dict[str, Any] | None:
+    """Returns what was stored under a key; ``None`` if it is absent, damaged or not kept."""
+    kept = is_kept(mechanism, space)
+    return _files.load(kind, *key, space.fingerprint, code_fingerprint()) if kept else None
+
+
+def store(
+    data: dict[str, Any], kind: str, mechanism: Mechanism, space: EmbeddingSpace, *key: str
+) -> None:
+    """Keeps data where that is worth its while."""
+    if is_kept(mechanism, space):
+        _files.store(data, kind, *key, space.fingerprint, code_fingerprint())

@@ -14,10 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_middleware._torch import torch
-from dp_middleware.certification._blocks import Block, block_of
-from dp_middleware.certification._listed import ListedBlock, ListedRows
-from dp_middleware.embedding import space as spaces
-from dp_middleware.embedding.arrays import Floats, Ids
+from dp_middleware.certification._blocks import Block, Found, block_of, moved_by, steepest
+from dp_middleware.certification._listed import UNIT, ListedRows
+from dp_middleware.embedding.arrays import Floats, Ids, slices
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.mechanisms.base import ChannelMechanism
 from dp_middleware.mechanisms.landmarks import Survey
@@ -40,36 +39,22 @@ every table whose integers differ from ours by this factor and one unit; the lar
 takes what the others leave, by :func:`left_over_drift` more.
 """
 
-BORDER = math.exp(sampler.WIDE_BELOW) * (1 - 1e-6)
-"""A row with a smallest probability above this may have 64 bits on another device."""
+BORDER = math.exp(sampler.WIDE_BELOW) * (1 - 1e-6)  # above it 64 bits may do on another device
 
 
 @dataclass(frozen=True, kw_only=True)
 class Loss:
-    """Holds the result of a pass.
+    """Holds the result of a pass; rows are those of inputs, -1 that of the unknown symbol."""
 
-    Attributes:
-        epsilon: Largest loss over adjacent pairs, nats; ``inf`` where supports differ.
-        token: Row of the numerator at which it is attained; -1 is the unknown symbol.
-        other: Row of the denominator.
-        output: Output at which it is attained.
-        rounding: Nats that integers and recomputation can add to ln P(y|x) - ln P(y|x').
-        recovery: Success of the Bayes attacker, uniform prior over the V tokens.
-        retention: Mean probability that a token is released unchanged.
-        english: Both, recovery first, for tokens that are as frequent as in English text; ``None``
-            if the vocabulary is not English.
-        extreme: Rows that attain the extremes of the outputs of largest loss.
-    """
-
-    epsilon: float
-    token: int
-    other: int
-    output: int
-    rounding: float
-    recovery: float
-    retention: float
-    english: tuple[float, float] | None
-    extreme: Ids = field(repr=False, compare=False)
+    epsilon: float  # largest loss over adjacent pairs, nats; infinite where supports differ
+    token: int  # row of the numerator at which it is attained
+    other: int  # row of the denominator
+    output: int  # output at which it is attained
+    rounding: float  # nats that integers and recomputation can add to ln P(y|x) - ln P(y|x')
+    recovery: float  # success of the Bayes attacker, uniform prior over the V tokens
+    retention: float  # mean probability that a token is released unchanged
+    english: tuple[float, float] | None  # both for tokens as frequent as in English, if they are
+    extreme: Ids = field(repr=False, compare=False)  # rows at the outputs of largest loss
 
 
 def enumerate_pairs(
@@ -92,11 +77,7 @@ def scout(
     adjacency: Adjacency,
     rows: Ids | None = None,
 ) -> Loss:
-    """Computes the loss of unrounded rows, over some rows only if given.
-
-    Cheaper, and up to rounding a lower bound of the exact loss. Recovery and retention are not
-    computed.
-    """
+    """Computes the loss of unrounded rows, or of some, and no more: cheaper, and a lower bound."""
     classes = classes_of(space, adjacency)
     if rows is not None:
         classes = [members[np.isin(members, rows)] for members in classes]
@@ -135,17 +116,10 @@ class _Extremes:
         self._high, self._low = np.full(outputs, -np.inf), np.full(outputs, np.inf)
         self._highest, self._lowest = (np.full(outputs, UNKNOWN) for _ in range(2))
 
-    def update(self, block: Block | ListedBlock, unit: float | None) -> None:
-        """Take in rows of probabilities in multiples of ``unit``, or of logarithms (``None``).
-
-        Recomputed elsewhere, an integer may be one unit higher or lower, but never below one.
-        """
-        high, low = block.extremes
-        if unit is not None:
-            with np.errstate(divide="ignore"):
-                high = np.log(np.where(high > 0, high + unit, 0.0))
-                low = np.log(np.where(low > 0, np.maximum(low - unit, unit), 0.0))
-        high, low = (block.by_output(logs, -np.inf) for logs in (high, low))
+    def update(self, block: Block, unit: float | None) -> None:
+        """Takes in rows of probabilities in multiples of ``unit``, or of logarithms (``None``)."""
+        logs = block.extremes if unit is None else moved_by(*block.extremes, unit)
+        high, low = (block.by_output(numbers, -np.inf) for numbers in logs)
         more, less = high > self._high, low < self._low
         self._high[more], self._low[less] = high[more], low[less]
         self._highest[more] = block.holders(more, largest=True)
@@ -153,40 +127,10 @@ class _Extremes:
 
     def worst(self, count: int) -> list[tuple[float, int, int, int]]:
         """(loss, token, other, output) for the outputs of largest loss, largest first."""
-        reached = self._high > -np.inf
-        losses = np.subtract(self._high, self._low, out=np.zeros_like(self._high), where=reached)
-        count = min(count, len(losses))
-        outputs = np.argpartition(-losses, count - 1)[:count]
-        outputs = outputs[np.argsort(-losses[outputs], kind="stable")]
-        rows = zip(
-            losses[outputs], self._highest[outputs], self._lowest[outputs], outputs, strict=True
-        )
-        return [(float(loss), int(x), int(other), int(y)) for loss, x, other, y in rows]
-
-
-class _Recovered:
-    """What the Bayes attacker recovers and what stays as it is, for a prior of tokens.
-
-    Attributes:
-        best: float64 (m,), of each output the largest product of prior and probability.
-        kept: Sum over tokens of prior times the probability of the token itself.
-    """
-
-    def __init__(self, place: Ids, outputs: int, prior: Floats | None) -> None:
-        self._place, self._prior = place, prior  # None: 1 for each token
-        self.best, self.kept = np.zeros(outputs), 0.0
-
-    def update(self, tokens: Block | ListedBlock) -> None:
-        """Take in rows of probabilities."""
-        own = tokens.at(self._place[tokens.ids])
-        if self._prior is None:
-            best = tokens.extremes[0]
-            self.kept += float(own.sum())
-        else:
-            shares = self._prior[tokens.ids]
-            best = tokens.likeliest(shares)
-            self.kept += float(shares @ own)
-        np.maximum(self.best, tokens.by_output(best, 0.0), out=self.best)
+        return [
+            (loss, int(self._highest[output]), int(self._lowest[output]), output)
+            for loss, output in steepest(self._high, self._low, count)
+        ]
 
 
 class _Pass:
@@ -206,88 +150,76 @@ class _Pass:
         self._outputs = np.arange(len(space)) if possible is None else possible
         self._place = np.full(len(space), UNKNOWN)  # of a token among the outputs
         self._place[self._outputs] = np.arange(len(self._outputs))
-        self._uniform = _Recovered(self._place, len(self._outputs), None)
-        self._english: _Recovered | None = None
+        self._shares: Floats | None = None
         if integers and frequencies.is_english(space.vocabulary):
             shares = frequencies.english(space.vocabulary)
-            self._english = _Recovered(self._place, len(self._outputs), shares / shares.sum())
-        rows = near_rows(mechanism, space) if integers else None
-        self._listed = None if rows is None else ListedRows(rows)
-        self._smallest = np.inf  # integer
-        self._steepest = 1.0  # largest |ln P|
-        self._flattest = 1.0  # smallest of the rows' largest probabilities
+            self._shares = shares / shares.sum()
+        self._found = Found(len(self._outputs))
 
     def over(self, classes: list[Ids]) -> Loss:
-        """Stream blocks of rows; tokens without a neighbour share blocks at the end."""
+        """Streams blocks of rows; tokens without a neighbour share blocks at the end."""
+        near = near_rows(self._mechanism, self._space) if self._integers else None
+        if near is not None:
+            return self._loss(ListedRows(near).found(classes, self._place, self._shares))
         several = [members for members in classes if len(members) > 1]
         alone = [members for members in classes if len(members) == 1]
         order = np.concatenate([*several, *alone, np.empty(0, dtype=np.int64)]).astype(np.int64)
         labels = np.repeat(np.arange(len(several) + 1), [*map(len, several), len(alone)])
-        worst = [(0.0, UNKNOWN, UNKNOWN, 0)]
         per_class = 64 // max(1, len(several)) + 1
-        extremes: dict[int, _Extremes] = {}
-        size = (
-            spaces.BLOCK if self._listed is not None else self._space.block
-        )  # lists need no device
-        for start in range(0, len(order), size):
-            ids, own = order[start : start + size], labels[start : start + size]
-            block = self._block(ids)
+        worst, extremes = self._found.worst, dict[int, _Extremes]()
+        for part in slices(len(order), self._space.block):
+            ids, own = order[part], labels[part]
+            block = block_of(
+                self._mechanism,
+                self._space,
+                ids,
+                self._outputs,
+                integers=self._integers,
+                survey=self._survey,
+            )
             units = self._units(block)
             for label in np.unique(own[own < len(several)]).tolist():
                 if label not in extremes:
                     worst += [pair for done in extremes.values() for pair in done.worst(per_class)]
                     extremes = {label: _Extremes(len(self._outputs))}
                 for unit in set(units[own == label]):
-                    part = block.part((own == label) & (units == unit))
-                    extremes[label].update(part, unit)
+                    rows = block.part((own == label) & (units == unit))
+                    extremes[label].update(rows, unit)
         worst += [pair for done in extremes.values() for pair in done.worst(per_class)]
-        return self._loss(worst)
+        return self._loss(self._found)
 
-    def _block(self, ids: Ids) -> Block | ListedBlock:
-        if self._listed is not None:
-            return ListedBlock(ids=ids, rows=self._listed)
-        return block_of(
-            self._mechanism,
-            self._space,
-            ids,
-            self._outputs,
-            integers=self._integers,
-            survey=self._survey,
-        )
-
-    def _units(self, block: Block | ListedBlock) -> NDArray[np.object_]:
+    def _units(self, block: Block) -> NDArray[np.object_]:
         """By how much each row may move where it is recomputed; statistics are taken in."""
         if block.bits is None:
             return np.full(len(block.ids), None, dtype=object)
-        known = block.ids != UNKNOWN
+        known, found = block.ids != UNKNOWN, self._found
         if known.any():
             tokens = block.part(known)
-            self._uniform.update(tokens)
-            if self._english is not None:
-                self._english.update(tokens)
-        units = 2.0 ** -block.bits.astype(np.float64)
+            found.best = np.maximum(found.best, tokens.by_output(tokens.extremes[0], 0.0))
+            if self._shares is not None:
+                likeliest = tokens.by_output(tokens.likeliest(self._shares[tokens.ids]), 0.0)
+                found.likeliest = np.maximum(found.likeliest, likeliest)
+            found.keep(tokens.ids, tokens.at(self._place[tokens.ids]), self._shares)
         smallest = block.smallest()
         # a row this close to the border may have 64 bits elsewhere
-        units = np.where(smallest > BORDER, 2.0**-64, units)
-        self._smallest = min(self._smallest, float((smallest / units).min()))
-        self._steepest = max(self._steepest, -float(np.log(smallest.min())))
-        self._flattest = min(self._flattest, block.flattest)
+        units = np.where(smallest > BORDER, UNIT, 2.0 ** -block.bits.astype(np.float64))
+        found.note(smallest, units, block.flattest)
         return units.astype(object)
 
-    def _loss(self, worst: list[tuple[float, int, int, int]]) -> Loss:
-        loss, token, other, output = max(worst, key=lambda pair: pair[0])
-        size, english = len(self._space), self._english
-        recomputed = RECOMPUTED * max(1.0, 0.1 * self._steepest)
-        recomputed += left_over_drift(self._steepest, size, self._flattest)
-        rows = {row for _, *pair, _ in worst for row in pair}
+    def _loss(self, found: Found) -> Loss:
+        loss, token, other, output = max(found.worst, key=lambda pair: pair[0])
+        size, english = len(self._space), (float(found.likeliest.sum()), found.kept_in_english)
+        recomputed = RECOMPUTED * max(1.0, 0.1 * found.steepest)
+        recomputed += left_over_drift(found.steepest, size, found.flattest)
+        rows = {row for _, *pair, _ in found.worst for row in pair}
         return Loss(
             epsilon=loss + 2 * recomputed,
             token=token,
             other=other,
             output=int(self._outputs[output]),
-            rounding=3.0 / self._smallest + 2 * recomputed,
-            recovery=float(self._uniform.best.sum() / size),
-            retention=self._uniform.kept / size,
-            english=None if english is None else (float(english.best.sum()), english.kept),
+            rounding=3.0 / found.smallest + 2 * recomputed,
+            recovery=float(found.best.sum() / size),
+            retention=found.kept / size,
+            english=None if self._shares is None else english,
             extreme=np.array(sorted(rows), dtype=np.int64),
         )

@@ -1,10 +1,8 @@
 """Certificates by proof: with a context, by noise, and for a whole text or a vector.
 
-With a context, a text is released position by position: its law is a product of rows. With one of
-released tokens the rows of two adjacent texts, at equal releases so far, differ at the changed
-position only: the loss is that of one position, by adaptive composition. With a context of raw
-tokens the changed token moves the logits, and so the row, at every position that sees it: each
-of them may cost the loss of one position.
+With a context of released tokens the rows of two adjacent texts, at equal releases so far, differ
+at the changed position only: the loss is that of one position, by adaptive composition. In one of
+raw tokens the changed token moves the row at every position that sees it, each at this loss.
 """
 
 from __future__ import annotations
@@ -16,7 +14,8 @@ import numpy as np
 
 from dp_middleware.certification import wording
 from dp_middleware.certification.enumeration import RECOMPUTED
-from dp_middleware.embedding.space import EmbeddingSpace
+from dp_middleware.embedding.arrays import slices
+from dp_middleware.embedding.space import EmbeddingSpace, once
 from dp_middleware.errors import CannotCalibrate, ParameterError
 from dp_middleware.mechanisms.kernels import noise
 from dp_middleware.mechanisms.text_mechanisms import (
@@ -106,11 +105,8 @@ def calibrate_contextual(
     """Finds the nominal epsilon whose certified epsilon is the one asked for, or just below.
 
     The certified epsilon grows with the nominal one; it is bisected. At the largest nominal epsilon
-    if even that is certified below the target, as on a space of one token.
-
-    Raises:
-        CannotCalibrate: What the sizes of the buckets alone reveal exceeds the target, or nothing
-            is guaranteed whatever the parameter.
+    if even that is certified below the target, as on a space of one token. CannotCalibrate: what
+    the sizes of the buckets alone reveal exceeds the target, or nothing is guaranteed at all.
     """
     reason = _why_none(mechanism, space, adjacency, length)
     if reason:
@@ -213,19 +209,15 @@ def _guarantee(
     return PureDP(epsilon=epsilon), epsilon
 
 
+@once
 def _class_diameter(space: EmbeddingSpace, adjacency: Adjacency) -> float:
     """At least the largest distance between two tokens of one class."""
-    labels = np.array(adjacency.numbers[: len(space)])
-
-    def largest() -> float:
-        ids, diameter, labelled = np.arange(len(space)), 0.0, space.on_device(labels)
-        for start in range(0, len(space), space.block):
-            distances = space.distance_rows(ids[start : start + space.block])
-            same = labelled[start : start + space.block, None] == labelled
-            diameter = max(diameter, float(distances.where(same, 0.0).max()))
-        return diameter * _ROUNDING
-
-    return space.derived(("class-diameter", adjacency.fingerprint), largest)
+    labels = space.on_device(np.array(adjacency.numbers[: len(space)]))
+    ids, diameter = np.arange(len(space)), 0.0
+    for part in slices(len(space), space.block):
+        distances, same = space.distance_rows(ids[part]), labels[part, None] == labels
+        diameter = max(diameter, float(distances.where(same, 0.0).max()))
+    return diameter * _ROUNDING
 
 
 def _price(floats: float, epsilon: float) -> str:
@@ -242,11 +234,7 @@ def _price(floats: float, epsilon: float) -> str:
 def certify_text(
     mechanism: TextMechanism, space: EmbeddingSpace, adjacency: Adjacency
 ) -> Certificate:
-    """States what the mechanism guarantees for a whole text, from the integers that it draws from.
-
-    The guarantee does not depend on the space, which is that of the sanitizer; the adjacency is one
-    of texts or of sentences.
-    """
+    """States what the mechanism guarantees for texts or sentences, from the integers drawn from."""
     notes = (*_TEXTS, *(_SENTENCES,) * adjacency.by_sentence, *mechanism.assumptions(space))
     guarantee = PureDP(epsilon=mechanism.loss)
     return wording.stated(mechanism, space, adjacency, guarantee, notes, "exact")

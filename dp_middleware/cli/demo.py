@@ -127,7 +127,6 @@ def _answer(url: str, messages: list[dict[str, Any]], key: str = "none", **more:
 
 
 def _note(out: Console) -> None:
-    """A whole text, and every word."""
     whole = "3. A whole text at 50 nats: dp.document_sanitizer(epsilon=50)"
     words = "4. Every word at 10 nats a token: dp.sanitizer(epsilon=10)"
     for title, make, epsilon in ((whole, dp.document_sanitizer, 50), (words, dp.sanitizer, 10)):

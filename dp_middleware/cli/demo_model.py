@@ -27,12 +27,7 @@ _PENALTY = 1.1  # without it, so small a model goes round in circles
 
 
 class DemoModel:
-    """Answers by at most 50 tokens, the likeliest ones; loaded at first use, onto the CPU.
-
-    Args:
-        folder: Of the model.
-        options: For Transformers; names the file in the folder where it is a GGUF file.
-    """
+    """Answers by at most 50 tokens, the likeliest ones; loaded at first use, onto the CPU."""
 
     location: Location = IN_PROCESS
 

@@ -29,11 +29,7 @@ _REFUND = re.compile(r"\$[\d,]+\.\d\d")
 
 
 class Provider:
-    """Answers by rule: it calls the tool it is offered, then fills what it read into a sentence.
-
-    Attributes:
-        bodies: What it was sent, request by request; released texts only.
-    """
+    """Answers by rule: it calls the tool it is offered, then fills what it read into a sentence."""
 
     def __init__(self) -> None:
         self.bodies: list[dict[str, Any]] = []

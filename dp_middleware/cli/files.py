@@ -144,7 +144,6 @@ def restore_file(
 
 
 def _named(column: list[str] | None, columns: str | None, source: Path) -> dict[str, str | None]:
-    """The columns that are asked for, with their kinds."""
     asked = [*(column or ()), *filter(None, (columns or "").split(","))]
     if not asked and source.suffix.lower() == ".txt":
         asked = ["text"]

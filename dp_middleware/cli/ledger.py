@@ -12,8 +12,7 @@ from rich.text import Text
 
 import dp_middleware as dp
 from dp_middleware.cli import options, show
-from dp_middleware.cli.console import working
-from dp_middleware.cli.failures import Commands
+from dp_middleware.cli.console import Commands, working
 
 app = typer.Typer(
     cls=Commands, help="Show, export and verify a privacy ledger. Nothing here changes one."

@@ -45,8 +45,7 @@ def pseudonymize(
         float | None, typer.Option(metavar="EPSILON", help="Perturb the rest, nats per token.")
     ] = None,
     common_words: Annotated[
-        bool,
-        typer.Option("--common-words", help="Of the rest only words of a public list go out."),
+        bool, typer.Option("--common-words", help="Of the rest only words of a public list go out.")
     ] = False,
     allow: Annotated[
         list[str] | None, typer.Option(metavar="TEXT", help="Never replace this; repeatable.")
@@ -99,7 +98,6 @@ def pseudonymize(
 def _restored(
     answer: str, mapping: Path, key: Path | None, conversation: str, *, subject: str
 ) -> str:
-    """Detects and charges nothing."""
     with working("reading the mapping"), withheld(UNREADABLE, OSError, sqlite3.Error):
         session = reopened(mapping, key, subject)
         restored = session.restore(answer, conversation=conversation)
@@ -129,10 +127,7 @@ def law_of(key: Path | None, keyed: bool) -> dict[str, Any]:
 
 
 def opened(pseudonyms: dp.Pseudonyms, mapping: Path | None, key: Path | None) -> PseudonymSession:
-    """Opens a session with a mapping that is there, or a new one and, if need be, a new key.
-
-    It never expires.
-    """
+    """Opens a session with a mapping that never expires, or a new one and, if need be, its key."""
     if mapping is None:
         return pseudonyms.session()
     path = key or show.data_folder(create=not mapping.exists()) / "pseudonyms.key"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dp_middleware.cli.console import working
-from dp_middleware.errors import ParameterError, needs
+from dp_middleware.errors import ParameterError, needs, withheld
 
 if TYPE_CHECKING:
     from dp_middleware.gateway import Settings
@@ -51,7 +51,6 @@ def serve(
 
 
 def _run(settings: Settings, config: Path, host: str, port: int, workers: int) -> None:
-    """Serve until a signal; requests that have begun are finished first."""
     from dp_middleware.gateway.app import CONFIG, server_options
     from dp_middleware.gateway.releasing import prepare
     from dp_middleware.gateway.serving import Config, Server, Workers
@@ -76,11 +75,7 @@ def _run(settings: Settings, config: Path, host: str, port: int, workers: int) -
 
 
 def _bound(host: str, port: int) -> socket.socket:
-    """Bound here and not by uvicorn, whose has no protocol: then asyncio lets packets wait 40 ms.
-
-    Raises:
-        ParameterError: Somebody else listens there, or there is no such place.
-    """
+    """Bound here and not by uvicorn, whose has no protocol: asyncio then lets packets wait."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -104,7 +99,8 @@ def _print_client(name: str) -> None:
     from dp_middleware.gateway.settings import Client
 
     key = new_key()
-    client = Client.made(id=name, subject=name, key_hash=hash_of(secret, key))
+    with withheld("expected letters, digits, _ . @ or - in the ID of --new-client", ValueError):
+        client = Client(id=name, subject=name, key_hash=hash_of(secret, key))
     typer.echo(f"key, shown once: {key}", err=True)
     typer.echo(
         f'[[clients]]\nid = "{client.id}"\nsubject = "{client.subject}"\n'

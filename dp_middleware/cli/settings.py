@@ -13,8 +13,7 @@ import typer
 import dp_middleware as dp
 from dp_middleware import _validate
 from dp_middleware.cli import options, show
-from dp_middleware.cli.console import working
-from dp_middleware.cli.failures import expected
+from dp_middleware.cli.console import expected, working
 from dp_middleware.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -48,8 +47,7 @@ class PrivacyOptions:
     keep: options.Keeps = None
     within_classes: options.WithinClasses = False
     accept_infinite: Annotated[
-        bool,
-        typer.Option("--accept-infinite", help="With --nominal: release without a guarantee."),
+        bool, typer.Option("--accept-infinite", help="With --nominal: release without a guarantee.")
     ] = False
     context: options.Context = None
     ledger: options.Ledger = None
@@ -103,8 +101,7 @@ class PrivacyOptions:
 def with_settings(command: Callable[..., None]) -> Callable[..., None]:
     """Gives a command :class:`PrivacyOptions` in place of its parameter ``settings``.
 
-    An option of the command's own takes the place of one with its name. Typer reads options from a
-    signature, and has no other way to share a dozen of them.
+    Typer reads options from a signature; one of the command's own comes before one with its name.
     """
     parameters = inspect.signature(command, eval_str=True).parameters
     own = [parameter for name, parameter in parameters.items() if name != "settings"]

@@ -174,11 +174,7 @@ def metric_spending(account: Account) -> str:
 def open_ledger(
     url: str | None, budget: float | None = None, metric_budget: float | None = None
 ) -> dp.PrivacyLedger:
-    """Opens a ledger, by default the file in the user's data folder.
-
-    A budget (nats per subject) creates one that is not there; of one that is, it must be the same.
-    ``metric_budget`` is in nats per unit of distance, by default as many.
-    """
+    """Opens a ledger, by default the file in the user's data folder; a budget creates one."""
     try:
         if not url:
             url = f"sqlite:///{data_folder(create=budget is not None) / 'ledger.db'}"
@@ -192,10 +188,7 @@ def open_ledger(
 
 
 def account_of(sanitizer: dp.Sanitizer | dp.Pseudonyms) -> Account | None:
-    """Returns the standing of the subject that is charged, if one is; for display.
-
-    A release that was charged is not lost for a ledger that fails now: ``None``, with a note.
-    """
+    """Returns the standing of the subject that is charged; no failing ledger costs a release."""
     ledger: Any = sanitizer.ledger
     try:
         return None if ledger is None else ledger.account(sanitizer.subject)

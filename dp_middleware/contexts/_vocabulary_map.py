@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -16,11 +16,7 @@ _CONTINUATION = "##"
 _CLOSING = frozenset(".,;:!?)]}%'")  # WordPieces of their own, but written without a blank before
 
 
-class _Form(NamedTuple):
-    """A token's letters, and whether a word starts with it."""
-
-    letters: str
-    starts: bool
+_Form = tuple[str, bool]  # a token's letters, and whether a word starts with it
 
 
 def model_ids(vocabulary: Vocabulary, tokenizer: Any) -> Ids:
@@ -30,22 +26,17 @@ def model_ids(vocabulary: Vocabulary, tokenizer: Any) -> Ids:
     closing sign the one that follows without a blank; else the first piece into which the model's
     tokenizer splits the token, an approximation; else its unknown token.
     """
-    own = _own_tokens(tokenizer)
-    forms = _forms(vocabulary)
-    if vocabulary.tokenizer.continuation and _mark(tokenizer):
-        forms = [
-            form._replace(starts=form.starts and form.letters not in _CLOSING) for form in forms
-        ]
-    numbers = [own.get(form) for form in forms]
-    missing = [k for k, number in enumerate(numbers) if number is None]
+    own, forms, mark = _own_tokens(tokenizer), _forms(vocabulary), _mark(tokenizer)
+    if vocabulary.tokenizer.continuation and mark:
+        forms = [(letters, starts and letters not in _CLOSING) for letters, starts in forms]
+    missing = [form for form in forms if form not in own]
     if missing:
-        blank = " " if _mark(tokenizer) == _BLANK_BYTE else ""
-        texts = [(blank if forms[k].starts else "") + forms[k].letters for k in missing]
+        blank = " " if mark == _BLANK_BYTE else ""
+        texts = [(blank if starts else "") + letters for letters, starts in missing]
         pieces = tokenizer(texts, add_special_tokens=False)["input_ids"]
         unknown = unknown_id(tokenizer)
-        for k, parts in zip(missing, pieces, strict=True):
-            numbers[k] = parts[0] if parts else unknown
-    return np.array(numbers, dtype=np.int64)
+        own |= {form: (*ids, unknown)[0] for form, ids in zip(missing, pieces, strict=True)}
+    return np.array([own[form] for form in forms], dtype=np.int64)
 
 
 def unknown_id(tokenizer: Any) -> int:
@@ -60,38 +51,31 @@ def unknown_id(tokenizer: Any) -> int:
 
 def _forms(vocabulary: Vocabulary) -> list[_Form]:
     """Three kinds of vocabulary: ``##x`` continues; a blank starts; or all are words."""
-    continuation = vocabulary.tokenizer.continuation
-    blanks = any(token.startswith(" ") for token in vocabulary.tokens)
-    if continuation:
+    if continuation := vocabulary.tokenizer.continuation:
         return [_word_piece(token, continuation) for token in vocabulary.tokens]
-    return [
-        _Form(token.removeprefix(" "), token.startswith(" ")) if blanks else _Form(token, True)
-        for token in vocabulary.tokens
-    ]
+    words = not any(token.startswith(" ") for token in vocabulary.tokens)
+    return [(t if words else t.removeprefix(" "), words or t[0] == " ") for t in vocabulary.tokens]
 
 
 def _word_piece(token: str, continuation: str) -> _Form:
-    if token.startswith(continuation) and token != continuation:
-        return _Form(token.removeprefix(continuation), False)
-    return _Form(token, True)
+    letters = token.removeprefix(continuation)
+    return (letters, False) if letters and letters != token else (token, True)
 
 
 def _own_tokens(tokenizer: Any) -> dict[_Form, int]:
     """The model's tokens by form, special ones left out, the smallest id first."""
-    special = set(tokenizer.all_special_ids)
-    entries = sorted(tokenizer.get_vocab().items(), key=lambda entry: entry[1])
-    mark = _mark(tokenizer)
+    special, mark = set(tokenizer.all_special_ids), _mark(tokenizer)
     own: dict[_Form, int] = {}
-    for token, number in entries:
+    for token, number in sorted(tokenizer.get_vocab().items(), key=lambda entry: entry[1]):
         if number in special:
             continue
         if not mark:
             form = _word_piece(token, _CONTINUATION)
         elif token.isascii():
-            form = _Form(token, False)
+            form = token, False
         else:  # the mark, and letters that stand for bytes
             letters = tokenizer.convert_tokens_to_string([token]).removeprefix(" ")
-            form = _Form(letters, token.startswith(mark))
+            form = letters, token.startswith(mark)
         own.setdefault(form, number)
     return own
 

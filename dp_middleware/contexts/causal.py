@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dp_middleware._torch import torch
-from dp_middleware.contexts._probes import check_causal, linear_head, outputs_of
 from dp_middleware.contexts.models import Loaded, ModelContext, Shift
+from dp_middleware.contexts.trials import differ, trial_logits, trial_passed, trials
 from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
@@ -139,9 +139,8 @@ class CausalContext(ModelContext):
         """Computes logits of the tokens of a space from k of the states, float64 (k, V)."""
         with torch.inference_mode():
             if self._head is None:
-                return self.shifted(
-                    states[:, torch.from_numpy(self.ids_of(space)).to(states.device)]
-                )
+                places = torch.from_numpy(self.ids_of(space)).to(states.device)
+                return self.shifted(states[:, places])
             return self.shifted(torch.nn.functional.linear(states, *self._outputs(space)))
 
     def shares(self, states: Any, tokens: Ids) -> Floats:
@@ -149,21 +148,22 @@ class CausalContext(ModelContext):
         with torch.inference_mode():
             logits = states if self._head is None else self._head(states)
             chosen = logits[:, torch.from_numpy(tokens).to(logits.device)]
-            shares: Floats = torch.softmax(chosen.double(), dim=1).cpu().numpy()
-            return shares
+            return np.asarray(torch.softmax(chosen.double(), dim=1).cpu().numpy())
 
     def _outputs(self, space: EmbeddingSpace) -> tuple[Any, Any]:
         """Of the model's output layer what belongs to the space; copied once."""
-        tokens, key = self.ids_of(space), space.vocabulary.fingerprint
-        with self.ready().lock:
+        head, key = self._head, space.vocabulary.fingerprint
+        places = torch.from_numpy(self.ids_of(space)).to(head.weight.device)
+        with self.ready().lock, torch.no_grad():
             if key not in self._short:
-                self._short[key] = outputs_of(self._head, tokens)
+                bias = None if head.bias is None else head.bias[places]
+                self._short[key] = head.weight[places], bias
             return self._short[key]
 
     def _check(self, loaded: Loaded) -> None:
-        """Refuse a model that sees later tokens, or that a stream could not continue."""
+        """Refuses a model that sees later tokens, or that a stream could not continue."""
         super()._check(loaded)
-        check_causal(loaded.network, loaded.window, self.model)
+        _check_causal(loaded.network, loaded.window, self.model)
         inputs = torch.zeros((1, 1), dtype=torch.int64, device=loaded.device)
         try:
             with torch.inference_mode():
@@ -175,18 +175,16 @@ class CausalContext(ModelContext):
             raise ParameterError(
                 f"expected a model with a key-value cache (past_key_values), got {self.model!r}"
             )
-        self._head = linear_head(loaded.network, loaded.window)
+        self._head = _linear_head(loaded.network, loaded.window)
 
 
 class CausalStream:
     """Gives logits of the next position, from what was released, with a key-value cache."""
 
     def __init__(self, context: CausalContext, space: EmbeddingSpace) -> None:
-        self._context = context
-        self._space = space
+        self._context, self._space = context, space
         self._released = context.before()
-        self._before = len(self._released)
-        self._start = 0
+        self._before, self._start = len(self._released), 0
         self._passed = 0  # tokens that the cache has seen or left behind
         self._cache: Any = None
         self._last: Any = None  # state behind the last token
@@ -220,5 +218,40 @@ class CausalStream:
 def left_starts(positions: Ids, capacity: int) -> Ids:
     """Computes the first token that each position sees, so that it sees ``capacity`` at most."""
     stride = max(1, capacity // 2)
-    starts: Ids = -((capacity - positions) // stride) * stride  # rounded up
-    return np.maximum(starts, 0)
+    return np.maximum(-((capacity - positions) // stride) * stride, 0)  # rounded up
+
+
+def _check_causal(network: Any, window: int, name: str) -> None:
+    """Refuses a model whose logits at a position depend on a later token."""
+    for steady, varied in trials(network, window):
+        for text in (steady, varied):
+            other = np.append(text[:-1], varied[len(varied) // 2])
+            first, second = (trial_logits(network, ids[None])[0, :-1] for ids in (text, other))
+            if differ(first, second):
+                raise ParameterError(
+                    f"expected a causal model, got {name!r}, whose logits depend on later tokens; "
+                    "see dp.MaskedContext"
+                )
+
+
+def _linear_head(network: Any, window: int) -> Any:
+    """Returns the linear layer from the base model's hidden states to the network's logits.
+
+    ``None`` if there is none, or if trial passes tell that there is more to it (scales, caps).
+    """
+    body = getattr(network, "base_model", network)
+    head = getattr(network, "get_output_embeddings", lambda: None)()
+    if body is network or type(head) is not torch.nn.Linear or head.weight.is_meta:
+        return None
+    texts = [varied for _, varied in trials(network, window)]
+    return head if texts and all(_is_all(network, body, head, text) for text in texts) else None
+
+
+def _is_all(network: Any, body: Any, head: Any, text: Ids) -> bool:
+    """Whether the layer, applied to the body's hidden states, says what the network says."""
+    states = getattr(trial_passed(body, text[None]), "last_hidden_state", None)
+    if states is None or states.shape[-1] != head.in_features:
+        return False
+    with torch.inference_mode():
+        found, logits = head(states).float(), trial_logits(network, text[None])
+        return found.shape == logits.shape and not differ(logits, found)

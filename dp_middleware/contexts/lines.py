@@ -81,8 +81,7 @@ class Writer:
         shares = self.shares(states)
         shares[0] /= 1 - shares[0, self.end]
         begins = shares[:, self.begins].sum(axis=1, keepdims=True)
-        nats: Floats = -np.log(np.hstack([shares, begins]) + 1 / _UNITS)
-        return nats
+        return np.asarray(-np.log(np.hstack([shares, begins]) + 1 / _UNITS))
 
     def line(self) -> Line:
         """Begins a line, of which nothing is there yet."""
@@ -101,8 +100,7 @@ class Line:
     def _made(self) -> NDArray[np.int64]:
         """Weighs each token and the end."""
         shares = self._writer.shares(self._last)[0]
-        integers: NDArray[np.int64] = np.rint(shares * _UNITS).astype(np.int64) + 1
-        return integers
+        return np.asarray(np.rint(shares * _UNITS).astype(np.int64) + 1)
 
     def share(self, places: int | NDArray[np.bool_]) -> Fraction:
         """Of one of these, or of some."""

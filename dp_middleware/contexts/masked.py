@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dp_middleware import _validate
 from dp_middleware._torch import torch
 from dp_middleware.contexts.models import Loaded, ModelContext, Shift
 from dp_middleware.embedding.arrays import Floats, Ids
@@ -18,7 +17,7 @@ from dp_middleware.errors import ParameterError
 from dp_middleware.vocabulary.vocabulary import UNKNOWN
 
 _CPU_TOKENS = 4096  # more of them in a pass are not faster
-_CUDA_BYTES = 512  # memory of a token in a pass, per hidden unit, generously
+_CUDA_BYTES = 512  # memory of a token in a pass, per hidden unit, generously; a quarter is taken
 
 
 class MaskedContext(ModelContext):
@@ -32,8 +31,6 @@ class MaskedContext(ModelContext):
         model: See :class:`ModelContext`; a masked language model.
         device: See :class:`ModelContext`.
         shift: See :class:`ModelContext`.
-        batch_tokens: Tokens of one pass; at least one variant is passed whatever its length.
-            Default 4096, on CUDA what fits into a quarter of the free memory.
         unmasked: One pass over the text instead of one variant per position: far faster, but the
             model sees the token that it is to predict and favours it. The bound on the privacy
             loss is the same. A text longer than the window is read in windows that overlap by
@@ -51,20 +48,15 @@ class MaskedContext(ModelContext):
         *,
         device: str = "auto",
         shift: Shift = "mean",
-        batch_tokens: int | None = None,
         unmasked: bool = False,
     ) -> None:
         super().__init__(model, device=device, shift=shift)
-        if batch_tokens is not None:
-            _validate.at_least(1, batch_tokens=batch_tokens)
-        self.batch_tokens = batch_tokens
         self.unmasked = unmasked
 
     @property
     def parameters(self) -> dict[str, Any]:
         """Gives the public parameters by name."""
-        own = {"batch_tokens": self.batch_tokens, "unmasked": self.unmasked}
-        return {**super().parameters, **own}
+        return {**super().parameters, "unmasked": self.unmasked}
 
     @property
     def capacity(self) -> int:
@@ -125,7 +117,6 @@ class MaskedContext(ModelContext):
             return self.shifted(found[:, columns_of.to(found.device)])
 
     def _check(self, loaded: Loaded) -> None:
-        """Refuse a model that cannot mask, too."""
         if loaded.tokenizer.mask_token_id is None:
             raise ParameterError(
                 f"expected a masked language model, got {self.model!r}, whose tokenizer has no "
@@ -134,8 +125,7 @@ class MaskedContext(ModelContext):
         super()._check(loaded)
 
     def _batch_tokens(self) -> int:
-        if self.batch_tokens is not None:
-            return self.batch_tokens
+        """Of one pass; at least one variant is passed whatever its length."""
         loaded = self.ready()
         if loaded.device.type != "cuda":
             return _CPU_TOKENS
@@ -197,21 +187,17 @@ def _ends(loaded: Loaded) -> list[list[int]]:
 
 
 def _at(network: Any, inputs: Any, places: tuple[Any, Any]) -> Any:
-    """Logits (k, M) at some places; the head, of the size of the vocabulary, runs there only.
-
-    The network's lock must be held: the hook changes what any pass returns.
-    """
+    """Logits (k, M) at some places, where alone the head runs. The network's lock must be held."""
 
     def keep(_module: Any, _arguments: Any, output: Any) -> Any:
         output.last_hidden_state = output.last_hidden_state[places][None]
         return output
 
-    body = network.base_model
-    hook = body.register_forward_hook(keep) if body is not network else None
+    body, options = network.base_model, {"attention_mask": torch.ones_like(inputs)}
+    if body is network:
+        return network(input_ids=inputs, **options, return_dict=True).logits[places]
+    hook = body.register_forward_hook(keep)
     try:
-        mask = torch.ones_like(inputs)
-        found = network(input_ids=inputs, attention_mask=mask, return_dict=True).logits
+        return network(input_ids=inputs, **options, return_dict=True).logits[0]
     finally:
-        if hook is not None:
-            hook.remove()
-    return found[0] if hook is not None else found[places]
+        hook.remove()

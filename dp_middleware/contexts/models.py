@@ -1,14 +1,14 @@
-"""Contexts made by language models: loading, locks, and the model's id of each token."""
+"""What a context is, and those of language models: loading, locks, the id of each token."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from threading import Lock, RLock
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Protocol
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -16,14 +16,75 @@ from numpy.typing import ArrayLike
 
 from dp_middleware import _validate
 from dp_middleware._torch import torch
-from dp_middleware.contexts._probes import check_sequences_are_apart
 from dp_middleware.contexts._vocabulary_map import model_ids, unknown_id
-from dp_middleware.contexts.base import Context
+from dp_middleware.contexts.trials import differ, trial_logits, trials
 from dp_middleware.embedding.arrays import Floats, Ids
-from dp_middleware.embedding.space import EmbeddingSpace
+from dp_middleware.embedding.space import BLOCK, EmbeddingSpace
 from dp_middleware.errors import ParameterError, needs
 from dp_middleware.vocabulary.model_tokens import vocabulary_of
 from dp_middleware.vocabulary.vocabulary import UNKNOWN
+
+
+class Context(ABC):
+    """Turns the other tokens of a text into logits over the tokens of a space."""
+
+    @property
+    @abstractmethod
+    def window(self) -> int:
+        """Counts positions, its own included, that one token can influence through raw logits."""
+
+    @abstractmethod
+    def logits(self, ids: ArrayLike, space: EmbeddingSpace) -> Floats:
+        """Returns what the raw tokens of one text say of each position, float64 (n, V).
+
+        ``ids`` are int (n,), -1 for an unknown token. Private. ParameterError: others.
+        """
+
+    def blocks(
+        self, ids: ArrayLike, space: EmbeddingSpace, size: int, places: Ids | None = None
+    ) -> Iterator[Floats]:
+        """Yields the rows of :meth:`logits` in order, float64 (k, V), at most ``size`` at a time.
+
+        ``places`` are positions asked for, ascending, where some tokens are public; ``None``: all.
+        """
+        rows = self.logits(ids, space)
+        rows = rows if places is None else rows[places]
+        for start in range(0, len(rows), size):
+            yield rows[start : start + size]
+
+    @abstractmethod
+    def start(self, space: EmbeddingSpace) -> Stream:
+        """Starts a stream for one text, of which nothing has been released yet."""
+
+    def start_among(self, space: EmbeddingSpace, releases: Ids) -> Stream:
+        """Starts a stream for a text with what is public of it before the draw, also ahead.
+
+        By default that of :meth:`start`, which looks ahead at nothing. ``releases`` are int64
+        (m,): ids of public tokens, and -1 where one is to be drawn.
+        """
+        return self.start(space)
+
+    def logit_bound(self, texts: Sequence[str], space: EmbeddingSpace) -> float:
+        """Finds CAPE's bound, the largest logit over **public** texts; ParameterError: none > 0."""
+        if isinstance(texts, str):
+            raise ParameterError("expected a sequence of public texts, got one string")
+        encoded = [space.vocabulary.encode(text) for text in texts]
+        rows = (part for ids in encoded for part in self.blocks(ids, space, BLOCK))
+        largest = max((part.max() for part in rows), default=0.0)
+        if not largest > 0:
+            raise ParameterError("expected public texts with a logit above zero; pass more text")
+        return float(largest)
+
+
+class Stream(Protocol):
+    """Gives logits position by position, from what was released to the left; sees nothing else."""
+
+    def logits(self) -> Floats:
+        """Returns those for the next position, float64 (1, V)."""
+
+    def append(self, number: int) -> None:
+        """Takes the id released at the next position, 0 .. V - 1."""
+
 
 Shift = Literal["mean", "none"]
 
@@ -79,15 +140,15 @@ class ModelContext(Context):
 
     Args:
         model: Name or folder, or a loaded (model, tokenizer) pair, which is used as it is, in
-            evaluation mode; such a context cannot be pickled.
+            evaluation mode, and computes each text of a batch by itself, unlike after dynamic
+            quantisation; such a context cannot be pickled.
         device: ``"cpu"``, ``"cuda"``, ... or ``"auto"``: CUDA if there is one, and a loaded model
             stays where it is.
         shift: What is subtracted from the logits of a position: their ``"mean"``, or ``"none"``,
             for a mechanism that takes a model's logits as they are.
 
     Raises:
-        ParameterError: At first use: the model cannot be loaded, or its logits for one sequence
-            depend on the others of a batch, as after dynamic quantisation.
+        ParameterError: At first use: the model cannot be loaded.
     """
 
     _loader: ClassVar[str]
@@ -129,12 +190,8 @@ class ModelContext(Context):
 
     def logits(self, ids: ArrayLike, space: EmbeddingSpace) -> Floats:
         """Returns what the raw tokens of one text say of each position, float64 (n, V)."""
-        count = np.size(ids)
-        rows, start = np.empty((count, len(space))), 0
-        for part in self.blocks(ids, space, max(1, count)):
-            rows[start : start + len(part)] = part
-            start += len(part)
-        return rows
+        parts = self.blocks(ids, space, max(1, np.size(ids)))
+        return np.concatenate([np.empty((0, len(space))), *parts])
 
     @abstractmethod
     def blocks(
@@ -169,8 +226,20 @@ class ModelContext(Context):
         return Loaded(network.to(device).eval(), tokenizer)
 
     def _check(self, loaded: Loaded) -> None:
-        """Refuse a model for which :attr:`window` would be wrong."""
-        check_sequences_are_apart(loaded.network, loaded.window, self.model)
+        """Refuses a model for which :attr:`window` would be wrong.
+
+        A scale shared by a whole batch, as of dynamically quantised activations, is moved by most
+        texts: one text of one repeated token is passed beside itself and beside a varied one.
+        """
+        for steady, varied in trials(loaded.network, loaded.window):
+            pairs = (np.stack([steady, other]) for other in (steady, varied))
+            first, second = (trial_logits(loaded.network, ids)[0] for ids in pairs)
+            if differ(first, second):
+                raise ParameterError(
+                    f"expected a model that computes each sequence independently, got "
+                    f"{self.model!r}, whose logits depend on the whole batch; dynamically "
+                    "quantised models do that: use the model in floating point"
+                )
 
     def ids_of(self, space: EmbeddingSpace) -> Ids:
         """Finds the model's id for each token of the space, int64 (V,); computed once."""
@@ -184,12 +253,9 @@ class ModelContext(Context):
         """Makes a space of the model's own tokens, with its input embeddings as vectors.
 
         As CAPE has it, with BERT's vocabulary or GPT-2's. Special and added tokens, blanks and
-        parts of characters are left out; ``size``: the first so many.
-
-        Raises:
-            ParameterError: A tokenizer that is not a fast one of bytes, SentencePiece or
-                WordPieces, one of fewer tokens, or a model without a row of input embeddings for
-                each token.
+        parts of characters are left out; ``size``: the first so many. ParameterError: a tokenizer
+        that is no fast one of bytes, SentencePiece or WordPieces, one of fewer tokens, or a model
+        without a row of input embeddings for each token.
         """
         loaded = self.ready()
         with loaded.lock:

@@ -65,10 +65,30 @@ class Events:
             whose: Public: callers that differ in it go on in no conversation of each other.
             quoted: Public: passages that were released in this conversation before.
         """
-        place = (conversation or None, after, whose)
-        tools = checked_tools(tools)
-        try:
-            return self._exchange(transcript, place, unknown, tools, quoted)
+        place, names = (conversation or None, after, whose), checked_tools(tools)
+
+        def work() -> Exchange:
+            events = events_of(transcript)
+            notebook, session, admitted = self._admit(events, place, unknown)
+            with shared_receipts() as receipt:
+                released = session._released(admitted, notebook.within)
+            restorers, used = session._way_back(notebook, admitted, released, quoted)
+            texts = (event.release.text for event in released)
+            return Exchange(
+                sent=tuple(m if m.public else m.released(next(texts)) for m in transcript),
+                releases=tuple(event.release for event in released),
+                receipt=receipt,
+                conversation=notebook.name,
+                _events=tuple(events),
+                _notebook=notebook,
+                _restorers=restorers,
+                _tools=names,
+                _warned=self._warned,
+                _used=used,
+            )
+
+        try:  # as `guarded` does, in fewer files
+            return work()
         except Exception as error:
             failure = without_text(error)
         raise failure.with_traceback(None)
@@ -93,33 +113,6 @@ class Events:
             self.exchange(each, conversation=conversation, unknown=unknown, tools=tools)
             for each in transcripts
         ]
-
-    def _exchange(
-        self,
-        transcript: Sequence[Message],
-        place: Place,
-        unknown: Unknown,
-        tools: Tools,
-        quoted: Iterable[str],
-    ) -> Exchange:
-        events = events_of(transcript)
-        notebook, session, admitted = self._admit(events, place, unknown)
-        with shared_receipts() as receipt:
-            released = session._released(admitted, notebook.within)
-        restorers, used = session._way_back(notebook, admitted, released, quoted)
-        texts = (event.release.text for event in released)
-        return Exchange(
-            sent=tuple(m if m.public else m.released(next(texts)) for m in transcript),
-            releases=tuple(event.release for event in released),
-            receipt=receipt,
-            conversation=notebook.name,
-            _events=tuple(events),
-            _notebook=notebook,
-            _restorers=restorers,
-            _tools=tools,
-            _warned=self._warned,
-            _used=used,
-        )
 
     def _admit(
         self, events: Sequence[Event], place: Place, unknown: Unknown

@@ -21,13 +21,15 @@ T = TypeVar("T")
 Tools = Collection[str] | Literal["all"]
 _log = logging.getLogger("dp_middleware.conversation")
 _WORDS = ("text", "content", "refusal", "thinking")  # of what else an answer says
-_ARGUMENTS = ("arguments", "args", "input", "partial_json")  # of a call
+_ARGUMENTS = ("tool_kwargs", "arguments", "args", "input", "partial_json")  # of a call
 _NOTE = "the note of an answer"
 RESTORATION = "the restoration"
 
 
 # makes what feeds and closes as :class:`Growing`: of JSON or not, and for a reader or not
 Restorers = Callable[[bool, bool], Any]
+# shows a text at a place in nested fields; ``True``: it is the arguments of a call
+Show = Callable[[Hashable, str, bool], str]
 
 
 class Growing:
@@ -73,8 +75,7 @@ def each_in(value: Any, change: Callable[[Any], Any]) -> Any:
 class Exchange(StaysHere):
     """What goes out for a transcript, and the way back of its answer.
 
-    An answer gets back the originals of those pseudonyms alone that stand in what was sent for
-    this very transcript: whatever else the session knows, nobody is shown another's.
+    An answer gets back the originals of those pseudonyms alone that stand in what was sent for it.
     """
 
     sent: tuple[Message, ...]  # what goes out, message by message
@@ -96,8 +97,7 @@ class Exchange(StaysHere):
     def restorer(self, *, json: bool = False, shown: bool = True) -> Growing:
         """Makes a restorer for a text in pieces, or for JSON, which stays JSON; it never waits.
 
-        Where it is ``shown`` to somebody, pseudonyms stay in addresses of hosts that did not stand
-        in the request.
+        Where it is ``shown``, pseudonyms stay in addresses of hosts that are not in the request.
         """
         return Growing(self._restorers and self._restorers(json, shown))
 
@@ -122,31 +122,44 @@ class Exchange(StaysHere):
         return each_in(value, restored) if self.restores else value
 
     def restore_fields(
-        self, value: Any, words: Collection[str] | None = None, *, tool: str = "", name: str = ""
+        self,
+        value: Any,
+        words: Collection[str] | None = None,
+        *place: Hashable,
+        tool: str = "",
+        name: str = "",
+        show: Show | None = None,
     ) -> Any:
         """Returns a copy of what else an answer says with the originals: no ids or signatures.
 
         Args:
             value: A field's: nested dicts, lists and models of pydantic.
             words: Names of the fields whose texts are restored; ``None``: all.
+            place: Of the field in the answer.
             tool: The tool whose arguments may be in it, unless they stand beside another name.
             name: Of the field.
+            show: Restores the texts; default each as a whole.
         """
         if not self.restores:
             return value
+        is_text = isinstance(value, str)
         if name in _ARGUMENTS and (tool or words is not None):
-            return self.arguments(tool, value)
-        again = partial(self.restore_fields, words=words)
+            if show is None or not is_text:
+                return self.arguments(tool, value)
+            return show(place, value, True) if self.gives_originals(tool) else value
+        again = partial(self.restore_fields, show=show)
         if hasattr(type(value), "model_fields"):
             fields = {field: getattr(value, field) for field in type(value).model_fields}
-            return value.model_copy(update=again(fields, tool=tool))
+            return value.model_copy(update=again(fields, words, *place, tool=tool))
         if isinstance(value, Mapping):
-            tool = str(value.get("name") or tool)
-            return {field: again(part, tool=tool, name=field) for field, part in value.items()}
+            tool = str(value.get("name") or value.get("tool_name") or tool)
+            return {k: again(x, words, *place, k, tool=tool, name=k) for k, x in value.items()}
         if isinstance(value, list):
-            return [again(part, tool=tool, name=name) for part in value]
-        is_shown = isinstance(value, str) and (words is None or name in words)
-        return self.restore(value) if is_shown else value
+            parts = enumerate(value)
+            return [again(x, words, *place, k, tool=tool, name=name) for k, x in parts]
+        if not is_text or (words is not None and name not in words):
+            return value
+        return self.restore(value) if show is None else show(place, value, False)
 
     def gives_originals(self, tool: str) -> bool:
         """Tells whether a tool is called with originals; warns once of each that is not."""
@@ -178,10 +191,7 @@ class Exchange(StaysHere):
         return replace(remote, texts=texts, calls=tuple(calls), extra=extra)
 
     def answer(self, remote: Message, *, left: bool = False) -> Message:
-        """Notes an answer, which may go out again, and returns what is shown of it.
-
-        ``left``: before its end; then nothing may be waited for, as a finalizer may call.
-        """
+        """Notes an answer, as :meth:`note` does, and returns what is shown of it."""
         shown = self.shown(remote)
         self.note(remote, shown, left=left)
         return shown
@@ -217,10 +227,7 @@ class Exchange(StaysHere):
 
 
 class Reply(StaysHere):
-    """An answer in pieces: what is shown of each, and what was said in all.
-
-    Places tell its texts and its calls apart; those of calls can be sorted, and are its order.
-    """
+    """An answer in pieces at places; those of calls can be sorted, and are their order."""
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
@@ -256,10 +263,7 @@ class Reply(StaysHere):
         return {p: rest for p in (*texts, *sorted(self._calls)) if (rest := self.close(p))}
 
     def said(self, which: Literal["said", "shown"] = "said", **fields: Any) -> Message:
-        """Returns the answer until now: as the remote model said it, or as it was shown.
-
-        ``fields`` are the message's, such as its ``id``, and what else it says in ``extra``.
-        """
+        """Returns the answer until now, as it was said or shown, with further ``fields`` of it."""
         texts = {place: getattr(growing, which) for place, growing in self._growing.items()}
         calls = tuple(ToolCall(*self._calls[p], texts.pop(p)) for p in sorted(self._calls))
         refusal, extra = texts.pop("refusal", ""), fields.pop("extra", {})

@@ -54,26 +54,15 @@ def release_request(
 ) -> tuple[dict[str, Any], Exchange]:
     """Releases a request's texts and calls of tools; also returns what restores the answer.
 
-    Args:
-        session: Releases.
-        inputs: ``texts`` in the order of the request, and, for a chat, ``structured_messages``, the
-            whole transcript in OpenAI's form, which tells their roles. Without it they are texts
-            that never come again, each a new release.
-        rules: What is public.
-        reference: Public: of the request, by which its answer is known.
-        whose: Public: who asks, and in which of the proxy's sessions.
-
-    Raises:
-        ParameterError: What is no text, or not public, or no messages with these texts; nothing
-            was charged for.
-        DPMiddlewareError: The release failed. Holds no text.
+    ``inputs`` have ``texts`` in the order of the request, and, for a chat, the whole transcript in
+    OpenAI's form, ``structured_messages``; without it they are texts that never come again. A
+    ``reference``, public, is of the request, by which its answer is known, ``whose`` of who asks.
+    What is no text, or not public, or in no message, is refused before anything is charged.
     """
     if inputs.get("images"):
         raise ParameterError("images cannot be released; take them out of the request")
     if inputs.get("tools") and rules.tools != "public":
-        raise ParameterError(
-            "tools are sent as they are: say tools='public' in the guardrail's configuration"
-        )
+        raise ParameterError("tools are sent as they are: say tools='public' in the configuration")
     transcript = guarded(_transcript, inputs, rules)
     alone = all(message.id is ONCE for message in transcript)
     notes_calls = session.restores and rules.answers == "pass"  # their words pass alone
@@ -150,10 +139,9 @@ def _call(call: Mapping[str, Any], where: str) -> ToolCall:
 
 
 def restore_response(exchange: Exchange, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """Restores ``texts`` and ``tool_calls`` of an answer, whole or as far as it went.
+    """Restores ``texts`` and ``tool_calls`` of an answer, which may go out again from now on.
 
-    It may go out again from now on. With them comes ``stream_holdback_chars``: how many characters
-    at the end of each text may still become a pseudonym.
+    With ``stream_holdback_chars``: how many signs at each text's end may become a pseudonym.
     """
     shown, held = list[str](), list[int]()
     for text in inputs.get("texts") or ():

@@ -146,14 +146,7 @@ class ReleaseMemo:
     def release(
         self, event: EventKeys, digest: bytes, text: str, releaser: Releaser, scope: Detector | None
     ) -> Released:
-        """Returns a release from the memo, or draws it: charge, draw, store.
-
-        A detector runs outside of the lock, and may use the session.
-
-        Raises:
-            EventRefused: The event was noted as a remote answer.
-            DPMiddlewareError: As :meth:`Sanitizer.release`.
-        """
+        """Returns a release from the memo, or draws and stores it; EventRefused: it was noted."""
         with self.exclusive() as entries:
             known, _ = _known(entries, event, digest, releaser)
         if known is not None:
@@ -190,12 +183,13 @@ class ReleaseMemo:
             known = [None if note is None else entries.get(note) for note in notes]
         return [None if entry is None else str(entry.content) for entry in known]
 
-    def note(self, *rows: tuple[bytes, str], private: bytes | None = None) -> None:
-        """Stores remote answers by their keys, public texts.
-
-        Raises:
-            EventRefused: There is this mark that the first one's event is a private one.
-        """
+    def note(
+        self, *rows: tuple[bytes, str], private: bytes | None = None, left: bool = False
+    ) -> None:
+        """Stores remote answers by keys; EventRefused: the first one's event is marked private."""
+        if left:
+            self.note_left(*rows)
+            return
         with self._of_event(rows[0][0]), self.exclusive() as entries:
             if private is not None and entries.get(private) is not None:
                 raise EventRefused("expected a new event to note, got one released as private")
@@ -246,11 +240,7 @@ class ReleaseMemo:
     def _alone(
         self, note: bytes, releaser: Releaser
     ) -> Iterator[Callable[[], AbstractContextManager[Entries]]]:
-        """While nobody else releases or notes an event: how the entries are had.
-
-        In memory an event's charge, which waits for the disk, holds up no other event. In a file,
-        and where releases depend on each other, all wait.
-        """
+        """While nobody else releases or notes an event: how the entries are had."""
         with self._of_event(note):
             if self._is_in_memory and not releaser.remembers:
                 yield self.exclusive

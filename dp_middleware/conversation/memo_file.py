@@ -17,26 +17,17 @@ from dp_middleware.errors import ParameterError
 _TABLES = """
 CREATE TABLE checks (value BLOB NOT NULL);
 CREATE TABLE memo (
-    number INTEGER PRIMARY KEY AUTOINCREMENT,
-    event BLOB NOT NULL UNIQUE,
-    digest BLOB NOT NULL,
-    created REAL NOT NULL,
-    released TEXT NOT NULL,
-    mark BLOB NOT NULL
+    number INTEGER PRIMARY KEY AUTOINCREMENT, event BLOB NOT NULL UNIQUE, digest BLOB NOT NULL,
+    created REAL NOT NULL, released TEXT NOT NULL, mark BLOB NOT NULL
 );
 CREATE INDEX memo_created ON memo (created);
 CREATE TABLE sealed (
-    number INTEGER PRIMARY KEY AUTOINCREMENT,
-    conversation BLOB NOT NULL,
-    created REAL NOT NULL,
+    number INTEGER PRIMARY KEY AUTOINCREMENT, conversation BLOB NOT NULL, created REAL NOT NULL,
     data BLOB NOT NULL
 );
 CREATE INDEX sealed_conversation ON sealed (conversation, created);
 CREATE TABLE conversations (
-    conversation BLOB PRIMARY KEY,
-    used REAL NOT NULL,
-    kept INTEGER NOT NULL,
-    mark BLOB NOT NULL
+    conversation BLOB PRIMARY KEY, used REAL NOT NULL, kept INTEGER NOT NULL, mark BLOB NOT NULL
 );
 CREATE INDEX conversations_used ON conversations (used);
 CREATE TABLE counts (entries INTEGER NOT NULL);
@@ -52,18 +43,11 @@ Digest = Callable[..., bytes]  # keyed digest of parts, each with its length
 
 
 class FileMemo(Entries):
-    """Entries in an SQLite file, shared by threads and processes of one machine.
+    """Entries in an SQLite file, for one key, shared by threads and processes of one machine.
 
     A row that was changed, or moved to another place, is refused, and so is a conversation that
-    lacks a row. Not noticed: that an old copy of the file took its place.
-
-    Args:
-        path: The file; made if it is not there, readable by its owner only.
-        digest: Keyed: the file is for one key, and each row has the mark of its contents.
-        ledger: Its file must be another: they would wait for each other's transactions.
-
-    Raises:
-        ParameterError: It is the ledger's file, or was written with another key.
+    lacks a row, or a file of another key. Not noticed: that an old copy of the file took its place.
+    The ledger's file must be another: they would wait for each other's transactions.
     """
 
     _connection: sqlite3.Connection  # of those that :meth:`exclusive` gives
@@ -89,10 +73,7 @@ class FileMemo(Entries):
 
     @contextmanager
     def exclusive(self, wait: float = WAIT) -> Iterator[FileMemo]:
-        """Gives the entries; changes are durable when this ends, and undone if it fails.
-
-        Each use has a connection of its own: none is shared by threads or after a fork.
-        """
+        """Gives entries by a connection of their own; at the end changes are durable, or undone."""
         with closing(sqlite3.connect(self._path, timeout=wait, isolation_level=None)) as connection:
             connection.execute("PRAGMA synchronous = FULL")
             connection.execute("BEGIN IMMEDIATE")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -44,11 +45,7 @@ _MARK = "dp_middleware said"
 
 
 def checked(item: Any) -> Event:
-    """An event id, :data:`ONCE` or ``None``; a role and a text; also from a message as a dict.
-
-    Raises:
-        ParameterError: One of them is not what it should be; quotes none of them.
-    """
+    """Returns an event, also of a dict; ParameterError, which quotes nothing, for others."""
     if isinstance(item, Event):
         return item
     event_id, role, text = _of_dict(item) if isinstance(item, Mapping) else item
@@ -87,10 +84,7 @@ def by_role(scope: Detector | Mapping[str, Detector] | None) -> dict[str, Detect
         return {}
     detectors = dict(scope) if isinstance(scope, Mapping) else dict.fromkeys(_PRIVATE, scope)
     if not set(detectors) <= set(_PRIVATE) or not all(map(callable, detectors.values())):
-        raise ParameterError(
-            f"expected scope= as a function from a text to its private spans, or one per role in "
-            f"{list(_PRIVATE)}"
-        )
+        raise ParameterError(f"expected scope= as a function to spans, or one each of {_PRIVATE}")
     return detectors
 
 
@@ -153,8 +147,7 @@ class Message(StaysHere):
     def words(self) -> str:
         """Spells all that an assistant says as one text: its text, or JSON if there is more.
 
-        A text that could be taken for such JSON is spelled as JSON too. Letters stay as they are:
-        a detector may have to find names among them.
+        So is a text that could be taken for such JSON. Letters stay: a detector may look for names.
         """
         if not (self.calls or self.extra or _MARK in self.text):
             return self.text
@@ -183,11 +176,7 @@ def copies_of(readings: Sequence[Reading], sent: Sequence[Message]) -> list[Any]
 
 
 def of_words(words: str) -> Message:
-    """The assistant's message with these :meth:`Message.words`.
-
-    Raises:
-        ParameterError: They are the words of none.
-    """
+    """Returns the assistant's message of :meth:`Message.words`; ParameterError: there is none."""
     if _MARK not in words:
         return Message(role="assistant", texts=(words,))
     try:
@@ -218,3 +207,74 @@ def _canonical(arguments: str) -> str:
     except (ValueError, RecursionError):
         return arguments
     return spelled
+
+
+def as_json(text: str) -> str:
+    """Returns a dict or list that Python printed, as of a tool, as JSON; any other text as it is.
+
+    Only for pseudonyms: a guarantee for tokens does not foresee that one may end a literal.
+    """
+    if text.lstrip()[:1] not in ("{", "[") or is_json(text):
+        return text
+    try:
+        spelled = json.dumps(ast.literal_eval(text.strip()), ensure_ascii=False, allow_nan=False)
+        spelled.encode()  # lone surrogates may stand in it as escapes
+    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
+        return text
+    return spelled
+
+
+def printed(message: Message) -> Message:
+    """Returns a message; of a tool's, with texts as :func:`as_json` reads them."""
+    if message.role != "tool":
+        return message
+    return replace(message, texts=tuple(map(as_json, message.texts)))
+
+
+def is_json(text: str) -> bool:
+    """Tells whether a whole text is a JSON value."""
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+# what of a reasoning item is sent again
+THOUGHT = ("id", "summary", "content", "encrypted_content")
+
+
+def answer_of(item: Mapping[str, Any]) -> Message | None:
+    """Returns all that a model is told again of an item of its answer; ``None``: it is none."""
+    kind, content = item.get("type", "message"), item.get("content") or ()
+    if kind == "function_call":
+        call = ToolCall(item["call_id"], item["name"], item["arguments"])
+        return Message(role="assistant", calls=(call,))
+    if kind == "reasoning":
+        kept = {name: item[name] for name in THOUGHT if item.get(name) is not None}
+        return Message(role="assistant", extra={"type": kind, **kept})
+    if kind != "message" or item.get("role") != "assistant":
+        return None
+    parts = [{"text": content}] if isinstance(content, str) else content
+    parts = [part for part in parts if isinstance(part, Mapping)]
+    refusal = "".join(part.get("refusal") or "" for part in parts)
+    texts = tuple(part.get("text") or "" for part in parts)
+    return Message(role="assistant", texts=texts, extra={"refusal": refusal} if refusal else {})
+
+
+def item_of(given: Mapping[str, Any], sent: Message) -> dict[str, Any]:
+    """Makes the item for the model, from the one that was given and what goes out for it."""
+    if sent.role == "assistant":
+        for call in sent.calls:
+            said = {"call_id": call.id, "name": call.name, "arguments": call.arguments}
+            return {"type": "function_call", **said}
+        if "type" in sent.extra:
+            return dict(sent.extra)
+        return {"role": "assistant", "content": sent.text or sent.extra.get("refusal", "")}
+    field = "output" if sent.role == "tool" else "content"
+    content: Any = sent.text
+    if not isinstance(given[field], str):
+        content = [{"type": "input_text", "text": text} for text in sent.texts]
+    if sent.role == "tool":
+        return {"type": "function_call_output", "call_id": given["call_id"], "output": content}
+    return {"role": given["role"], "content": content}

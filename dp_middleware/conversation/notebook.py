@@ -21,11 +21,7 @@ Origin = Literal["remote-answer", "declared-public"]  # why a text is public
 
 
 class Digests:
-    """HMAC-SHA256 under one key, which without it tells nothing. Held in memory only.
-
-    Raises:
-        ParameterError: Too short, or not bytes.
-    """
+    """HMAC-SHA256 under one key of 32 bytes or more, which without it tells nothing."""
 
     def __init__(self, key: bytes | None) -> None:
         secret: Any = os.urandom(_KEY_BYTES) if key is None else key
@@ -98,13 +94,9 @@ class Notebook:
     def admit(
         self, events: Sequence[Event], unknown: Unknown, by_hand: Callable[[], bytes] | None = None
     ) -> list[Admitted]:
-        """Admits a transcript, if all of its messages may be released.
+        """Admits a transcript, if all of its messages may be released, or raises EventRefused.
 
         ``by_hand`` makes the keyed name of another conversation whose noted answers hold here.
-
-        Raises:
-            EventRefused: One of them cannot be released.
-            ParameterError: One of them is not what it should be, or an id is there twice.
         """
         if unknown not in ("refuse", "pass") and not callable(unknown):
             raise ParameterError(f"expected unknown in ('refuse', 'pass'), got {unknown!r}")
@@ -143,33 +135,21 @@ class Notebook:
             rows.append((self.digests.of("answer", self.within, spelling), words))
             if not self.named:
                 rows.append((self._pointer(spelling), self.name))
-        if left:
-            self.memo.note_left(*rows)
-        else:
-            self.memo.note(*rows)
+        self.memo.note(*rows, left=left)
 
     def note_id(self, event_id: str, words: str, left: bool = False) -> None:
         """Notes a remote answer by its id."""
         self._note(self.digests.of("id", self.within, event_id), words, left)
 
     def note_place(self, events: Sequence[Event], words: str, left: bool = False) -> None:
-        """Notes a remote answer by the place of the message that stands for it, the last one.
-
-        Raises:
-            ParameterError: That is no assistant's, or has an id.
-        """
+        """Notes a remote answer by the place of the message that stands for it, the last one."""
         if not events or events[-1][:2] != (None, "assistant"):
-            raise ParameterError(
-                "expected a transcript that ends with an assistant's message, no id"
-            )
+            raise ParameterError("expected a transcript that ends with an assistant's message")
         self._note(self.digests.names(self.within, events)[-1], words, left)
 
     def _note(self, name: bytes, words: str, left: bool) -> None:
         keys = self.digests.event(name)
-        if left:
-            self.memo.note_left((keys.note, words))
-        else:
-            self.memo.note((keys.note, words), private=keys.private)
+        self.memo.note((keys.note, words), private=keys.private, left=left)
 
     def _pointer(self, words: str) -> bytes:
         """The key under which an answer's words lead to their conversation."""
@@ -181,11 +161,7 @@ class Notebook:
         self.memo.note((key, json.dumps([self.name, list(used)])))
 
     def kept(self, reference: str) -> tuple[str, frozenset[str]]:
-        """Returns the conversation of the exchange with a reference, and its pseudonyms.
-
-        Raises:
-            EventRefused: There is none.
-        """
+        """Returns conversation and pseudonyms of an exchange by its reference, or EventRefused."""
         (known,) = self.memo.answers([self.digests.of("exchange", self.whose, reference)])
         if known is None:
             raise EventRefused("expected a reference to an exchange of this session, got another")

@@ -152,11 +152,7 @@ class Session(Events):
         return [event.release for event in self._released(admitted, within)]
 
     def release_once(self, role: str, text: str, *, conversation: str = "") -> Release:
-        """Returns what goes out for a text that will never come again; kept in no memo.
-
-        Whenever it comes again, it is a new release and a new charge. Args and errors are those of
-        :meth:`release`; an assistant's text is refused.
-        """
+        """Releases as :meth:`release`, a text that never comes again, or else is charged again."""
         checked((ONCE, role, text))
         if role == "assistant":
             raise EventRefused("expected a private role for a text without an event, got assistant")
@@ -166,10 +162,6 @@ class Session(Events):
     async def arelease(self, event_id: str, role: str, text: str, **options: Any) -> Release:
         """Does as :meth:`release`, without blocking the event loop."""
         return await asyncio.to_thread(self.release, event_id, role, text, **options)
-
-    async def arelease_many(self, items: Iterable[AnyItem], **options: Any) -> list[Release]:
-        """Does as :meth:`release_many`, without blocking the event loop."""
-        return await asyncio.to_thread(self.release_many, items, **options)
 
     async def arelease_once(self, role: str, text: str, **options: Any) -> Release:
         """Does as :meth:`release_once`, without blocking the event loop."""
@@ -209,11 +201,7 @@ class Session(Events):
             notebook.note_words((text, self.restore(text, conversation=conversation)), text)
 
     def digest(self, *parts: str) -> str:
-        """Returns 64 hexadecimal digits by which texts are known again, outside of the memo.
-
-        They are keyed: without the session's key they tell nothing, and another process has the
-        same only with the same ``key=``, another subject never.
-        """
+        """Returns 64 keyed hexadecimal digits by which this subject's texts are known again."""
         return self._digests.of("mark", self.sanitizer.subject or "", *parts).hex()
 
     def restore_stream(self, pieces: Iterable[str], *, conversation: str = "") -> Iterator[str]:
@@ -259,10 +247,6 @@ class Session(Events):
 
         Prepared is what :meth:`at` gave before, what the cache folder has, from another process or
         ``dp-middleware prepare``, what comes with the package, and whatever takes no time.
-
-        Raises:
-            NotPrepared: None of these.
-            CannotCalibrate: As :meth:`at`.
         """
         own = self._first.sanitizer.certificate.epsilon
         known = {own, self.sanitizer.certificate.epsilon, *self._first._at}

@@ -25,15 +25,10 @@ class Template:
         if len(self.fixed) < 2 and self.role != "system":
             raise ParameterError("expected a public template with values, such as '{question}'")
         if not any(self.fixed) or not all(self.fixed[1:-1]):
-            raise ParameterError(
-                "expected a public template with fixed text around and between values"
-            )
+            raise ParameterError("expected a public template with fixed text between values")
 
     def values(self, role: str, text: str) -> tuple[str, ...] | None:
-        """Returns the private values of a message, or ``None`` if this is not how it was made.
-
-        Nothing is guessed: a text that can be cut in two ways was not made in either.
-        """
+        """Returns the private values of a message, if it can be cut in just one way."""
         if self.role not in (None, role):
             return None
         if len(self.fixed) == 1:

@@ -9,10 +9,9 @@ if find_spec("pyarrow") is None:
 
 from dp_middleware.corpora.chunks import ChunkFolder, chunk_key, release_chunk
 from dp_middleware.corpora.columns import Columns
-from dp_middleware.corpora.files import sanitize_file
+from dp_middleware.corpora.files import restore_file, sanitize_file
 from dp_middleware.corpora.jobs import Report
 from dp_middleware.corpora.numbered import NumberedRows
-from dp_middleware.corpora.restoring import restore_file
 
 __all__ = [
     "ChunkFolder",

@@ -1,8 +1,6 @@
 """A chunk of rows is charged and drawn once: what was released for it is kept under its key.
 
-The order is lock, seed, charge, draw, write, rename. A process that is killed before the rename
-leaves the seed alone, by which the next one finds the charge paid and makes the same draw
-(``once.py``); after the rename what was released is read, and the seed goes.
+The order is lock, seed, charge, draw, write, rename; after the rename the seed goes (``once.py``).
 """
 
 from __future__ import annotations
@@ -96,11 +94,7 @@ class ChunkFolder:
             yield
 
     def seed(self, key: str) -> bytes:
-        """32 random bytes of a chunk that is claimed, durable; the same until it is kept. Private.
-
-        Raises:
-            ParameterError: There are others than were written, or others may read them.
-        """
+        """32 random bytes of a claimed chunk, durable and private; the same until it is kept."""
         path = self._seed(key)
         with on_disk():
             if not path.exists():

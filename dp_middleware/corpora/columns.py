@@ -7,7 +7,7 @@ import hashlib
 import json
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -20,7 +20,7 @@ from dp_middleware.corpora.pseudonymized import Found, draw, find
 from dp_middleware.corpora.rows import refuse_columns, refuse_type
 from dp_middleware.errors import ParameterError, withheld
 from dp_middleware.privacy import Certificate, Guarantee
-from dp_middleware.privacy.releases import Release
+from dp_middleware.privacy.releases import Bill, Release
 from dp_middleware.pseudonyms.labels import KNOWN, is_known, kind_of
 from dp_middleware.pseudonyms.pseudonyms import Pseudonyms
 from dp_middleware.pseudonyms.session import PseudonymSession
@@ -159,20 +159,28 @@ class Columns:
         texts: Sequence[Sequence[str | None]],
         payers: Sequence[str | None],
     ) -> list[list[Release | None]]:
-        """All cells at once."""
-        cells = [(text, who) for column in texts for text, who in zip(column, payers, strict=True)]
-        given = [(sanitizer.read(text, self.scope), who) for text, who in cells if text is not None]
-        released = iter(
-            sanitizer.release_drafts(
-                [draft for draft, _ in given],
-                pay=lambda bills: _pay(
-                    sanitizer, [(who, *bill) for (_, who), bill in zip(given, bills, strict=True)]
-                ),
-            )
-        )
-        return [
-            [None if text is None else next(released)[0] for text in column] for column in texts
+        """All cells at once, with one charge for each subject and certificate."""
+        cells = [
+            (sanitizer.read(text, self.scope), payer)
+            for column in texts
+            for text, payer in zip(column, payers, strict=True)
+            if text is not None
         ]
+
+        def pay(bills: Sequence[Bill]) -> None:
+            count, tokens, twin = Counter[Any](), Counter[Any](), copy.copy(sanitizer)
+            for (_, payer), (certificate, n) in zip(cells, bills, strict=True):
+                count[payer, certificate] += bool(n)
+                tokens[payer, certificate] += n
+            for (twin.subject, certificate), number in count.items():
+                if certificate.unit == "text":  # a ledger multiplies by itself
+                    twin.pay([(certificate, number)])
+                elif number:
+                    grown = of_texts(certificate, number)
+                    twin.pay([(grown, tokens[twin.subject, certificate])])
+
+        released = iter(sanitizer.release_drafts([draft for draft, _ in cells], pay=pay))
+        return [[text if text is None else next(released)[0] for text in own] for own in texts]
 
 
 Named = str | Sequence[str] | Mapping[str, str | None]
@@ -188,11 +196,6 @@ def fields_of(columns: Named) -> dict[str, Any]:
 
 
 def _strings(rows: pa.Table, name: str) -> list[str | None]:
-    """The cells of a column.
-
-    Raises:
-        ParameterError: No such column, or two, or another type; quotes nothing.
-    """
     refuse_columns([name], rows.column_names)
     refuse_type(name, rows[name].type)
     with withheld(f"expected UTF-8 in the column {name!r}, got {{}}", UnicodeDecodeError):
@@ -200,30 +203,11 @@ def _strings(rows: pa.Table, name: str) -> list[str | None]:
     return cells
 
 
-def _pay(sanitizer: Sanitizer, bills: Iterable[tuple[str | None, Certificate, int]]) -> None:
-    """One charge for each subject and certificate."""
-    texts, tokens = Counter[tuple[str | None, Certificate]](), Counter[Any]()
-    for payer, certificate, n in bills:
-        texts[payer, certificate] += bool(n)
-        tokens[payer, certificate] += n
-    twin = copy.copy(sanitizer)
-    for (twin.subject, certificate), count in texts.items():
-        if certificate.unit == "text":  # a ledger multiplies by itself
-            twin.pay([(certificate, count)])
-        elif count:
-            twin.pay([(of_texts(certificate, count), tokens[twin.subject, certificate])])
-
-
 @lru_cache(maxsize=256)
 def of_texts(certificate: Certificate, texts: int) -> Certificate:
-    """What several texts of one subject cost together: so many times the epsilon.
+    """What ``texts`` of one subject cost together: so many times the epsilon of each.
 
-    Guarantee:
-        Basic composition, exact in decimals: as much as one charge for each text.
-
-    Args:
-        certificate: Of each of them, per token occurrence.
-        texts: How many.
+    Basic composition, exact in decimals: as much as one charge for each text.
     """
     if texts == 1 or not certificate.finite:
         return certificate

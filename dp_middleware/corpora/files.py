@@ -10,6 +10,7 @@ from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from itertools import accumulate
+from operator import ne
 from pathlib import Path
 from typing import Any, cast
 
@@ -18,12 +19,10 @@ import pyarrow as pa
 from dp_middleware import _files, _validate
 from dp_middleware.corpora.chunks import ChunkFolder, chunk_key, on_disk, sync_folder
 from dp_middleware.corpora.columns import EPSILON, TOKENS, Columns, Named, fields_of
-from dp_middleware.corpora.jobs import Report, folder_of, open_job, state
+from dp_middleware.corpora.jobs import Report, folder_of, open_job, release_all, state
 from dp_middleware.corpora.lines import Csv, JsonLines, TextLines, Tsv
 from dp_middleware.corpora.pseudonymized import compared
-from dp_middleware.corpora.rows import Chunk, Format
-from dp_middleware.corpora.tables import Parquet
-from dp_middleware.corpora.workers import release_all
+from dp_middleware.corpora.rows import Chunk, Format, Parquet
 from dp_middleware.errors import ParameterError
 from dp_middleware.pseudonyms.pseudonyms import Pseudonyms
 from dp_middleware.pseudonyms.session import PseudonymSession
@@ -41,8 +40,7 @@ FORMATS: dict[str, type[Format]] = {
 """By the ending of a file's name."""
 
 Path_ = str | os.PathLike[str]
-Pair = tuple[Chunk, pa.Table]
-"""A chunk and what is released for its rows."""
+Pair = tuple[Chunk, pa.Table]  # a chunk and what is released for its rows
 
 
 def sanitize_file(
@@ -137,6 +135,56 @@ def sanitize_file(
     return replace(plan, resumed=resumed, replaced=replaced, unchanged=unchanged, **sums)
 
 
+def restore_file(source: Path_, target: Path_, columns: Named, session: PseudonymSession) -> int:
+    """Puts the originals back into a file that :func:`sanitize_file` wrote for a session.
+
+    Every text of the columns comes back as it was: all values, and all bytes where the format has
+    one spelling for a value. Rows may be missing at the end, and others or other columns added; in
+    a row that has moved, words may come back in the capitals of another row, and a word that is by
+    chance a pseudonym as what that stands for.
+
+    Args:
+        source: The file, or what somebody made of it.
+        target: Of the same kind, for its owner alone; not there yet. **Private**.
+        columns: As for :func:`sanitize_file`; kinds do not matter.
+        session: With the mapping.
+
+    Returns:
+        How many texts changed.
+
+    Raises:
+        ParameterError: A file that cannot be read or written, a broken row, or a mapping of
+            nothing; quotes nothing of the file.
+    """
+    path, out = Path(source), Path(target)
+    file = format_of(path, out)(path, fields_of(columns)["names"])
+    if out.exists():
+        raise ParameterError("expected a target that is not there yet")
+    changed = done = 0
+
+    def pairs() -> Iterator[Pair]:
+        nonlocal changed, done
+        for chunk in file.chunks():
+            back = {}
+            with session.opened() as mapping:
+                if mapping.is_new:
+                    raise ParameterError("expected the mapping of this file and payer, got none")
+                for name in file.private:
+                    cells = chunk.cells[name].to_pylist()
+                    texts = [
+                        text and mapping.otherwise(f"{row} {name}", text)
+                        for row, text in enumerate(cells, done)
+                    ]
+                    changed += sum(map(ne, cells, texts))
+                    back[name] = pa.array(texts, pa.large_string())
+            done += len(chunk.cells)
+            yield chunk, pa.table(back)
+
+    with on_disk(), _files.unfinished(out, mode=0o600) as new:
+        file.write(new, pairs())
+    return changed
+
+
 def format_of(source: Path, target: Path) -> type[Format]:
     """By the endings of both names; raises ``ParameterError`` where they differ."""
     kind = FORMATS.get(source.suffix.lower())
@@ -152,11 +200,7 @@ def _mark_of(session: PseudonymSession) -> str:
 
 
 def _keyed(file: Format, job: str, id: str | None) -> Iterator[tuple[str, Chunk]]:
-    """All chunks with their keys.
-
-    Raises:
-        ParameterError: A broken row, or rows without ids of their own.
-    """
+    """All chunks with their keys; or ParameterError: rows without ids of their own."""
     before = 0
     for chunk in file.chunks():
         place: list[Any] = [before] if id is None else chunk.cells[id].to_pylist()
@@ -171,7 +215,6 @@ def _keyed(file: Format, job: str, id: str | None) -> Iterator[tuple[str, Chunk]
 
 
 def _planned(chunks: Iterable[tuple[str, Chunk]], releaser: Columns) -> tuple[Report, list[str]]:
-    """What would be released and charged, and the keys of the chunks."""
     texts, keys, rows = Counter[str | None](), list[str](), 0
     for key, chunk in chunks:
         keys.append(key)
@@ -209,7 +252,6 @@ def _write(
     before: tuple[int, int],
     progress: Callable[[int], None],
 ) -> dict[str, Any]:
-    """Writes the target, and says what the releases sum up to."""
     tokens, done, paid = 0, 0, defaultdict[str | None, float](float)
 
     def released() -> Iterator[Pair]:

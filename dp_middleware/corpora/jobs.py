@@ -1,23 +1,30 @@
-"""A run on a file that may be continued: its folder, by what it is known again, and its report."""
+"""A run on a file that may be continued: its folder, its report and its processes."""
 
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import shutil
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Generator, Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from stat import S_ISDIR
+from threading import Thread
 from typing import Any
 
+import pyarrow as pa
 from filelock import FileLock, Timeout
 
 from dp_middleware import _files
-from dp_middleware.corpora.chunks import ChunkFolder, on_disk
-from dp_middleware.corpora.rows import readable
-from dp_middleware.errors import ParameterError
+from dp_middleware.corpora.chunks import ChunkFolder, on_disk, release_chunk
+from dp_middleware.corpora.columns import Columns
+from dp_middleware.corpora.rows import Chunk, readable
+from dp_middleware.errors import ParameterError, withheld
 from dp_middleware.privacy.certificate import json_number
 
 _NOTE, _LOCK = "job.json", "run.lock"
@@ -65,11 +72,9 @@ def state(path: Path) -> tuple[int, int]:
 
 
 def folder_of(target: Path) -> Path:
-    """Names the folder of a run, beside its target.
+    """Names the folder of a run, beside its target; refuses a finished run, and a strange folder.
 
-    Raises:
-        ParameterError: The run is finished, and by mistake all rows would be released a second
-            time; or what is there is no folder of a run: it would be read, and removed at the end.
+    By mistake all rows would be released a second time, or the folder would be removed.
     """
     folder = target.with_name(f".{target.name}.parts")
     if target.exists() and not (folder / _NOTE).exists():
@@ -93,11 +98,7 @@ def folder_of(target: Path) -> Path:
 
 @contextmanager
 def open_job(folder: Path, told: dict[str, str]) -> Iterator[ChunkFolder]:
-    """The chunks of this job, which no other run works at; done without an error, they go.
-
-    Raises:
-        ParameterError: Another run does, or the folder is of another job.
-    """
+    """The chunks of this job, which no other run works at; done without an error, they go."""
     store, note = ChunkFolder(folder), folder / _NOTE
     lock = FileLock(folder / _LOCK, timeout=0, mode=0o600)
     alone = None
@@ -122,3 +123,68 @@ def open_job(folder: Path, told: dict[str, str]) -> Iterator[ChunkFolder]:
         with on_disk():
             note.unlink()
     shutil.rmtree(folder, ignore_errors=True)
+
+
+_AHEAD = 2  # chunks that wait for each worker
+_DIED = (
+    "A worker process died (killed, or out of memory?); what was released is kept: run the same "
+    "again, perhaps with fewer workers"
+)
+_here: list[tuple[ChunkFolder, Columns]] = []
+
+
+def release_all(
+    chunks: Iterable[tuple[str, Chunk]], store: ChunkFolder, releaser: Columns, workers: int
+) -> Generator[tuple[Chunk, pa.Table]]:
+    """Yields chunks, which come with their keys, with what is released and kept for each."""
+    if workers == 1:
+        for key, chunk in chunks:
+            yield chunk, release_chunk(store, key, chunk.cells, releaser)
+        return
+    waiting = deque[tuple[str, Chunk, "Future[Any] | None"]]()
+
+    def first() -> tuple[Chunk, pa.Table]:
+        key, chunk, work = waiting.popleft()
+        found = None if work is None else work.result()
+        return chunk, release_chunk(store, key, chunk.cells, replace(releaser, found=found))
+
+    pool = ProcessPoolExecutor(
+        workers,
+        mp_context=multiprocessing.get_context("spawn"),
+        initializer=_begin,
+        initargs=(store, replace(releaser, session=None)),
+    )
+    try:
+        with withheld(_DIED, BrokenProcessPool):
+            for key, chunk in chunks:
+                work = (key, chunk.cells, releaser.session is None)
+                waiting.append((key, chunk, None if key in store else pool.submit(_work, *work)))
+                if len(waiting) > _AHEAD * workers:
+                    yield first()
+            while waiting:
+                yield first()
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _begin(store: ChunkFolder, releaser: Columns) -> None:
+    """A worker ends with its parent, also where that was killed."""
+    Thread(target=_end_with_parent, daemon=True).start()
+    _here.append((store, releaser))
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
+
+
+def _work(key: str, rows: pa.Table, is_drawn: bool) -> Any:
+    """Releases, or finds only: who has the mapping draws, so that no other process has its key."""
+    store, releaser = _here[0]
+    with withheld("expected releases, got {} in a worker; run with workers=1"):  # it is pickled
+        if not is_drawn:
+            return releaser.find(rows)
+        release_chunk(store, key, rows, releaser)
+    return None

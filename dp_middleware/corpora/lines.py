@@ -1,4 +1,5 @@
 """CSV, TSV, JSON lines and plain text; all bytes but those of the released values stay."""
+# ruff: noqa: D102 - the calls are documented in Format
 
 from __future__ import annotations
 
@@ -24,8 +25,7 @@ _decoder = json.JSONDecoder(parse_int=str, parse_float=lambda _: ())
 
 Cells = dict[str, tuple[str | None, int, int]]
 """The cells of a row by column: the text, and where it starts and ends in the file's spelling."""
-Row = tuple[str, Cells]
-"""A row as it stands in the file, and its cells that are read."""
+Row = tuple[str, Cells]  # a row as it stands in the file, and its cells that are read
 
 
 class Lines(Format):
@@ -38,7 +38,6 @@ class Lines(Format):
         return self.path.open(encoding="utf-8", errors="surrogateescape", newline=self.newline)
 
     def _head(self, file: IO[str]) -> str:
-        """What stands before the first row."""
         if file.read(1) == _MARK:
             return _MARK
         file.seek(0)
@@ -53,7 +52,6 @@ class Lines(Format):
         """A released text as it stands in the file."""
 
     def chunks(self) -> Iterator[Chunk]:
-        """Implements :class:`Format`."""
         rows: list[Row] = []
         with readable(), self._opened() as file:
             self._head(file)
@@ -79,7 +77,6 @@ class Lines(Format):
                     return
 
     def write(self, file: IO[bytes], released: Iterable[tuple[Chunk, pa.Table]]) -> None:
-        """Implements :class:`Format`."""
         with self._opened() as source:
             parts = [self._head(source)]
         for chunk, table in released:
@@ -113,7 +110,6 @@ class TextLines(Lines):
             yield line, {"text": (body, 0, len(body))}
 
     def as_read(self, released: str) -> str:
-        """Implements :class:`Format`; a line feed in a release becomes a blank."""
         return " ".join(released.splitlines())
 
     _spelled = as_read
@@ -140,11 +136,7 @@ class JsonLines(Lines):
 
 
 def _values(line: str) -> dict[str, tuple[Any, int, int]]:
-    """The values of a JSON object with where they stand; integers as they are written.
-
-    Raises:
-        ValueError: No JSON object, or a key twice.
-    """
+    """The values of a JSON object with where they stand; ValueError: none, or a key twice."""
     values: dict[str, tuple[Any, int, int]] = {}
 
     def after(place: int, signs: str) -> tuple[str, int]:

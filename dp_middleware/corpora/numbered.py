@@ -1,9 +1,4 @@
-"""Rows that are known by their numbers: one release each, in whatever batches they come.
-
-Ray, Spark and Dask repeat tasks that fail and run a plan anew whenever its result is read; batches
-may then have other rows. What was released for a row is kept in a folder before the engine sees it,
-and that is what every later run gets.
-"""
+"""Rows that are known by their numbers: one release each, in whatever batches they come."""
 
 from __future__ import annotations
 

@@ -1,12 +1,8 @@
 """A chunk is paid once and has one draw, wherever the process that releases it is killed.
 
-Before a ledger is charged for a chunk, 32 random bytes are kept beside it, its seed. From the seed,
-the rows and all that decides their release follow the names under which the ledger is charged and
-the bytes that the draw is made of. So who comes back after a crash finds its charges paid, and
-makes the same draw: nobody gets two for one charge, not even who kills a process until he likes
-what it draws. Whatever is not the same (a row, an option, a version of this library, the seed) has
-other names and other bytes: it is another release, charged and drawn anew. So is one whose seed is
-lost. A ledger that is put back, or another one, knows no such name and is charged.
+From its seed, 32 random bytes, the rows and all that decides their release follow the names under
+which a ledger is charged and the bytes that the draw is made of: who comes back after a crash finds
+its charges paid and makes the same draw (docs/corpora.md: what follows where something differs).
 """
 
 from __future__ import annotations
@@ -32,18 +28,10 @@ Seed = Callable[[], bytes]
 
 
 def once(releaser: R, seed: Seed | None, told: Any) -> R:
-    """What releases the rows of a chunk, once.
+    """What releases the rows of a chunk, once; without a seed or a ledger of ours, as it is.
 
-    Guarantee:
-        The draw has the law of its certificate where SHAKE-256 of a secret seed cannot be told
-        from random bytes. It is the same again where the same numbers are computed, as on the same
-        machine.
-
-    Args:
-        releaser: Pays and draws. Without a ``dp.PrivacyLedger`` it stays as it is: nothing is
-            charged, or each time.
-        seed: Of the chunk; ``None``: the releaser stays as it is.
-        told: JSON of the rows and of all that decides their release. Private.
+    The draw has the law of its certificate where SHAKE-256 of a secret seed cannot be told from
+    random bytes. ``told`` is JSON of the rows and of all that decides their release: private.
     """
     ledger = releaser.ledger
     if seed is None or not isinstance(ledger, PrivacyLedger):

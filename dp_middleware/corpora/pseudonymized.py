@@ -40,11 +40,7 @@ def draw(
 ) -> list[list[Release | None]]:
     """Row by row; without a session the columns of a row share a mapping that nobody keeps.
 
-    Args:
-        pseudonyms: Draw, and charge text by text.
-        session: Whose mapping all rows share.
-        columns: Each one's kind, or ``None`` for free text, its cells, and what is found in them.
-        payers: Of the rows.
+    ``columns``: each one's kind, or ``None`` for free text, its cells, and what is found in them.
     """
     releases: list[list[Release | None]] = [[] for _ in columns]
     payer = copy.copy(pseudonyms)
@@ -83,15 +79,8 @@ def compared(
 ) -> Generator[tuple[Chunk, pa.Table]]:
     """Yields the same chunks; what would come back otherwise is kept with the mapping.
 
-    So it is for a value in capitals that were written otherwise before, and for a public word
-    that was drawn as a pseudonym later. By then all is drawn.
-
-    Args:
-        file: Has the chunks.
-        session: Has the mapping.
-        pairs: Chunks with what is released for them.
-        replaced: Counts the places that have a pseudonym, by kind.
-        unchanged: Counts the cells in which nothing is replaced, by column.
+    ``replaced`` counts the places that have a pseudonym, by kind, ``unchanged`` the cells in which
+    nothing is replaced, by column. By then all is drawn.
     """
     before = 0
     for chunk, table in pairs:

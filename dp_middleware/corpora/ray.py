@@ -45,13 +45,13 @@ def sanitize(
         dataset: Private rows.
         column: As of :func:`sanitize_file`; pseudonyms are of a row alone.
         sanitizer: Or pseudonyms; with a ledger, or nothing is charged.
-        row: A column of numbers, as for :class:`NumberedRows`: Ray keeps no order, so it cannot
-            count the rows.
+        row: A column of numbers, as for :class:`NumberedRows`, and so for ``job``, ``store``,
+            ``key`` and ``rows_per_chunk``: Ray keeps no order, so it cannot count the rows.
         job: See there.
         store: See there.
         key: See there.
-        subject: A public column that says whose budget a row is charged to.
-        scope: Finds the private spans of a text; **everything else goes out as it is**.
+        subject: As of :func:`sanitize_file`, and so for ``scope``.
+        scope: See there.
         rows_per_chunk: See there.
         actors: Processes. Each opens what ``prepare()`` of the sanitizer wrote on its node, which
             they share.

@@ -6,14 +6,15 @@ from collections.abc import Callable, Sequence
 from contextvars import Context
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dp_middleware import _files, _forks, _validate
+from dp_middleware import _files, _forks
 from dp_middleware._quiet import call_unrecorded
 from dp_middleware._waits import told
+from dp_middleware.embedding.arrays import slices
 from dp_middleware.embedding.grid import unit_rows
 from dp_middleware.errors import DPMiddlewareError, EmbeddingError, ParameterError, needs
 
@@ -28,10 +29,7 @@ class Backend(Protocol):
         """Tells the most texts in one call."""
 
     def open(self) -> Encode:
-        """Loads the model; returns a function from a list of texts to (n, d) numbers.
-
-        Both are called by one thread at a time.
-        """
+        """Loads the model; returns a function from texts to (n, d) numbers, for one thread."""
 
 
 _BATCH = 256
@@ -42,16 +40,12 @@ _ON_CPU = 8  # texts computed together: on a CPU the padding of more costs more 
 class SentenceModel:
     """Loads a sentence-transformers model: in an installed package, a local folder or on the hub.
 
-    ``device`` is ``"cpu"``, ``"cuda"``, ``"mps"`` or ``"auto"``, the fastest; ``batch`` the most
-    texts in one call.
+    ``device`` is ``"cpu"``, ``"cuda"``, ``"mps"`` or ``"auto"``, the fastest.
     """
 
     model: str
     device: str = field(default="auto", kw_only=True)
-    batch: int = field(default=_BATCH, kw_only=True)
-
-    def __post_init__(self) -> None:
-        _validate.at_least(1, batch=self.batch)
+    batch: ClassVar[int] = _BATCH
 
     def open(self) -> Encode:
         """Loads the model."""
@@ -81,11 +75,10 @@ class Given:
     calls come one at a time. ``model`` is the name of its class.
     """
 
-    def __init__(self, inner: Any, batch: int = _BATCH) -> None:
-        _validate.at_least(1, batch=batch)
-        self.inner = inner
-        self.model = type(inner).__name__
-        self.batch = batch
+    batch = _BATCH
+
+    def __init__(self, inner: Any) -> None:
+        self.inner, self.model = inner, type(inner).__name__
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.model})"
@@ -98,8 +91,7 @@ class Given:
 
     def open(self) -> Encode:
         """Returns its ``encode``."""
-        encode: Encode = self.inner.encode
-        return encode
+        return cast(Encode, self.inner.encode)
 
 
 Rows = NDArray[np.float32]
@@ -142,16 +134,11 @@ class SharedModel:
         self._lock = Lock()
 
     def encode(self, texts: list[str]) -> Rows:
-        """Returns unit rows, float32 (n, d), in the order of the texts; blocks the thread.
-
-        Raises:
-            EmbeddingError: The model failed. Holds no text.
-        """
+        """Returns unit rows, float32 (n, d); EmbeddingError: the model failed; it holds no text."""
         if not texts:
             return np.empty((0, self._width or self.encode(_WARM).shape[1]), np.float32)
         order = sorted(range(len(texts)), key=lambda k: -len(texts[k]))
-        size = self.backend.batch
-        batches = [order[start : start + size] for start in range(0, len(order), size)]
+        batches = [order[part] for part in slices(len(order), self.backend.batch)]
         rows = np.concatenate([self._rows([texts[k] for k in batch]) for batch in batches])
         table = np.empty_like(rows)
         table[order] = rows

@@ -1,15 +1,9 @@
 """Vectors on a public grid, where products are exact: the same bits on every machine.
 
-A float64 holds every multiple of 2^-52 up to 2 without rounding. Let the coordinates of two
-vectors be multiples of 2^-26 and their lengths at most the square root of 2. Each product of
-coordinates is then a multiple of 2^-52, and so is every sum of some of them, which is at most 2
-by the inequality of Cauchy and Schwarz. So nothing is rounded on the way to a dot product: in
-whatever order, blocks or threads products are added, with or without fused operations, a library,
-a processor and a device give the same number. All of this holds at every scale that is a power
-of two.
-
-What comes to the grid is made of single IEEE 754 operations in an order that this file fixes.
-Reductions of a library would not do: their order depends on the width of a processor's registers.
+A float64 holds every multiple of 2^-52 up to 2 without rounding. Products of coordinates that are
+multiples of 2^-26 are such numbers, and so are their sums, in any order, for vectors of lengths up
+to the square root of 2; see docs/guarantees.md. All of this holds at every scale that is a power of
+two. What comes to the grid is made of single IEEE 754 operations in an order that this file fixes.
 """
 
 from __future__ import annotations
@@ -20,15 +14,11 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dp_middleware.embedding.arrays import Floats
+from dp_middleware.embedding.arrays import Floats, slices
 from dp_middleware.errors import ParameterError
 
-BITS = 26
-"""The grid's spacing is 2^-26 of its scale."""
-
-RULE = f"2^-{BITS}"
-"""Which grid this is, for fingerprints: with the vectors it says all."""
-
+BITS = 26  # the grid's spacing is 2^-26 of its scale
+RULE = f"2^-{BITS}"  # which grid this is, for fingerprints: with the vectors it says all
 _LONGEST = 0.7  # of a point in units of the scale: with rounding still below the root of 1/2
 _FINE = 12  # the centre is rounded to 2^-12 of the vectors' range, more than the grid's spacing
 _SMALLEST = -480  # exponent of the smallest scale: products of points do not underflow
@@ -85,8 +75,7 @@ def folded(values: Floats) -> Floats:
 def unit_rows(vectors: ArrayLike) -> Floats:
     """Divides rows by their length, float64; a zero row stays zero."""
     rows = np.array(vectors, dtype=np.float64)
-    for start in range(0, len(rows), _BLOCK):
-        part = rows[start : start + _BLOCK]
+    for part in (rows[some] for some in slices(len(rows), _BLOCK)):
         largest = np.abs(part).max(axis=1, keepdims=True, initial=0.0)
         part *= np.ldexp(1.0, -_exponent(largest))  # so that no square over- or underflows
         lengths = _lengths(part)
@@ -104,14 +93,6 @@ def unit_points(vectors: ArrayLike) -> Floats:
     return _round(unit_rows(vectors), 2.0**-BITS)
 
 
-def centred_unit_points(vectors: Floats) -> Floats:
-    """Makes :func:`unit_points` of vectors less their mean; zero where only rounding is left."""
-    centred = vectors - mean(vectors)
-    lost = np.abs(centred).max(axis=1) <= 1e-12 * np.abs(vectors).max()
-    centred[lost] = 0.0
-    return unit_points(centred)
-
-
 def points_of(vectors: Floats) -> tuple[Floats, float]:
     """Puts vectors about a public centre on a grid for the longest of them.
 
@@ -120,14 +101,10 @@ def points_of(vectors: Floats) -> tuple[Floats, float]:
     has a length of 0.35 to 0.7, and no point more than sqrt(1/2): squared distances are at most 2
     there, and -2 <x, y> + |x|^2 + |y|^2 is exact from left to right.
 
-    Returns:
-        The points, float64 (V, d), in units of the vectors, and the grid's spacing: 2^-26 of the
-        scale, 2^-25.5 to 2^-24.5 of the longest. A coordinate moves by half of it at most, a
-        distance by sqrt(d) of it.
-
-    Raises:
-        ParameterError: Some vectors are so much longer than the others that distances could move by
-            more than a hundredth of the median one (of about 1,024 pairs of tokens).
+    Returns points, float64 (V, d), in units of vectors, and the spacing: 2^-26 of the scale,
+    2^-25.5 to 2^-24.5 of the longest. A coordinate moves by half of it at most, a distance by
+    sqrt(d) of it. ParameterError: some vectors are so much longer than the others that distances
+    could move by more than a hundredth of the median one (of about 1,024 pairs of tokens).
     """
     ranges = np.ptp(vectors, axis=0)
     step = 2.0 ** (int(_exponent(ranges.max())) - _FINE)

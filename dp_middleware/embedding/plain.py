@@ -76,8 +76,8 @@ class PlainEncoder:
         for layer in range(self._layers):
             rows = self._layer(rows, spans, f"encoder.layer.{layer}")
         means = np.array([rows[span].mean(axis=0) for span in spans])
-        unit: Rows = means / np.maximum(np.linalg.norm(means, axis=1, keepdims=True), _FLOOR)
-        return unit
+        lengths = np.linalg.norm(means, axis=1, keepdims=True)
+        return np.asarray(means / np.maximum(lengths, _FLOOR))
 
     def _layer(self, rows: Rows, spans: Sequence[slice], name: str) -> Rows:
         """A layer over the tokens of all texts, of which each attends to those of its text."""
@@ -98,8 +98,7 @@ class PlainEncoder:
         return self._normed(rows + self._linear(inner, f"{name}.output.dense"), f"{name}.output")
 
     def _linear(self, rows: Rows, name: str) -> Rows:
-        product: Rows = rows @ self._arrays[f"{name}.weight"].T + self._arrays[f"{name}.bias"]
-        return product
+        return np.asarray(rows @ self._arrays[f"{name}.weight"].T + self._arrays[f"{name}.bias"])
 
     def _normed(self, rows: Rows, name: str) -> Rows:
         centred = rows - rows.mean(axis=1, keepdims=True)

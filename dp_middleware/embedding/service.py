@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from threading import Lock
-from typing import Any, Self
+from typing import Any, Literal, Self
 from weakref import WeakValueDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_middleware import _validate
+from dp_middleware import _files, _validate
 from dp_middleware._files import DEFAULT_ENCODER
-from dp_middleware.embedding import _vector_tables
-from dp_middleware.embedding._vector_tables import Kind
-from dp_middleware.embedding.arrays import Floats, VectorSource
+from dp_middleware._waits import told
+from dp_middleware.embedding import arrays, grid
+from dp_middleware.embedding.arrays import Floats, VectorSource, slices
 from dp_middleware.embedding.backends import Backend, Given, SentenceModel, SharedModel, check_texts
 from dp_middleware.embedding.grid import unit_rows
 from dp_middleware.embedding.space import EmbeddingSpace
-from dp_middleware.errors import ParameterError
+from dp_middleware.errors import ParameterError, needs
 from dp_middleware.vocabulary.vocabulary import Vocabulary
 
 DEFAULT_FINGERPRINT = "22adc3a02123b6aeb55b412a44515d8bb9aa3dba2c1a608c4cdb2c40ac939e6f"
@@ -72,10 +73,7 @@ class EmbeddingService:
             backend: An object with ``encode(texts)``, such as a sentence-transformers model, which
                 sees raw text; a :class:`~dp_middleware.embedding.backends.Backend`; or a service.
                 For models of LangChain and LlamaIndex and for servers see
-                :func:`~dp_middleware.frameworks.embedding_service`.
-
-        Raises:
-            ParameterError: None of these.
+                :func:`~dp_middleware.frameworks.embedding_service`. ParameterError: none of these.
         """
         if isinstance(backend, cls):
             return backend
@@ -118,16 +116,14 @@ class EmbeddingService:
             vectors: ``"input"``: rows of a named model's input-embedding matrix, averaged over the
                 WordPieces of a token; no encoding pass. ``"raw"``: the same as the model has
                 them, of any length. ``"encoded"``: each token encoded as a text of its own.
-
-        Raises:
-            ParameterError: Input vectors of a backend that is not a named model.
+                ParameterError: others than these of a backend that is not a named model.
         """
         _validate.one_of(("input", "raw", "encoded"), vectors=vectors)
         if isinstance(self.backend, SentenceModel):
             model = self.backend.model
-            space = _vector_tables.named_space(model, vocabulary, vectors, self.encode)
+            space = named_space(model, vocabulary, vectors, self.encode)
         elif vectors == "encoded":
-            table = _vector_tables.encode_tokens(vocabulary, self.encode)
+            table = encode_tokens(vocabulary, self.encode)
             space = EmbeddingSpace(vocabulary, unit_rows(table))
         else:
             raise ParameterError(
@@ -153,12 +149,7 @@ def default_space() -> EmbeddingSpace:
 
 
 def _default_vectors() -> Floats:
-    """Reads the vectors of the default space.
-
-    Raises:
-        MissingExtra: There is no model on this computer, and none can be downloaded.
-        ParameterError: The model that is there is another one.
-    """
+    """Reads them; MissingExtra: there is no model; ParameterError: another one is there."""
     space = EmbeddingService().space(default_space().vocabulary)
     if space.fingerprint != DEFAULT_FINGERPRINT:
         raise ParameterError(
@@ -190,3 +181,91 @@ def _after_fork() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
+
+
+Table = NDArray[np.float32]
+Kind = Literal["input", "raw", "encoded"]
+
+_STEP = 256  # tokens encoded together: on that the last bits of their vectors depend
+
+
+def named_space(
+    model: str, vocabulary: Vocabulary, kind: Kind, encode: Callable[[list[str]], Table]
+) -> EmbeddingSpace:
+    """Makes the vocabulary's space with a named model's vectors, on disk from the first time on.
+
+    Their file is read when something is computed with them: the fingerprint of the space is kept
+    beside it. Another file for other weights; one that is damaged is made again. A folder that
+    cannot be written costs time only.
+    """
+    key = f"{model}/{_revision(model)}/{vocabulary.fingerprint}/{kind}"
+    path = _files.cache_path("vectors", key, suffix=".npz")
+    beside = ("spaces", key, _files.code_fingerprint())
+
+    def made() -> dict[str, Table]:
+        encoded = kind == "encoded"
+        table = encode_tokens(vocabulary, encode) if encoded else _input(model, vocabulary, kind)
+        return {"vectors": table}
+
+    def read() -> Floats:
+        table = arrays.kept(path, made)["vectors"]
+        return table.astype(np.float64) if kind == "raw" else unit_rows(table)
+
+    def read_again() -> Floats:
+        vectors = read()
+        if grid.fingerprint(vocabulary.fingerprint, vectors) != fingerprint:
+            _files.cache_path(*beside).unlink(missing_ok=True)
+            raise ParameterError(
+                f"expected the vectors of the space {fingerprint[:8]}, got others: their file was "
+                "replaced; start again"
+            )
+        vectors.setflags(write=False)
+        return vectors
+
+    match _files.load(*beside):
+        case {"fingerprint": str(fingerprint), "dimensions": int(dimensions)}:
+            return EmbeddingSpace(vocabulary, VectorSource(read_again, dimensions, fingerprint))
+    space = EmbeddingSpace(vocabulary, read())
+    _files.store({"fingerprint": space.fingerprint, "dimensions": space.vectors.shape[1]}, *beside)
+    return space
+
+
+def encode_tokens(vocabulary: Vocabulary, encode: Callable[[list[str]], Table]) -> Table:
+    """Encodes each token as a text of its own."""
+    texts = [(token.strip() or token).removeprefix("##") for token in vocabulary.tokens]
+    with told(f"encoding {len(texts):,} tokens"):
+        return np.concatenate([encode(texts[part]) for part in slices(len(texts), _STEP)])
+
+
+def _input(model: str, vocabulary: Vocabulary, kind: Kind) -> Table:
+    """Input embeddings, of unit length unless raw, averaged over the WordPieces of a token."""
+    with needs("models"):
+        from safetensors import safe_open
+
+    with safe_open(_files.encoder_file(model, "model.safetensors"), "np") as file:
+        names = [name for name in file.keys() if name.endswith("word_embeddings.weight")]  # noqa: SIM118
+        if len(names) != 1:
+            raise ParameterError(f'expected one word-embedding matrix in {model!r}; use "encoded"')
+        matrix: Table = file.get_tensor(names[0]).astype(np.float32)
+    if kind != "raw":
+        matrix = unit_rows(matrix).astype(np.float32)
+    source = _files.encoder_tokenizer(model)
+    if vocabulary.tokenizer.name == f"wordpiece:{model}":
+        own = source.get_vocab()
+        return matrix[[own[token] for token in vocabulary.tokens]]
+    texts = [token.strip() for token in vocabulary.tokens]
+    pieces = source.encode_batch(texts, add_special_tokens=False)
+    nothing = np.zeros(matrix.shape[1], dtype=np.float32)
+    return np.stack([sum(matrix[p.ids], nothing) / max(1, len(p.ids)) for p in pieces])
+
+
+def _revision(model: str) -> str:
+    """Changes with the weights: their size and their first and last megabyte."""
+    path = _files.encoder_file(model, "model.safetensors")
+    size, part = path.stat().st_size, 1 << 20
+    digest = hashlib.sha256(str(size).encode())
+    with path.open("rb") as file:
+        digest.update(file.read(part))
+        file.seek(max(0, size - part))
+        digest.update(file.read(part))
+    return digest.hexdigest()[:16]

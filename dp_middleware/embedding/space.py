@@ -5,26 +5,36 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable
-from functools import cached_property, partial
-from typing import Any, TypeVar, cast
+from functools import cached_property, partial, wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dp_middleware import _forks
 from dp_middleware._torch import torch
-from dp_middleware.embedding import grid, products
-from dp_middleware.embedding.arrays import Floats, Ids, VectorSource
+from dp_middleware.embedding import arrays, grid
+from dp_middleware.embedding.arrays import Floats, Ids, VectorSource, slices
 from dp_middleware.errors import ParameterError
 from dp_middleware.vocabulary.vocabulary import Vocabulary
 
 T = TypeVar("T")
+P = ParamSpec("P")
+BLOCK = 64  # rows computed at a time on the CPU, a matter of memory and caches
+_DEVICE_BLOCK = 1024  # the same on another device, which has more to do at a time
 
-BLOCK = 64
-"""Rows computed at a time on the CPU, a matter of memory and caches."""
 
-_DEVICE_BLOCK = 1024
-"""The same on another device, which has more to do at a time."""
+def once(
+    compute: Callable[Concatenate[EmbeddingSpace, P], T],
+) -> Callable[Concatenate[EmbeddingSpace, P], T]:
+    """Makes a function of a space and hashable arguments one that computes once per process."""
+
+    @wraps(compute)
+    def known(space: EmbeddingSpace, /, *args: P.args, **named: P.kwargs) -> T:
+        key = (compute.__module__, compute.__qualname__, *args)
+        return space.derived(key, lambda: compute(space, *args, **named))
+
+    return known
 
 
 class EmbeddingSpace:
@@ -93,9 +103,10 @@ class EmbeddingSpace:
         return known or grid.fingerprint(self.vocabulary.fingerprint, self.vectors)
 
     @property
+    @once
     def vectors(self) -> Floats:
         """Gives the vectors, float64 (V, d), read-only."""
-        return self.derived("vectors", self._source.read)
+        return self._source.read()
 
     @cached_property
     def device(self) -> torch.device:
@@ -114,17 +125,8 @@ class EmbeddingSpace:
             return cast(T, self._derived[key])
 
     def checked(self, ids: ArrayLike) -> Ids:
-        """Returns ids as int64 (n,).
-
-        Raises:
-            ParameterError: Not a sequence of integers in 0 .. V - 1.
-        """
-        numbers = np.asarray(ids)
-        if numbers.ndim != 1 or (numbers.size and not np.issubdtype(numbers.dtype, np.integer)):
-            raise ParameterError("expected ids as a one-dimensional sequence of integers")
-        if numbers.size and not 0 <= numbers.min() <= numbers.max() < len(self):
-            raise ParameterError(f"expected ids in 0 .. {len(self) - 1}, got ids outside of it")
-        return numbers.astype(np.int64)
+        """Does :meth:`Vocabulary.checked`."""
+        return self.vocabulary.checked(ids)
 
     def spread(self, count: int) -> Ids:
         """Spaces up to ``count`` distinct ids evenly over the vocabulary."""
@@ -160,14 +162,12 @@ class EmbeddingSpace:
         return on_host(self._points.squares)
 
     @property
-    def _points(self) -> products.Points:
-        def compute() -> products.Points:
-            host, spacing = grid.points_of(self.vectors)
-            placed = self.on_device(host)
-            host.setflags(write=False)
-            return products.Points(host, spacing, placed, placed.square().sum(dim=1))
-
-        return self.derived("points", compute)
+    @once
+    def _points(self) -> arrays.Points:
+        host, spacing = grid.points_of(self.vectors)
+        placed = self.on_device(host)
+        host.setflags(write=False)
+        return arrays.Points(host, spacing, placed, placed.square().sum(dim=1))
 
     def distances(self, ids: ArrayLike) -> Floats:
         """Computes Euclidean distances of :attr:`points`, from ids to every token, float64 (n, V).
@@ -180,7 +180,7 @@ class EmbeddingSpace:
 
     def distance_rows(self, ids: Ids) -> torch.Tensor:
         """Computes :meth:`distances` of ids that are in 0 .. V - 1, on the space's device."""
-        return products.take_roots(self._points.squared_distances(self.on_device(ids)))
+        return arrays.take_roots(self._points.squared_distances(self.on_device(ids)))
 
     def cosines(self, ids: ArrayLike) -> Floats:
         """Computes cosines of each id's vector with every token's, float64 (n, V) in [-1, 1].
@@ -192,14 +192,16 @@ class EmbeddingSpace:
 
     def cosine_rows(self, ids: Ids) -> torch.Tensor:
         """Computes :meth:`cosines` of ids that are in 0 .. V - 1, on the space's device."""
-        return products.cosines(self.unit[self.on_device(ids)], self.unit)
+        return arrays.cosines(self.unit[self.on_device(ids)], self.unit)
 
     @property
+    @once
     def unit(self) -> torch.Tensor:
         """Gives unit rows of the vectors, on the grid of cosines, on the device; float64 (V, d)."""
-        return self.derived("unit", lambda: self.on_device(grid.unit_points(self.vectors)))
+        return self.on_device(grid.unit_points(self.vectors))
 
     @property
+    @once
     def centred_unit(self) -> Floats:
         """Gives unit rows of the vectors less their mean, on the grid of cosines, float64 (V, d).
 
@@ -207,7 +209,9 @@ class EmbeddingSpace:
         encoder lie in a cone, and a constant answer already has a positive mean cosine. A row that
         is the mean, but for rounding, is zero.
         """
-        return self.derived("centred-unit", lambda: grid.centred_unit_points(self.vectors))
+        centred = self.vectors - grid.mean(self.vectors)
+        lost = np.abs(centred).max(axis=1) <= 1e-12 * np.abs(self.vectors).max()
+        return grid.unit_points(np.where(lost[:, None], 0.0, centred))
 
     def centred_cosines(self, ids: ArrayLike, columns: Ids | None = None) -> Floats:
         """Computes exact cosines of mean-centred vectors, float64 (n, V) or (n, len(columns))."""
@@ -215,24 +219,21 @@ class EmbeddingSpace:
 
     def centred_cosine_rows(self, ids: Ids, columns: Ids | None = None) -> torch.Tensor:
         """Computes :meth:`centred_cosines` of ids that are in 0 .. V - 1, on the space's device."""
-        unit = self.derived("centred-unit-device", lambda: self.on_device(self.centred_unit))
+        unit = self.derived("centred-unit", lambda: self.on_device(self.centred_unit))
         others = unit
         if columns is not None:
             key = ("centred-unit", columns.tobytes())
             others = self.derived(key, lambda: unit[self.on_device(columns)])
-        return products.cosines(unit[self.on_device(ids)], others)
+        return arrays.cosines(unit[self.on_device(ids)], others)
 
     @property
+    @once
     def diameter(self) -> float:
         """Finds the largest of all :meth:`distances`, once per process: half a pass over pairs."""
-
-        def compute() -> float:
-            ids, points = self.on_device(np.arange(len(self))), self._points
-            starts = range(0, len(self), self.block)
-            blocks = (points.squared_distances(ids[s : s + self.block], s) for s in starts)
-            return math.sqrt(max(float(block.max()) for block in blocks))
-
-        return self.derived("diameter", compute)
+        ids, points = self.on_device(np.arange(len(self))), self._points
+        parts = slices(len(self), self.block)
+        blocks = (points.squared_distances(ids[part], part.start) for part in parts)
+        return math.sqrt(max(float(block.max()) for block in blocks))
 
     def on_device(self, values: NDArray[Any]) -> torch.Tensor:
         """Makes the array a tensor on the space's device; on the CPU it is the same memory."""

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import replace
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dp_middleware import _validate
 from dp_middleware.errors import ChatError, RemoteError, withheld
-from dp_middleware.models.adapters import Adapter, Messages
-from dp_middleware.models.chat import ChatModel, chat_model
+from dp_middleware.models.adapters import Messages
+from dp_middleware.models.chat import ChatModel
 from dp_middleware.privacy import Unit
 
 T = TypeVar("T")
-
-_MARK = ">"
 
 
 class CandidateEncoder(Protocol):
@@ -87,55 +84,22 @@ def questions(sanitized: str, unit: Unit, k: int, prompts: Sequence[str]) -> lis
     ]
 
 
-class _Marked(Adapter):
-    """Puts a mark before each answer: to a :class:`ChatModel`, an empty one is a failure."""
-
-    def __init__(self, inner: Adapter) -> None:
-        self._inner = inner
-
-    def ask(self, messages: Messages) -> str:
-        return _MARK + self._inner.ask(messages)
-
-    async def aask(self, messages: Messages) -> str:
-        return _MARK + await self._inner.aask(messages)
-
-
-def generator_model(x: Any) -> ChatModel:
-    """A chat model whose failures are :class:`RemoteError` and whose answers may be empty.
-
-    Args:
-        x: What :func:`chat_model` takes.
-    """
-    model = chat_model(x)
-    return replace(model, adapter=_Marked(model.adapter), error=RemoteError)
-
-
 async def answers(
     model: ChatModel, questions: Sequence[Messages], minimum: int, gate: asyncio.Semaphore
 ) -> list[str]:
-    """An answer to each question that has one, in their order.
+    """An answer to each public question that has one, in their order; or RemoteError: too few.
 
     Each call may fail. What UTF-8 cannot say, a lone surrogate, comes as a question mark.
-
-    Args:
-        model: From :func:`generator_model`.
-        questions: Public.
-        minimum: Fewest that must come.
-        gate: Bounds how many calls run at once.
-
-    Raises:
-        RemoteError: Fewer than ``minimum`` came.
     """
     failures: list[str] = []
 
     async def ask(question: Messages) -> str | None:
         try:
             async with gate:
-                answer = await model.acall(question)
+                return await model.acall(question)
         except ChatError as error:
             failures.append(str(error))
             return None
-        return answer.removeprefix(_MARK)
 
     texts = [answer for answer in await all_of(map(ask, questions)) if answer is not None]
     if len(texts) < minimum:
@@ -167,15 +131,9 @@ def distinct(texts: Iterable[str], usable: Callable[[str], bool]) -> list[str]:
 
 
 def prune(texts: list[str], encoder: CandidateEncoder, above: float) -> list[str]:
-    """Greedy, in their order: drop a text too similar to one already kept.
+    """Greedy, in their order: drops a text too similar to one already kept.
 
-    Args:
-        texts: Public.
-        encoder: Gives sentence vectors.
-        above: Largest similarity (1 + cosine) / 2 between two texts that are both kept.
-
-    Raises:
-        ParameterError: The encoder failed.
+    ``above``: the largest similarity (1 + cosine) / 2 of two that are kept.
     """
     if above >= 1 or len(texts) < 2:
         return texts

@@ -124,18 +124,6 @@ class Selection:
         """Returns the integers that are drawn from; exact probabilities for audits. Private."""
         return sampler.tables(self.log_probs(ids, candidates, space, count=count)[None, :])[0]
 
-    def draw(
-        self,
-        ids: Ids,
-        candidates: Sequence[Ids],
-        space: EmbeddingSpace,
-        entropy: sampler.Entropy = sampler.os_entropy,
-        *,
-        count: int | None = None,
-    ) -> int:
-        """Returns the index of the chosen candidate."""
-        return int(self.table(ids, candidates, space, count=count).draw(1, entropy)[0])
-
 
 def token_similarities(candidates: Sequence[Ids], space: EmbeddingSpace) -> Floats:
     """<e(v), m(y)> for every token v and candidate y, float64 (V + 1, m) in [-1, 1].
@@ -151,11 +139,7 @@ def token_similarities(candidates: Sequence[Ids], space: EmbeddingSpace) -> Floa
 
 
 def require_short_vectors(space: EmbeddingSpace) -> None:
-    """Refuse a space on which the sensitivity would be wrong.
-
-    Raises:
-        ParameterError: A vector has a norm above 1.
-    """
+    """Refuses a space with a vector of norm above 1, on which the sensitivity would be wrong."""
     norms = np.linalg.norm(space.vectors, axis=1)
     above = int((norms > LARGEST_NORM).sum())
     if above:
@@ -166,11 +150,7 @@ def require_short_vectors(space: EmbeddingSpace) -> None:
 
 
 def pure_epsilon(certificate: Certificate) -> float:
-    """Nats per token occurrence.
-
-    Raises:
-        IncompatibleGuarantees: The guarantee is not pure or not finite.
-    """
+    """Nats per token occurrence; IncompatibleGuarantees: not pure, or not finite."""
     guarantee = certificate.guarantee
     if not isinstance(guarantee, PureDP) or not certificate.finite:
         raise not_pure(type(guarantee).__name__)
@@ -178,13 +158,7 @@ def pure_epsilon(certificate: Certificate) -> float:
 
 
 def compose(first: Certificate, epsilon: float, settings: str) -> Certificate:
-    """The certificate of both phases.
-
-    Args:
-        first: Of the sanitizer.
-        epsilon: Of the choice, nats per token occurrence.
-        settings: Public parameters of the second phase, for the fingerprint.
-    """
+    """The certificate of a sanitizer and of a choice with these nats and public settings."""
     one = pure_epsilon(first)
     claimed = one if first.metric else first.claimed  # a metric claim is per unit of distance
     digest = hashlib.sha256(f"{first.mechanism}/{settings}".encode()).hexdigest()[:16]

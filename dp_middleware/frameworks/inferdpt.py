@@ -52,13 +52,7 @@ unlike by default, the remote model is not told that words of the text were repl
 
 
 def for_remote(released: str, instruction: str | None, unit: Unit = "occurrence") -> Messages:
-    """What the remote model is sent: public text only.
-
-    Args:
-        released: The sanitizer's released text.
-        instruction: Public, sent as it is; ``None`` asks for a continuation.
-        unit: What the release's guarantee protects.
-    """
+    """What the remote model is sent, public text only; ``None`` asks for a continuation."""
     if instruction is None:
         task = (
             "Continue the Prefix Text below with a passage of similar topic and style. "
@@ -70,11 +64,6 @@ def for_remote(released: str, instruction: str | None, unit: Unit = "occurrence"
 
 def for_extractor(document: str, remote_text: str, instruction: str | None) -> Messages:
     """What the local model is sent. Private: holds the document.
-
-    Args:
-        document: The private text.
-        remote_text: The remote model's answer to :func:`for_remote`.
-        instruction: As sent to the remote model; ``None`` for a continuation.
 
     Reference:
         Tong et al. (2023), InferDPT, extraction prompt, in our own words.
@@ -137,8 +126,8 @@ class InferDPT:
 
     The remote model sees the released text and the instruction. The extractor sees the raw
     document and the remote model's text; its calls leave no trace, log or cache entry. With a
-    session of pseudonyms there may be no extractor: the originals are put back into the remote
-    model's text, and an extractor that there is gets it so.
+    session of pseudonyms, the originals are put back into the remote model's text first, and there
+    may be no extractor.
 
     Reference:
         Tong et al. (2023), InferDPT: Privacy-preserving Inference for Black-box Large Language

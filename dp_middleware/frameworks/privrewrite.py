@@ -25,13 +25,13 @@ from dp_middleware.frameworks._selection import (
 )
 from dp_middleware.mechanisms import NoiseMechanism, TokenExponential
 from dp_middleware.mechanisms.text_mechanisms import TextMechanism
-from dp_middleware.models import bridge
+from dp_middleware.models.adapters import run
+from dp_middleware.models.chat import chat_model
 from dp_middleware.privacy import Certificate
 from dp_middleware.privacy.releases import Release
 from dp_middleware.sampling import sampler
 from dp_middleware.sanitizers.draft import Draft, tokenize_with
 from dp_middleware.sanitizers.sanitizer import Sanitizer
-from dp_middleware.sanitizers.whole import TextDraft
 from dp_middleware.vocabulary.vocabulary import Vocabulary
 
 Fallback = Literal["abstain", "sanitized"]
@@ -112,7 +112,8 @@ class PrivRewrite:
             raise not_pure("metric privacy")
         require_short_vectors(self.sanitizer.space)
         self._selection_of(1.0 if self.epsilon_select is None else self.epsilon_select)
-        object.__setattr__(self, "generator", _candidates.generator_model(self.generator))
+        generator = replace(chat_model(self.generator), error=RemoteError, may_be_blank=True)
+        object.__setattr__(self, "generator", generator)
 
     @classmethod
     def with_total(
@@ -157,19 +158,15 @@ class PrivRewrite:
             BudgetExhausted: From the ledger; nothing was drawn or sent.
             RemoteError: Too few candidates, or none left; what was charged stays spent.
         """
-        return bridge.run(self.arewrite(text))
+        return run(self.arewrite(text))
 
     async def arewrite(self, text: str) -> Release:
         """Does as :meth:`rewrite`, without blocking the event loop."""
         return (await self.arewrite_batch([text]))[0]
 
     def rewrite_batch(self, texts: Sequence[str]) -> list[Release]:
-        """Makes independent rewrites; all are charged before the first draw.
-
-        Raises:
-            As :meth:`rewrite`, for the first text that fails; the others are given up.
-        """
-        return bridge.run(self.arewrite_batch(texts))
+        """Makes independent rewrites, as :meth:`rewrite`; all are charged before the first draw."""
+        return run(self.arewrite_batch(texts))
 
     async def arewrite_batch(self, texts: Sequence[str]) -> list[Release]:
         """Does as :meth:`rewrite_batch`, without blocking the event loop."""
@@ -190,21 +187,16 @@ class PrivRewrite:
         return Vocabulary(own.tokens, tokenizer=own.tokenizer, unknown="uniform")
 
     def _sanitize(self, texts: Sequence[str]) -> tuple[list[Ids], list[Release]]:
-        """Ids of the private texts, and their releases, charged and certified for both phases."""
+        """Ids of the private texts, and their releases, charged for both phases."""
         if isinstance(texts, str):
             raise ParameterError("expected a list of texts, got one str")
         drafts = [self.sanitizer.read(text) for text in texts]
-        private = [self._ids(draft) for draft in drafts]
+        read = self._reader.encode  # a draft of a whole text has no ids
+        private = [d.ids if isinstance(d, Draft) else tokenize_with(read, d.text) for d in drafts]
         if not self._whole and not all(map(len, private)):
             raise ParameterError("expected texts with at least one token, got one without")
         released = self.sanitizer.release_drafts(drafts, self._compose)
         return private, [release for release, _ in released]
-
-    def _ids(self, draft: Draft | TextDraft) -> Ids:
-        """Of the tokens of a private text; a draft of a whole text has none."""
-        if isinstance(draft, TextDraft):
-            return tokenize_with(self._reader.encode, draft.text)
-        return draft.ids
 
     async def _choose(self, private: Ids, sanitized: Release, gate: asyncio.Semaphore) -> Release:
         unit = sanitized.certificate.unit
@@ -230,11 +222,11 @@ class PrivRewrite:
         ids = [self._reader.encode(text) for text in candidates]
         entropy = self.insecure_entropy or sampler.os_entropy
         space, count = self.sanitizer.space, 1 if self._whole else None
-        return candidates[self.selection.draw(private, ids, space, entropy, count=count)]
+        table = self.selection.table(private, ids, space, count=count)
+        return candidates[int(table.draw(1, entropy)[0])]
 
     @property
     def _whole(self) -> bool:
-        """Whether a text of which everything may change was sanitized."""
         return isinstance(self.sanitizer.mechanism, TextMechanism)
 
     def _compose(self, first: Certificate) -> Certificate:

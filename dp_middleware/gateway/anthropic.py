@@ -1,4 +1,5 @@
 """``/v1/messages`` of Anthropic's protocol: whole, streamed, or only counted."""
+# ruff: noqa: D102 - the calls are documented in Shown
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from starlette.responses import JSONResponse, Response
 
 from dp_middleware.conversation.exchange import Exchange, Reply
 from dp_middleware.conversation.messages import Message, ToolCall
-from dp_middleware.gateway import declared, fields
+from dp_middleware.gateway import fields
 from dp_middleware.gateway.failures import Failure, garbage
 from dp_middleware.gateway.fields import (
     MOST,
@@ -59,7 +60,7 @@ def plan_of(call: Call, required: tuple[str, ...] = ("model", "messages", "max_t
     policy, known = call.policy, set[str]()
     given = _request(policy, call.gateway.settings.upstream.models, required)(call.body, "")
     turns, system = given.pop("messages"), given.pop("system", None)
-    declared.require_choice(given)
+    fields.require_choice(given)
     first: list[Message] = []
     if system is not None:
         public = policy.system == "public"
@@ -151,7 +152,6 @@ class ShownMessage(Shown):
         self._ended = False
 
     def whole(self, answer: dict[str, Any]) -> dict[str, Any]:
-        """Notes a message, and returns what is sent for it."""
         self.exchange.answer(said_in(answer["content"]))
         return {**answer, "content": [*map(self._block, answer["content"])]}
 
@@ -163,7 +163,6 @@ class ShownMessage(Shown):
         return {**block, **shown}
 
     def feed(self, event: dict[str, Any]) -> list[dict[str, Any]]:
-        """Returns what is sent for an event; what was held back stands before the end."""
         kind, place = event["type"], event.get("index", 0)
         if kind == "content_block_start":
             self._blocks[place] = block = dict(event["content_block"])
@@ -199,13 +198,11 @@ class ShownMessage(Shown):
         return {**delta, name: self._reply.text(delta[name], place)}
 
     def broken(self, failure: Failure) -> dict[str, Any]:
-        """Returns the event that Anthropic's clients expect."""
         return failure.anthropic()
 
     def note(self, *, left: bool = False) -> bool:
-        """Tells the session what was said; what broke off in the middle of a call is no answer."""
         blocks = [block for _, block in sorted(self._blocks.items())]
-        if all(isinstance(block.get("input", {}), dict) for block in blocks):
+        if all(isinstance(block.get("input", {}), dict) for block in blocks):  # no half a call
             self.exchange.answer(said_in(blocks), left=left)
         return self._ended
 
@@ -228,8 +225,8 @@ def _request(policy: Policy, models: tuple[str, ...], required: tuple[str, ...])
             "top_k": whole(0, 1_000_000),
             "service_tier": one_of("auto", "standard_only"),
             "thinking": record(thinking, ("type",)),
-            "stop_sequences": declared.declared(policy.stop == "public", many(text, 0), "stop"),
-            "tools": declared.declared(policy.tools == "public", tools, "tools"),
+            "stop_sequences": fields.declared(policy.stop == "public", many(text, 0), "stop"),
+            "tools": fields.declared(policy.tools == "public", tools, "tools"),
             "tool_choice": record({**choice, "disable_parallel_tool_use": flag}, ("type",)),
         },
         required,
@@ -250,10 +247,7 @@ _SAID = {
 }
 _TURNS = {
     role: record({"role": text, "content": parts_of(kinds)}, ("role", "content"))
-    for role, kinds in {
-        "user": {"text": _TEXT, "tool_result": _RESULT},
-        "assistant": _SAID,
-    }.items()
+    for role, kinds in {"user": {"text": _TEXT, "tool_result": _RESULT}, "assistant": _SAID}.items()
 }
 _TOOL = {"name": text, "input_schema": fields.json_object}
 _OF_TOOL = {"type": one_of("custom"), "description": text, "cache_control": _CACHE, "strict": flag}

@@ -34,8 +34,7 @@ from dp_middleware.gateway.texts import completions, embeddings
 from dp_middleware.models.trust import is_loopback
 from dp_middleware.privacy.certificate import json_number
 
-CONFIG = "DP_GATEWAY_CONFIG"
-"""Names the variable that tells workers their file."""
+CONFIG = "DP_GATEWAY_CONFIG"  # names the variable that tells workers their file
 
 _READY = 2.0  # seconds for the ledger, of a gateway that is ready
 _KEPT = "the settings stay as they were: %s"
@@ -94,10 +93,7 @@ async def _listen(gateway: Gateway, config: str) -> None:
 
 
 async def reload(gateway: Gateway, file: str) -> None:
-    """Has the settings of a file from the next request on; where it is broken, those before.
-
-    Sessions that are as they were stay. What is wrong is logged, without any value.
-    """
+    """Has the settings of a file from the next request on; what is wrong is logged, no value."""
     try:
         settings = await asyncio.to_thread(Settings.read, file)
         if settings.fixed != gateway.settings.fixed:
@@ -119,12 +115,9 @@ def from_environment() -> ASGIApp:
 
 
 def server_options() -> dict[str, Any]:
-    """What uvicorn must be told: no log line has a query, no header tells what runs here.
-
-    A WebSocket's handshake would be logged with its query; no route has any. A head that never
-    ends is not waited for.
-    """
+    """What uvicorn must be told: no log line has a query, no header tells what runs here."""
     heads = "dp_middleware.gateway.serving:TimedHeads"  # by name: a worker imports it once it lives
+    # a WebSocket's handshake would be logged with its query
     return {"access_log": False, "server_header": False, "ws": "none", "http": heads}
 
 
@@ -154,7 +147,6 @@ def _answers(gateway: Gateway) -> bool:
 
 
 async def _metrics(request: Request) -> Response:
-    """For this machine, and for those who have a key."""
     gateway: Gateway = request.app.state.gateway
     is_local = request.client is not None and is_loopback(request.client.host)
     if not is_local and gateway.clients.asking(request.headers) is None:
@@ -166,7 +158,6 @@ _OPEN = {"/healthz": _healthz, "/readyz": _readyz, "/metrics": _metrics}
 
 
 async def _http_failure(_: Request, error: Any) -> Response:
-    """No such path, or no such method: said without repeating it."""
     said = {404: "no such path", 405: "no such method here"}
     message = said.get(error.status_code, "the request was refused")
     return Failure(error.status_code, message, "not_found").response()
@@ -207,21 +198,17 @@ def budget_of(gateway: Gateway, client: Client) -> dict[str, Any]:
 
 
 async def models(call: Call) -> Response:
-    """``/v1/models``: what clients may ask for, from the configuration."""
-    names = call.gateway.settings.upstream.models
-    return JSONResponse({"object": "list", "data": [_model(name) for name in names]})
-
-
-async def model(call: Call) -> Response:
-    """``/v1/models/{id}``: one of them."""
-    name = call.request.path_params["id"]
-    if name not in call.gateway.settings.upstream.models:
+    """``/v1/models``: what clients may ask for, from the configuration, or one of them."""
+    known = {
+        name: {"id": name, "object": "model", "created": 0, "owned_by": "upstream"}
+        for name in call.gateway.settings.upstream.models
+    }
+    asked = call.request.path_params.get("id")
+    if asked is None:
+        return JSONResponse({"object": "list", "data": [*known.values()]})
+    if asked not in known:
         raise Failure(404, "no such model", "model_not_found")
-    return JSONResponse(_model(name))
-
-
-def _model(name: str) -> dict[str, Any]:
-    return {"id": name, "object": "model", "created": 0, "owned_by": "upstream"}
+    return JSONResponse(known[asked])
 
 
 ROUTES: dict[tuple[str, str], Handler] = {
@@ -233,7 +220,7 @@ ROUTES: dict[tuple[str, str], Handler] = {
     ("/v1/embeddings", "POST"): embeddings,
     (GUARDRAIL, "POST"): guardrail,
     ("/v1/models", "GET"): models,
-    ("/v1/models/{id:path}", "GET"): model,
+    ("/v1/models/{id:path}", "GET"): models,
     ("/v1/dp/budget", "GET"): budget,
     ("/v1/dp/releases/{id}", "GET"): release,
 }

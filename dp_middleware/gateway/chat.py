@@ -1,4 +1,5 @@
 """``/v1/chat/completions``: its messages as a transcript and back; whole or streamed answers."""
+# ruff: noqa: D102 - the calls are documented in Shown
 
 from __future__ import annotations
 
@@ -13,22 +14,11 @@ from starlette.responses import JSONResponse, Response
 from dp_middleware.conversation.exchange import Exchange, Reply
 from dp_middleware.conversation.messages import Message, Role, ToolCall
 from dp_middleware.frameworks.inferdpt import for_extractor
-from dp_middleware.gateway import declared, fields
+from dp_middleware.gateway import fields, turns
 from dp_middleware.gateway.failures import garbage
 from dp_middleware.gateway.fields import Check, anything, flag, many, one_of, record, text, whole
 from dp_middleware.gateway.service import Call
 from dp_middleware.gateway.settings import Policy
-from dp_middleware.gateway.turns import (
-    DONE,
-    Plan,
-    Shown,
-    Turn,
-    answered,
-    in_thread,
-    named,
-    read,
-    released,
-)
 from dp_middleware.gateway.upstream import sse
 from dp_middleware.models.chat import ChatModel
 
@@ -39,32 +29,27 @@ _THREADS = ThreadPoolExecutor(8, "dp-extractor")  # a slow local model keeps no 
 
 async def chat(call: Call) -> Response:
     """Releases the messages, asks the upstream, shows its answer."""
-    turn = await released(call, plan_of)
+    turn = await turns.released(call, plan_of)
     if call.extractor is not None:
         return await _extracted(turn, call.extractor)
-    return await answered(turn, PATH, ShownChat(turn.exchange))
+    return await turns.answered(turn, PATH, ShownChat(turn.exchange))
 
 
-def plan_of(call: Call) -> Plan:
+def plan_of(call: Call) -> turns.Plan:
     """Reads what is private in a request, and what is sent in its place."""
     body = _request(call.policy, call.gateway.settings.upstream.models)(call.body, "")
     messages = body.pop("messages")
     if "tool_choice" in body:
-        declared.require_choice(body)
-    return Plan(
+        fields.require_choice(body)
+    return turns.Plan(
         transcript=transcript_of(messages, public_system=call.policy.system == "public"),
-        conversation=named(call),
+        conversation=turns.named(call),
         build=lambda sent: {**body, "messages": list(map(_copy, messages, sent))},
     )
 
 
 def transcript_of(messages: list[dict[str, Any]], *, public_system: bool) -> list[Message]:
-    """Reads the messages of a request, which were checked.
-
-    Args:
-        messages: Private.
-        public_system: Whether system prompts go out as they are.
-    """
+    """Reads the messages of a request, which were checked."""
     transcript, known = list[Message](), set[str]()
     for place, message in enumerate(messages):
         role: Role = "system" if message["role"] == "developer" else message["role"]
@@ -89,14 +74,14 @@ def _copy(message: Mapping[str, Any], sent: Message) -> dict[str, Any]:
         return {"role": "assistant", "content": content, **sent.extra, **calls}
     parts = [{"type": "text", "text": part} for part in sent.texts]
     is_plain = "type" not in message["content"][0]
-    named = {k: message[k] for k in ("tool_call_id",) if sent.role == "tool"}
-    return {"role": message["role"], "content": sent.text if is_plain else parts, **named}
+    own = {k: message[k] for k in ("tool_call_id",) if sent.role == "tool"}
+    return {"role": message["role"], "content": sent.text if is_plain else parts, **own}
 
 
-class ShownChat(Shown):
+class ShownChat(turns.Shown):
     """Chats; several choices are several answers."""
 
-    ends = DONE
+    ends = turns.DONE
 
     def __init__(self, exchange: Exchange) -> None:
         super().__init__(exchange)
@@ -104,7 +89,6 @@ class ShownChat(Shown):
         self._ended: set[int] = set()
 
     def whole(self, answer: dict[str, Any]) -> dict[str, Any]:
-        """Notes an answer, and returns what is sent for it."""
         shown = self.shown(answer)
         self.note()
         return shown
@@ -120,7 +104,6 @@ class ShownChat(Shown):
         return {**answer, "choices": choices}
 
     def feed(self, event: dict[str, Any]) -> list[dict[str, Any]]:
-        """Returns what is sent for an event; what was held back stands before the end."""
         before, choices = list[dict[str, Any]](), []
         for choice in event.get("choices") or ():
             place = int(choice.get("index", 0))
@@ -141,7 +124,6 @@ class ShownChat(Shown):
         return {**choice, "delta": delta}
 
     def _shown(self, place: int, said: dict[str, Any], *, whole: bool = False) -> dict[str, Any]:
-        """What is shown of a message, or of a piece of one."""
         if place not in self.replies:
             self.replies[place] = Reply(self.exchange)
         reply, shown = self.replies[place], dict(said)
@@ -153,7 +135,6 @@ class ShownChat(Shown):
         return shown
 
     def note(self, *, left: bool = False) -> bool:
-        """Tells the session what was said, and whether all answers that began have ended."""
         for reply in self.replies.values():
             reply.end(left=left)
         return bool(self._ended) and self._ended == self.replies.keys()
@@ -181,18 +162,18 @@ def _rest(reply: Reply) -> dict[str, Any]:
     return {**delta, "tool_calls": calls} if calls else delta
 
 
-async def _extracted(turn: Turn, extractor: ChatModel) -> Response:
+async def _extracted(turn: turns.Turn, extractor: ChatModel) -> Response:
     """Shows what a local model makes of the answer, which is waited for whole."""
     body = {k: value for k, value in turn.body.items() if k not in ("stream", "stream_options")}
     answer = await turn.call.gateway.upstream.ask(PATH, body)
-    shown = await in_thread(lambda: read(_fitted, turn, extractor, answer), _THREADS)
+    shown = await turns.in_thread(lambda: turns.read(_fitted, turn, extractor, answer), _THREADS)
     if not turn.body.get("stream"):
         return JSONResponse(shown, headers=turn.headers)
-    events = b"".join(map(sse, _chunks(shown))) + DONE
+    events = b"".join(map(sse, _chunks(shown))) + turns.DONE
     return Response(events, media_type="text/event-stream", headers=turn.headers)
 
 
-def _fitted(turn: Turn, extractor: ChatModel, answer: dict[str, Any]) -> dict[str, Any]:
+def _fitted(turn: turns.Turn, extractor: ChatModel, answer: dict[str, Any]) -> dict[str, Any]:
     """Fits it to the user's last message and what tools found for that; calls stay as they are."""
     transcript, chat = turn.plan.transcript, ShownChat(turn.exchange)
     last = max((k for k, m in enumerate(transcript) if m.role == "user"), default=0)
@@ -240,10 +221,10 @@ def _request(policy: Policy, models: tuple[str, ...]) -> Check:
             "verbosity": one_of("low", "medium", "high"),
             "service_tier": one_of("auto", "default", "flex", "priority"),
             "store": flag,
-            "stop": declared.stop(policy),
-            "response_format": declared.response_format(policy),
-            "tools": declared.tools_of(policy),
-            "tool_choice": declared.tool_choice(),
+            "stop": fields.stop(policy),
+            "response_format": fields.response_format(policy),
+            "tools": fields.tools_of(policy),
+            "tool_choice": fields.tool_choice(),
         },
         ("model", "messages"),
     )

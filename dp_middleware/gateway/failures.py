@@ -11,11 +11,11 @@ from dp_middleware import errors
 
 
 class Failure(errors.DPMiddlewareError):
-    """A refusal, in words of our own.
+    """A refusal, in words of our own: quotes nothing that a client or an upstream sent.
 
     Args:
         status: Of HTTP.
-        message: What was expected and what to do; quotes nothing that a client or an upstream sent.
+        message: What was expected and what to do.
         code: For programs.
         param: The field, by its public name.
         kind: OpenAI's type of error.

@@ -9,15 +9,15 @@ from typing import Any
 from starlette.requests import ClientDisconnect, Request
 
 from dp_middleware.gateway.failures import Failure
-from dp_middleware.gateway.settings import Limits
+from dp_middleware.gateway.settings import Limits, Policy
 from dp_middleware.gateway.upstream import parsed
 
 Check = Callable[[Any, str], Any]
 """The value, if it is what it should be in this place; else :class:`Failure`."""
 
-MOST = 2000
-"""Messages, parts of one or calls in one."""
+MOST = 2000  # messages, parts of one or calls in one
 
+_MOST_TOOLS = 256
 _DEEPEST = 50  # arrays and objects in each other
 _JSON = "a JSON object in UTF-8, of finite numbers, without lone surrogates, not nested deeply"
 _FREE_TEXT = frozenset({  # refused fields of OpenAI's protocol; only these are called by name
@@ -29,11 +29,7 @@ _FREE_TEXT = frozenset({  # refused fields of OpenAI's protocol; only these are 
 
 
 async def body_of(request: Request, limits: Limits) -> dict[str, Any]:
-    """Reads a request's JSON object.
-
-    Raises:
-        Failure: Too large, too slow, or not a JSON object.
-    """
+    """Reads a request's JSON object; or raises :class:`Failure`: too large, too slow, none."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
         raise Failure(415, "expected content-type application/json", "invalid_content_type")
@@ -179,3 +175,70 @@ def _unknown(key: str, where: str) -> Failure:
     place = where or "the request"
     message = f"{place}: expected fields that this gateway knows, got another"
     return Failure(400, message, "unknown_field", param=where or None)
+
+
+# what goes out as it is, where the operator has declared it public ----------------------------
+
+
+def declared(is_public: bool, check: Check, option: str) -> Check:
+    """A value that the operator has declared public; refused where that was not done."""
+
+    def check_declared(value: Any, where: str) -> Any:
+        if is_public:
+            return check(value, where)
+        raise Failure(
+            400,
+            f"{where} goes out as it is and was not declared public; the operator allows it "
+            f'with {option} = "public" in the policy',
+            "not_declared_public",
+            param=where,
+        )
+
+    return check_declared
+
+
+def _of_type(kind: str, field: str, inner: dict[str, Check], flat: bool) -> Check:
+    if flat:
+        return record({"type": one_of(kind), **inner}, ("type", "name"))
+    return record({"type": one_of(kind), field: record(inner, ("name",))}, ("type", field))
+
+
+def tools_of(policy: Policy, *, flat: bool = False) -> Check:
+    """Definitions of functions, where they were declared public; flat in the Responses API."""
+    function = {"name": text, "description": text, "parameters": json_object, "strict": flag}
+    tool = _of_type("function", "function", function, flat)
+    return declared(policy.tools == "public", many(tool, least=0, most=_MOST_TOOLS), "tools")
+
+
+def response_format(policy: Policy, *, flat: bool = False) -> Check:
+    """Words are public anyway, a schema where that was declared; flat in the Responses API."""
+    form = {"name": text, "description": text, "schema": json_object, "strict": flag}
+    own = _of_type("json_schema", "json_schema", form, flat)
+    schema = declared(policy.response_format == "public", own, "response_format")
+    plain = record({"type": one_of("text", "json_object")}, ("type",))
+
+    def check(value: Any, where: str) -> Any:
+        is_schema = isinstance(value, dict) and value.get("type") == "json_schema"
+        return (schema if is_schema else plain)(value, where)
+
+    return check
+
+
+def stop(policy: Policy) -> Check:
+    """One sequence or several, where they were declared public."""
+    return declared(policy.stop == "public", either(str, text, many(text, most=4)), "stop")
+
+
+def tool_choice(*, flat: bool = False) -> Check:
+    """A word, or the name of a tool of this request; flat in the Responses API."""
+    own = _of_type("function", "function", {"name": text}, flat)
+    return either(dict, own, one_of("none", "auto", "required"))
+
+
+def require_choice(body: Mapping[str, Any]) -> None:
+    """Checks that a tool is chosen by a name that was declared public with it."""
+    choice = body.get("tool_choice")
+    names = {tool.get("function", tool)["name"] for tool in body.get("tools", ())}
+    chosen = choice.get("function", choice).get("name") if isinstance(choice, dict) else None
+    if chosen is not None and chosen not in names:
+        raise refuse("tool_choice", "a tool of this request")

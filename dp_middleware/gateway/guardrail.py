@@ -60,8 +60,8 @@ def _answered(call: Call, given: dict[str, Any]) -> dict[str, Any]:
     made, sent = (each.get("tool_calls") or () for each in (given, released))
     if [*map(_said, sent)] != [*map(_said, made)]:
         raise ParameterError("expected calls of tools as the remote model made them")
-    seconds = time.perf_counter() - started
-    call.count(exchange.receipt, exchange.receipt.nats, seconds)
+    receipt = exchange.receipt
+    call.count(receipt, receipt.nats, time.perf_counter() - started)
     return {"texts": released["texts"]}
 
 

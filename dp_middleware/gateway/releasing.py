@@ -23,11 +23,7 @@ _NOBODY = "gateway"  # nothing is released in this name
 
 
 def releases_of(policy: Policy, ledger: Ledger | None, subject: str) -> Any:
-    """Makes what a policy asks for, on the default space; calibrating takes minutes once.
-
-    Raises:
-        DPMiddlewareError: It cannot be had.
-    """
+    """Makes what a policy asks for, on the default space; calibrating takes minutes once."""
     terms: dict[str, Any] = {"ledger": ledger, "subject": subject}
     sanitizer = None
     if policy.mode != "pseudonyms":
@@ -42,12 +38,7 @@ def releases_of(policy: Policy, ledger: Ledger | None, subject: str) -> Any:
 
 
 def open_ledger(settings: Settings) -> dp.PrivacyLedger | None:
-    """Opens the ledger.
-
-    Raises:
-        LedgerError: It cannot be used.
-        ParameterError: It was created with other terms.
-    """
+    """Opens the ledger, if there is one."""
     terms = settings.ledger
     if terms.url is None:
         return None
@@ -55,11 +46,7 @@ def open_ledger(settings: Settings) -> dp.PrivacyLedger | None:
 
 
 def prepare(settings: Settings) -> None:
-    """Calibrates and certifies for all policies, on disk for the workers; tries the ledger.
-
-    Raises:
-        DPMiddlewareError: Something cannot be had.
-    """
+    """Calibrates and certifies for all policies, on disk for the workers; tries the ledger."""
     for policy in settings.policies.values():
         _ = releases_of(policy, None, _NOBODY).certificate
     ledger = open_ledger(settings)
@@ -70,18 +57,11 @@ def prepare(settings: Settings) -> None:
 class Sessions:
     """A session of every policy for each client, in the name of the client's subject.
 
-    Each has a memo of its own: what one client sends never drops the releases of another, who
-    would be charged for them again. All certificates are computed, all detectors loaded and all
-    memos opened at once, so that no request waits for one. Of earlier sessions those stay whose
-    policy and subject are as they were. Clients with a budget of their own get it here.
-
-    Attributes:
-        extractors: Local models, by policies; their calls leave no trace, log or cache entry.
-        sessions: By policies and ids of clients.
-
-    Raises:
-        UntrustedHost: An extractor is neither on loopback nor on a trusted host.
-        DPMiddlewareError: As of ``releases``, or a memo that was written with another secret.
+    Each has a memo of its own: what one client sends never drops the releases of another. All
+    certificates are computed, all detectors loaded and all memos opened at once, so that no request
+    waits for one. Of earlier sessions those stay whose policy and subject are as they were. Clients
+    with a budget of their own get it here. ``extractors`` are local models, by policies;
+    ``sessions`` are by policies and ids of clients.
     """
 
     def __init__(

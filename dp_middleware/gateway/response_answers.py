@@ -1,4 +1,5 @@
 """Answers of the Responses API, whole or in pieces, as the client is shown them."""
+# ruff: noqa: D102 - the calls are documented in Shown
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dp_middleware.conversation.exchange import Exchange, Reply
-from dp_middleware.conversation.response_items import answer_of
+from dp_middleware.conversation.messages import answer_of
 from dp_middleware.gateway.failures import Failure, garbage
 from dp_middleware.gateway.turns import Shown
 
@@ -27,13 +28,7 @@ def call_event(response: str, call_id: str) -> str:
 
 
 class ShownResponse(Shown):
-    """Responses.
-
-    Args:
-        exchange: Of the request.
-        name: Makes the id that the client is given, of the upstream's.
-        previous: The id that the client gave.
-    """
+    """Responses; ``name`` makes the client's id of the upstream's, who gave ``previous``."""
 
     is_named = True
 
@@ -48,17 +43,12 @@ class ShownResponse(Shown):
         self._number = 0
 
     def whole(self, answer: dict[str, Any]) -> dict[str, Any]:
-        """Notes a response, and returns what is sent for it."""
         shown, self._said = self._response(answer), answer
         self.note()
         return shown
 
     def note(self, *, left: bool = False) -> bool:
-        """Tells the session what was said; of a response that was left, nothing is kept.
-
-        Later requests go on from it by its id.
-        """
-        if self._said is None or left:
+        if self._said is None or left:  # later requests would go on from it by its id
             return False
         name, output = self._said["id"], self._said["output"]
         items = [{"role": "assistant", **item} for item in output if isinstance(item, dict)]
@@ -97,7 +87,6 @@ class ShownResponse(Shown):
         return {**part, **{name: self.exchange.restore(part[name]) for name in names}}
 
     def feed(self, event: dict[str, Any]) -> list[dict[str, Any]]:
-        """Returns what is sent for an event; what was held back stands before the end."""
         return [self._numbered(shown) for shown in self._fed(event)]
 
     def _fed(self, event: dict[str, Any]) -> list[dict[str, Any]]:
@@ -152,7 +141,6 @@ class ShownResponse(Shown):
         return event
 
     def broken(self, failure: Failure) -> dict[str, Any]:
-        """Returns its event as documented, with the object beside it that clients look for."""
         error = failure.body()["error"]
         told = {name: error[name] for name in ("code", "message", "param")}
         return {"type": "error", **told, "sequence_number": self._number, "error": error}

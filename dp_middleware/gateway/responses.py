@@ -9,10 +9,9 @@ from typing import Any
 
 from starlette.responses import Response
 
-from dp_middleware.conversation.messages import Message, Role
-from dp_middleware.conversation.response_items import THOUGHT, answer_of, item_of
+from dp_middleware.conversation.messages import THOUGHT, Message, Role, answer_of, item_of
 from dp_middleware.errors import EventRefused
-from dp_middleware.gateway import declared, fields
+from dp_middleware.gateway import fields
 from dp_middleware.gateway.failures import Failure
 from dp_middleware.gateway.fields import (
     Check,
@@ -51,7 +50,7 @@ def plan_of(call: Call) -> Plan:
     given = _request(policy, call.gateway.settings.upstream.models)(call.body, "")
     items, instructions = given.pop("input"), given.pop("instructions", None)
     before = given.pop("previous_response_id", None)
-    declared.require_choice(given)
+    fields.require_choice(given)
     if isinstance(items, str):
         items = [{"role": "user", "content": items}]
         transcript = [Message(role="user", texts=(items[0]["content"],))]
@@ -79,7 +78,6 @@ def plan_of(call: Call) -> Plan:
 
 
 def _message(item: dict[str, Any]) -> Message:
-    """The message of an item that was checked."""
     if item.get("type") == "function_call_output":
         return Message(role="tool", texts=fields.texts_in(item["output"]))
     answer = answer_of(item)
@@ -112,7 +110,6 @@ def _check_results(call: Call, items: list[dict[str, Any]], before: str | None) 
 
 
 def _known(call: Call, name: str) -> str:
-    """The upstream's id of a response."""
     data = call.signed("response", name)
     if data is None:
         field = "previous_response_id"
@@ -150,12 +147,12 @@ def _request(policy: Policy, models: tuple[str, ...]) -> Check:
             ),
             "text": record(
                 {
-                    "format": declared.response_format(policy, flat=True),
+                    "format": fields.response_format(policy, flat=True),
                     "verbosity": one_of("low", "medium", "high"),
                 }
             ),
-            "tools": declared.tools_of(policy, flat=True),
-            "tool_choice": declared.tool_choice(flat=True),
+            "tools": fields.tools_of(policy, flat=True),
+            "tool_choice": fields.tool_choice(flat=True),
         },
         ("model", "input"),
     )

@@ -57,10 +57,7 @@ class Clients:
         self._secret, self._clients = secret, tuple(clients)
 
     def asking(self, headers: Mapping[str, str]) -> Client | None:
-        """Returns the client of a request: its key is OpenAI's, or LiteLLM's for its guardrails.
-
-        It is compared in constant time, with all.
-        """
+        """Returns the client of a request: its key is OpenAI's, or LiteLLM's for its guardrails."""
         given = headers.get("authorization") or f"Bearer {headers.get('x-api-key', '')}"
         scheme, _, key = given.partition(" ")
         if scheme.lower() != "bearer" or not 0 < len(key) <= _LONGEST_KEY:
@@ -78,11 +75,7 @@ class Gate:
         self._inside, self._tokens = 0, dict[str, tuple[float, float]]()  # what is left, and when
 
     def __enter__(self) -> None:
-        """Lets in one more request, until it is answered.
-
-        Raises:
-            Failure: Too many at once.
-        """
+        """Lets in one more request, until it is answered; or raises :class:`Failure`: too many."""
         if self._inside >= self.limits.concurrent:
             raise Failure(429, "too many requests at once", "rate_limit_exceeded", kind="requests")
         self._inside += 1
@@ -91,11 +84,7 @@ class Gate:
         self._inside -= 1
 
     def count(self, client: str) -> None:
-        """Counts a request of a client: a bucket fills evenly, up to a minute's requests.
-
-        Raises:
-            Failure: Too many in a minute.
-        """
+        """Counts a request of a client: a bucket fills evenly, up to a minute's requests."""
         most, now = float(self.limits.requests_per_minute), self._clock()
         left, then = self._tokens.get(client, (most, now))
         left = min(most, left + (now - then) * most / 60)
@@ -123,13 +112,9 @@ class Gateway:
         self.clients = Clients(self.secret, settings.clients)
 
     async def open(self) -> None:
-        """Opens the ledger and makes the sessions.
+        """Opens the ledger and makes the sessions; what is loaded is then never collected.
 
-        What was loaded until then is left alone by collections of garbage until :meth:`close`: to
-        look at a quarter of a million objects takes 0.1 s, in which no request is answered.
-
-        Raises:
-            DPMiddlewareError: They cannot be had.
+        To look at a quarter of a million objects takes 0.1 s, in which no request is answered.
         """
         threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="dp-gateway")
         asyncio.get_running_loop().set_default_executor(threads)  # it has as many as processors
@@ -147,11 +132,7 @@ class Gateway:
             self.ledger.close()
 
     async def let_in(self, request: Request, path: str) -> Call:
-        """Reads a request of a client; the key is looked at before the body is read.
-
-        Raises:
-            Failure: A stranger's, or more than a client may take.
-        """
+        """Reads a request of a client; the key is looked at before the body is read."""
         client = self.clients.asking(request.headers)
         if client is None:
             message = "expected a key of this gateway: Authorization: Bearer KEY"
@@ -177,29 +158,17 @@ class Gateway:
 
 @dataclass(frozen=True, kw_only=True)
 class Call:
-    """A request of a client that was let in.
-
-    Attributes:
-        gateway: What all calls share.
-        client: Who asks.
-        request: Its headers; the body was read.
-        body: Private: a JSON object.
-        policy_name: Of the rule that fits.
-        policy: Of the rule that fits.
-        session: Releases in the name of the client's subject.
-        extractor: The policy's local model, if it has one.
-        facts: Of its release, for a span: public numbers.
-    """
+    """A request of a client that was let in, with the policy of the rule that fits."""
 
     gateway: Gateway
     client: Client
-    request: Request
-    body: dict[str, Any]
+    request: Request  # its body was read
+    body: dict[str, Any]  # private
     policy_name: str
     policy: Policy
-    session: dp.Session
-    extractor: ChatModel | None
-    facts: dict[str, float] = field(default_factory=dict)
+    session: dp.Session  # releases in the name of the client's subject
+    extractor: ChatModel | None  # the policy's local model
+    facts: dict[str, float] = field(default_factory=dict)  # public numbers, for a span
 
     def count(self, receipt: Receipt, nats: float, seconds: float) -> None:
         """Counts what it drew and what was found in it, for the metrics and its span."""

@@ -42,10 +42,8 @@ class Workers:
     """Processes that serve one socket; a dead one is replaced.
 
     If the one in its place cannot start, as where the settings are broken by now, the others go on,
-    and it is tried again after a pause, or when the settings are to be read again.
-
-    uvicorn's own supervisor asks its workers by a pipe whether they live, and notices no signal
-    while it waits for an answer: up to a minute, where a worker dies before it answers.
+    and it is tried again after a pause, or when the settings are to be read again. (uvicorn's own
+    supervisor notices no signal while it waits for a worker's answer, up to a minute.)
 
     Args:
         config: Of every worker; its app is named, and imported by each.
@@ -67,11 +65,7 @@ class Workers:
         self._signals = 0  # a lock would not do in their handler
 
     def run(self) -> None:
-        """Serves until a signal; a second one ends all at once.
-
-        Raises:
-            DPMiddlewareError: One of the first workers could not start.
-        """
+        """Serves until a signal; a second one ends all at once. Raises if none could start."""
         for sig in _SIGNALS:
             signal.signal(sig, self._hear)
         workers = [self._start() for _ in range(self._config.workers)]
@@ -107,7 +101,6 @@ class Workers:
         return self._start(self._pause)
 
     def _stop(self, workers: list[SpawnProcess]) -> None:
-        """Lets requests that have begun end, and kills what is left after that."""
         for worker in workers:
             worker.terminate()
         latest = time.monotonic() + self._seconds
@@ -121,10 +114,7 @@ class Workers:
 
 
 def _serve(config: Config, listening: socket.socket, pause: float | None) -> None:
-    """A worker; ``pause``: of one in the place of another, before it ends because it cannot start.
-
-    While it waits it is like one that loads: any signal ends it, and it is replaced.
-    """
+    """A worker; ``pause``: before one in the place of another ends because it cannot start."""
     config.configure_logging()
     server = Server(config)
     try:
@@ -141,13 +131,9 @@ def _serve(config: Config, listening: socket.socket, pause: float | None) -> Non
 
 
 class TimedHeads(H11Protocol):
-    """HTTP as uvicorn speaks it; the head of a request, the first or a later one, has its time.
+    """HTTP as uvicorn speaks it; the head of a request, the first or a later one, has its time."""
 
-    Attributes:
-        seconds: From the connection, or from the first byte of a later head, to the end of a head.
-    """
-
-    seconds: ClassVar[float] = 10.0
+    seconds: ClassVar[float] = 10.0  # from the connection, or a later head's first byte, to its end
     _late: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tomllib
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from dp_middleware.errors import ParameterError, needs
 
@@ -20,8 +20,7 @@ PATHS = (
     *("/v1/chat/completions", "/v1/responses", "/v1/completions", "/v1/embeddings"),
     *("/v1/messages", GUARDRAIL),
 )
-ANTHROPIC = "/messages"
-"""What paths of its protocol begin with, behind the base URL."""
+ANTHROPIC = "/messages"  # what paths of its protocol begin with, behind the base URL
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.@-]{1,100}$")]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -31,8 +30,6 @@ _ENVIRONMENT = {"env_prefix": "DP_GATEWAY_", "env_nested_delimiter": "__"}
 _Owner = Literal[
     "user_api_key_hash", "user_api_key_user_id", "user_api_key_team_id", "user_api_key_org_id"
 ]
-
-T = TypeVar("T", bound=BaseModel)
 
 
 class Section(BaseModel):
@@ -151,15 +148,6 @@ class Client(Section):
     subject: Name
     key_hash: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$", repr=False)]
     budget: Positive | None = None
-
-    @classmethod
-    def made(cls, **data: Any) -> Client:
-        """Makes one that was checked.
-
-        Raises:
-            ParameterError: A name with other characters; quotes it not.
-        """
-        return _checked(cls, data)
 
 
 class LedgerSection(Section):
@@ -283,18 +271,10 @@ class Settings(BaseSettings):
 
     @classmethod
     def of(cls, **data: Any) -> Settings:
-        """Returns the settings in a dict, as in the file.
-
-        Raises:
-            ParameterError: Not what they should be; quotes no value.
-        """
-        return _checked(cls, data)
-
-
-def _checked(kind: type[T], data: dict[str, Any]) -> T:
-    try:
-        return kind(**data)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        where = ".".join(map(str, first["loc"])) or "the settings"
-        raise ParameterError(f"{where}: {first['msg']}") from None
+        """Returns the settings in a dict, as in the file; ParameterError quotes no value."""
+        try:
+            return cls(**data)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+            where = ".".join(map(str, first["loc"])) or "the settings"
+            raise ParameterError(f"{where}: {first['msg']}") from None

@@ -9,7 +9,7 @@ from typing import Any
 from starlette.responses import JSONResponse, Response
 
 from dp_middleware.conversation.messages import ONCE, Message
-from dp_middleware.gateway import declared, fields
+from dp_middleware.gateway import fields
 from dp_middleware.gateway.chat import ShownChat
 from dp_middleware.gateway.fields import Check, either, many, one_of, record, text, whole
 from dp_middleware.gateway.service import Call
@@ -35,9 +35,8 @@ async def embeddings(call: Call) -> Response:
 def _plan_of(given: dict[str, Any], name: str, call: Call) -> Plan:
     """Texts, each an event of its own.
 
-    In a conversation that the client has named, a text at the same place is the same event, so
-    that a repeated request costs nothing; without a name every request is a new one, with
-    pseudonyms of its own, whose originals no other answer may show.
+    In a conversation that the client has named, a text at the same place is the same event;
+    without a name every request is a new one, whose originals no other answer may show.
     """
     is_one = isinstance(given[name], str)
     conversation, transcript = named(call), list[Message]()
@@ -87,7 +86,7 @@ def _completion(policy: Policy, models: tuple[str, ...]) -> Check:
             "stream_options": fields.STREAM_OPTIONS,
             "max_tokens": whole(0, 10_000_000),
             "logprobs": whole(0, 20),
-            "stop": declared.stop(policy),
+            "stop": fields.stop(policy),
         },
         ("model", "prompt"),
     )

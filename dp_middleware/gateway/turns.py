@@ -43,38 +43,23 @@ _EVENT_STREAM = {
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """A request that was read.
+    """A request that was read."""
 
-    Attributes:
-        transcript: Private.
-        build: The body for the upstream, from what goes out for the messages.
-        conversation: Its name, if the client gave one.
-        after: The upstream's id of the response that the request goes on from.
-    """
-
-    transcript: Sequence[Message] = field(repr=False)
-    build: Callable[[Sequence[Message]], dict[str, Any]]
-    conversation: str | None = None
-    after: str | None = None
+    transcript: Sequence[Message] = field(repr=False)  # private
+    build: Callable[[Sequence[Message]], dict[str, Any]]  # the upstream's body, of what goes out
+    conversation: str | None = None  # its name, if the client gave one
+    after: str | None = None  # the upstream's id of the response that it goes on from
 
 
 @dataclass(frozen=True, kw_only=True)
 class Turn:
-    """A request whose private texts were released.
-
-    Attributes:
-        call: The request.
-        plan: What was read in it.
-        exchange: What went out, and the way back.
-        body: Public: for the upstream.
-        headers: For the response.
-    """
+    """A request whose private texts were released."""
 
     call: Call
     plan: Plan
     exchange: Exchange
-    body: dict[str, Any]
-    headers: dict[str, str]
+    body: dict[str, Any]  # public: for the upstream
+    headers: dict[str, str]  # for the response
 
 
 def named(call: Call) -> str | None:
@@ -89,12 +74,7 @@ def named(call: Call) -> str | None:
 
 
 async def released(call: Call, plan_of: Callable[[Call], Plan]) -> Turn:
-    """Charges and draws for all that is private in a request, in a thread.
-
-    Raises:
-        Failure: Something in it cannot be released; nothing was charged.
-        DPMiddlewareError: The release failed; nothing was sent. Holds no text.
-    """
+    """Charges and draws for all that is private in a request, in a thread."""
     return await in_thread(lambda: _released(call, plan_of(call)))
 
 
@@ -117,14 +97,11 @@ def _released(call: Call, plan: Plan) -> Turn:
 
 
 def _headers(call: Call, exchange: Exchange, seconds: float) -> dict[str, str]:
-    """Counts what a request released, and returns the headers that tell it; public numbers.
-
-    The id of the release holds the account itself, signed.
-    """
+    """Counts what a request released, and returns the headers that tell it; public numbers."""
     own, receipt = call.session.sanitizer.certificate, exchange.receipt
     private = [r for r in exchange.releases if r.certificate.mechanism not in _PUBLIC]
-    nats = math.fsum(certificate.epsilon for certificate in receipt.charged)
     spent = math.fsum(release.spent for release in private)
+    nats = math.fsum(certificate.epsilon for certificate in receipt.charged)
     call.count(receipt, nats, seconds)
     tokens = sum(release.tokens_total for release in private)
     verbatim = sum(release.tokens_verbatim for release in private)
@@ -158,7 +135,6 @@ def _headers(call: Call, exchange: Exchange, seconds: float) -> dict[str, str]:
 
 
 def _words_only(answer: str) -> bool:
-    """Passes an answer that was declared public, if it is words."""
     if is_structured(answer):
         message = (
             "expected calls of tools, refusals and reasoning that came through this gateway, "
@@ -193,15 +169,10 @@ def read(work: Callable[..., T], *args: Any, **named: Any) -> T:
 
 
 class Shown(ABC):
-    """An answer of the upstream as the client is shown it; what the upstream lacks may raise.
+    """An answer of the upstream as the client is shown it; what the upstream lacks may raise."""
 
-    Attributes:
-        is_named: Whether the events of the protocol have names: their types.
-        ends: What stands behind the last event.
-    """
-
-    is_named: ClassVar[bool] = False
-    ends: ClassVar[bytes] = b""
+    is_named: ClassVar[bool] = False  # whether the protocol's events have names: their types
+    ends: ClassVar[bytes] = b""  # stands behind the last event
 
     def __init__(self, exchange: Exchange) -> None:
         self.exchange = exchange
@@ -218,8 +189,7 @@ class Shown(ABC):
     def note(self, *, left: bool = False) -> bool:
         """Tells the session what was said; if the client has left, without waiting.
 
-        Returns:
-            Whether a streamed answer has ended.
+        Tells whether a streamed answer has ended.
         """
 
     def broken(self, failure: Failure) -> dict[str, Any]:
@@ -237,23 +207,16 @@ async def answered(turn: Turn, path: str, shown: Shown) -> Response:
 
 
 class EventStream(Response):
-    """A streamed answer: all of it happens in one task, which ends when the client leaves.
-
-    Attributes:
-        begun: Whether something was sent.
-    """
+    """A streamed answer: all of it happens in one task, which ends when the client leaves."""
 
     def __init__(self, turn: Turn, path: str, shown: Shown) -> None:
-        self.status_code, self.background, self.begun = 200, None, False
+        self.status_code, self.background = 200, None
+        self.begun = False  # whether something was sent
         self.init_headers({**_EVENT_STREAM, **turn.headers})
         self._turn, self._path, self._shown = turn, path, shown
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Sends it.
-
-        Raises:
-            Failure: The upstream did not begin; nothing was sent.
-        """
+        """Sends it; or raises :class:`Failure`: the upstream did not begin, nothing was sent."""
         leaving = asyncio.create_task(_until_gone(receive))
         writing = asyncio.create_task(self._write(send))
         leaving.add_done_callback(lambda _: writing.cancel())

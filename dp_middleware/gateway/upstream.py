@@ -32,8 +32,7 @@ _url = lru_cache(maxsize=64)(httpx.URL)
 class Connections(httpx.AsyncBaseTransport):
     """A transport for each request at once, with one connection; the latest used is used next.
 
-    A pool of httpx looks at all of its connections, for each of them, twice a request. No more
-    than there are requests at once are open.
+    A pool of httpx looks at all of its connections, for each of them, twice a request.
     """
 
     def __init__(self) -> None:
@@ -107,15 +106,7 @@ class Upstream:
             await self._http.aclose()
 
     async def ask(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
-        """Returns the whole answer: a JSON object.
-
-        Args:
-            path: Behind the base URL.
-            body: Public.
-
-        Raises:
-            Failure: None came, or not such a one.
-        """
+        """Returns the whole answer to a public body: a JSON object; or raises :class:`Failure`."""
         data = bytearray()
         async with self._answer(path, body) as response:
             async for piece in response.aiter_bytes():
@@ -132,11 +123,7 @@ class Upstream:
     async def stream(
         self, path: str, body: dict[str, Any]
     ) -> AsyncIterator[AsyncIterator[dict[str, Any]]]:
-        """Gives the events of a streamed answer, as JSON objects, until ``[DONE]`` or the end.
-
-        Raises:
-            Failure: It does not begin, or breaks off while it is read.
-        """
+        """Gives the events of a streamed answer, as JSON objects, until ``[DONE]`` or the end."""
         async with self._answer(path, body) as response:
             if "text/event-stream" not in response.headers.get("content-type", ""):
                 raise self._failed("garbage")
@@ -189,9 +176,9 @@ class Upstream:
                 finally:
                     await response.aclose()
             return
-        except _BROKEN as error:
-            outcome = _outcome(error)
-        raise self._failed(outcome)
+        except _BROKEN as error:  # which may tell the address, and more
+            is_late = isinstance(error, TimeoutError | httpx.TimeoutException)
+        raise self._failed("timeout" if is_late else "unreachable")
 
     def _request(self, path: str, body: dict[str, Any]) -> httpx.Request:
         url = _url(self._terms.url.rstrip("/") + path)
@@ -238,9 +225,7 @@ def sse(event: dict[str, Any], named: bool = False) -> bytes:
 def parsed(data: bytes, deepest: int = 0) -> dict[str, Any] | None:
     """Returns a JSON object that can be spelled again, in UTF-8; ``None`` for anything else.
 
-    Args:
-        data: Maybe such an object.
-        deepest: How many arrays and objects may stand in each other; 0: any number.
+    ``deepest``: how many arrays and objects may stand in each other; 0: any number.
     """
     try:
         value = json.loads(data.decode(), parse_constant=_refuse, parse_float=_finite)
@@ -263,11 +248,4 @@ def _finite(digits: str) -> float:
 
 
 def _refuse(_: str) -> Any:
-    """Refuses what Python reads as JSON beyond the standard."""
     raise ValueError
-
-
-def _outcome(error: Exception) -> str:
-    """How a connection failed; the error itself may tell the address, and more."""
-    late = isinstance(error, TimeoutError | httpx.TimeoutException)
-    return "timeout" if late else "unreachable"

@@ -11,9 +11,8 @@ from dp_middleware import _validate
 from dp_middleware.errors import IncompatibleGuarantees, ParameterError, library
 from dp_middleware.privacy.guarantee import ApproxDP
 
+# nats: losses are rounded up to a multiple of it, so each release costs at most this too much
 RESOLUTION = 1e-4
-"""Nats. Losses are rounded up to a multiple of it, so each release costs at most this too much."""
-
 _ROUNDING = 1e-12  # per release: of logarithms, and of the transforms that convolve
 _MASS_TOLERANCE = 1e-9
 
@@ -88,9 +87,8 @@ class LossDistribution:
     def then(self, other: LossDistribution) -> LossDistribution:
         """Composes both releases; IncompatibleGuarantees: their resolutions differ."""
         if other.resolution != self.resolution:
-            raise IncompatibleGuarantees(
-                f"expected one resolution, got {self.resolution} and {other.resolution}"
-            )
+            both = f"{self.resolution} and {other.resolution}"
+            raise IncompatibleGuarantees(f"expected one resolution, got {both}")
         composed = self._distribution.compose(other._distribution)
         releases, largest = self.releases + other.releases, self.largest + other.largest
         return replace(self, releases=releases, largest=largest, _distribution=composed)

@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
+from importlib.metadata import version
+from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dp_middleware import _validate
+from dp_middleware import _files, _validate
 from dp_middleware._torch import torch
 from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.embedding.space import EmbeddingSpace, on_host
-from dp_middleware.errors import ParameterError
+from dp_middleware.errors import ParameterError, needs
 from dp_middleware.sampling.integers import normalize
 from dp_middleware.vocabulary.vocabulary import UNKNOWN
 
@@ -28,9 +31,7 @@ Product = Literal["distance", "cosine"]
 
 _ROWS = {"log_rows", "log_probs"}
 
-LATER = {"later": True}
-"""Metadata of a field that came after fingerprints: these leave it out at its default."""
-
+LATER = {"later": True}  # metadata of fields that fingerprints leave out at their defaults
 REVEALED = "the released token's class is the class of the input: the class is public"
 """What certificates of mechanisms say that keep a token in its class."""
 
@@ -42,28 +43,18 @@ def named(name: str, text: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Mechanism(ABC):
-    """Maps tokens at random, with a guarantee: a frozen dataclass of public parameters.
+    """Maps tokens at random, with a guarantee: a frozen dataclass of public parameters."""
 
-    Attributes:
-        name: What the command line and :data:`dp_middleware.MECHANISMS` call it.
-        version: Part of the fingerprint; raised when the law changes, which it should not.
-        notion: ``"pure"``, or ``"metric"`` where the parameter is per unit of distance and a proof
-            says so: a noise mechanism is certified by that, a channel by its exact loss as well.
-        claim: What the paper claims, in a phrase, for tables.
-        truth: What is truly guaranteed, in a phrase, for tables.
-        scale: The parameter that calibration solves for; ``None`` if there is none.
-        largest: Value of it up to which everything is computed without overflow.
-        references: Keys of :data:`dp_middleware.mechanisms.bibliography.BIBTEX`.
-    """
-
-    name: ClassVar[str]
-    version: ClassVar[int] = 1
+    name: ClassVar[str]  # what the command line and dp.MECHANISMS call it
+    version: ClassVar[int] = 1  # in the fingerprint; raised when the law changes, as it should not
+    # "metric" where the parameter is per unit of distance and a proof says so: a noise mechanism is
+    # certified by that, a channel by its exact loss as well
     notion: ClassVar[Notion] = "pure"
-    claim: ClassVar[str] = "epsilon-DP"
-    truth: ClassVar[str]
-    scale: ClassVar[str | None] = "epsilon"
-    largest: ClassVar[float] = 1e6
-    references: ClassVar[tuple[str, ...]] = ()
+    claim: ClassVar[str] = "epsilon-DP"  # of the paper, in a phrase, for tables
+    truth: ClassVar[str]  # what is truly guaranteed, in a phrase, for tables
+    scale: ClassVar[str | None] = "epsilon"  # what calibration solves for; None if there is none
+    largest: ClassVar[float] = 1e6  # of the scale, up to which nothing overflows
+    references: ClassVar[tuple[str, ...]] = ()  # keys of bibliography.BIBTEX
 
     def __post_init__(self) -> None:
         _validate.check_fields(self)
@@ -85,20 +76,16 @@ class Mechanism(ABC):
         return True
 
     @property
-    def _solved_for(self) -> str:
-        if self.scale is None:
-            raise ParameterError(f"{self.name} has no parameter that trades privacy for utility")
-        return self.scale
-
-    @property
     def nominal(self) -> float:
         """Returns the epsilon that the paper would name; ParameterError: there is none."""
-        value: float = getattr(self, self._solved_for)
-        return value
+        if self.scale is None:
+            raise ParameterError(f"{self.name} has no parameter that trades privacy for utility")
+        return float(getattr(self, self.scale))
 
     def at(self, nominal: float) -> Self:
         """Sets another nominal parameter; ParameterError: there is none."""
-        return replace(self, **{self._solved_for: nominal})
+        self.nominal  # noqa: B018 - refuses a mechanism without one
+        return replace(self, **{str(self.scale): nominal})
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -114,10 +101,8 @@ class Mechanism(ABC):
     def fingerprint(self) -> str:
         """Identifies name, version and parameters; short enough for a ledger row."""
         kind = f"{type(self).__module__}.{type(self).__qualname__}"
-        plain = self.parameters
-        for f in fields(self):
-            if "later" in f.metadata and plain[f.name] == f.default:
-                del plain[f.name]
+        later = {f.name: f.default for f in fields(self) if "later" in f.metadata}
+        plain = {k: v for k, v in self.parameters.items() if k not in later or v != later[k]}
         items = sorted((k, sorted(v) if isinstance(v, frozenset) else v) for k, v in plain.items())
         return named(self.name, f"{kind}/{self.name}/{self.version}/{items!r}")
 
@@ -141,16 +126,11 @@ class ChannelMechanism(Mechanism):
 
     An author writes one method: :meth:`log_rows`, or :meth:`log_probs` in NumPy. The other one is
     made from it, for every class: what a subclass writes last is read, certified and drawn from.
-
-    Attributes:
-        full_support: Whether every token can be released for every token.
-        tight: Whether the exact loss is the nominal epsilon.
-        jumps: Nominal epsilons above which the law changes abruptly.
     """
 
-    full_support: ClassVar[bool] = True
-    tight: ClassVar[bool] = False
-    jumps: ClassVar[tuple[float, ...]] = ()
+    full_support: ClassVar[bool] = True  # every token can be released for every token
+    tight: ClassVar[bool] = False  # the exact loss is the nominal epsilon
+    jumps: ClassVar[tuple[float, ...]] = ()  # nominal epsilons above which the law changes abruptly
 
     epsilon: float
 
@@ -180,10 +160,7 @@ class ChannelMechanism(Mechanism):
         """
 
     def log_probs(self, ids: ArrayLike, space: EmbeddingSpace) -> Floats:
-        """Gives :meth:`log_rows` to readers: any array of ids, and NumPy's float64 (n, V).
-
-        ParameterError: an id outside 0 .. V - 1.
-        """
+        """Gives :meth:`log_rows` as NumPy's float64 (n, V); ParameterError: an id outside."""
         return on_host(self.log_rows(space.checked(ids), space))
 
     def possible(self, space: EmbeddingSpace) -> Ids | None:
@@ -200,13 +177,9 @@ class ChannelMechanism(Mechanism):
 
 @dataclass(frozen=True, kw_only=True)
 class ScoredMechanism(ChannelMechanism):
-    """Releases y for x with probability proportional to exp(score), of their distance or cosine.
+    """Releases y for x with probability proportional to exp(score), of their distance or cosine."""
 
-    Attributes:
-        product: What the score is a function of.
-    """
-
-    product: ClassVar[Product] = "distance"
+    product: ClassVar[Product] = "distance"  # what the score is a function of
 
     @abstractmethod
     def scores(self, products: torch.Tensor, space: EmbeddingSpace) -> torch.Tensor:
@@ -229,8 +202,7 @@ def rows_of(
     ``ids`` are int64 (n,), each in -1 .. V - 1; ``log_rows`` computes rows of tokens, default the
     mechanism's own function. float64 (n, V), logarithms, on the space's device.
     """
-    known, size = ids != UNKNOWN, len(space)
-    log_rows = mechanism.log_rows if log_rows is None else log_rows
+    known, size, log_rows = ids != UNKNOWN, len(space), log_rows or mechanism.log_rows
     if known.all():
         return log_rows(ids, space)
     outputs, uniform = mechanism.outputs(space), np.full(size, -np.log(size))
@@ -242,3 +214,53 @@ def rows_of(
     if known.any():
         rows[space.on_device(known)] = log_rows(ids[known], space)
     return rows
+
+
+_WORTH_STORING = 512  # tokens
+
+
+def is_ours(mechanism: Mechanism) -> bool:
+    """Tells whether this package's code decides its rows, inner mechanisms included."""
+    own = type(mechanism).__module__.startswith("dp_middleware.mechanisms.")
+    return own and all(map(is_ours, mechanism.parts))
+
+
+def is_known(mechanism: Mechanism, space: EmbeddingSpace) -> bool:
+    """Tells whether fingerprints and the version of this package tell all that decides the rows."""
+    return is_ours(mechanism) and type(space) is EmbeddingSpace
+
+
+def takes_long(space: EmbeddingSpace) -> bool:
+    """Tells whether a pass over all rows does, longer than reading a file."""
+    return len(space) >= _WORTH_STORING
+
+
+def is_kept(mechanism: Mechanism, space: EmbeddingSpace) -> bool:
+    """Tells whether what takes long is kept on disk, under a key that says all."""
+    return is_known(mechanism, space) and takes_long(space)
+
+
+def key_in_memory(mechanism: ChannelMechanism, space: EmbeddingSpace) -> Hashable:
+    """Makes a key that is equal where the rows are, bit for bit; never where code is not known."""
+    if not is_known(mechanism, space):
+        return object()
+    return mechanism.fingerprint, space.fingerprint, str(space.device)
+
+
+def key_on_disk(mechanism: Mechanism, space: EmbeddingSpace) -> tuple[str, ...]:
+    """Gathers all that decides a row on the CPU, the versions of what computes it included."""
+    with needs("models"):
+        versions = ", ".join(f"{name} {version(name)}" for name in ("numpy", "torch", "scipy"))
+    return mechanism.fingerprint, space.fingerprint, _files.code_fingerprint(), versions
+
+
+@contextmanager
+def writing(what: str, path: Path) -> Iterator[None]:
+    """Says, where a file cannot be written, that another folder can be chosen."""
+    try:
+        yield
+    except OSError as error:
+        raise ParameterError(
+            f"expected a folder for {what}, cannot write to {path.parent}: {error.strerror}; "
+            "set DP_MIDDLEWARE_CACHE to another folder"
+        ) from None

@@ -29,21 +29,14 @@ def citations(what: Any) -> str:
     Entries are separated by blank lines. Cite the mechanism of a framework's sanitizer as well.
     ParameterError: none of these, or a mechanism with a key that :data:`BIBTEX` lacks.
     """
-    keys = _keys(what)
-    missing = [key for key in keys if key not in BIBTEX]
-    if missing:
+    kind = what if isinstance(what, type) else type(what)
+    bases = [b for b in kind.__mro__ if b.__module__.startswith("dp_middleware.frameworks.")]
+    names = [base.__name__ for base in bases if base.__name__ in FRAMEWORKS]
+    if not names and not issubclass(kind, Mechanism):
+        raise ParameterError(
+            f"expected a mechanism, InferDPT, PrivRewrite or a class of these, got {kind.__name__}"
+        )
+    keys = FRAMEWORKS[names[0]] if names else what.references  # of its parts, too, if it has some
+    if missing := [key for key in keys if key not in BIBTEX]:
         raise ParameterError(f"expected references to be keys of BIBTEX, got {missing}")
     return "\n\n".join(BIBTEX[key] for key in keys)
-
-
-def _keys(what: Any) -> tuple[str, ...]:
-    kind = what if isinstance(what, type) else type(what)
-    if issubclass(kind, Mechanism):
-        keys: tuple[str, ...] = what.references  # of an object that has parts, of these as well
-        return keys
-    for base in kind.__mro__:
-        if base.__module__.startswith("dp_middleware.frameworks.") and base.__name__ in FRAMEWORKS:
-            return FRAMEWORKS[base.__name__]
-    raise ParameterError(
-        f"expected a mechanism, InferDPT, PrivRewrite or a class of these, got {kind.__name__}"
-    )

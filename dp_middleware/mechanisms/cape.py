@@ -21,18 +21,6 @@ from dp_middleware.sampling.integers import normalize
 Sensitivity = Literal["worst-case", "printed"]
 
 
-def equal_width(utilities: torch.Tensor, buckets: int) -> torch.Tensor:
-    """Gives each token's bucket, its row's range cut into equal intervals; int64 (n, V).
-
-    Bucket 0 holds the smallest utilities. A row without range is one bucket.
-    """
-    low = utilities.amin(dim=1, keepdim=True)
-    span = utilities.amax(dim=1, keepdim=True) - low
-    share = (utilities - low).mul_(buckets)
-    share.div_(span.where(span > 0, 1.0))  # without range the share is zero already
-    return share.long().clamp_(max=buckets - 1)
-
-
 def equal_frequency(utilities: torch.Tensor, buckets: int) -> torch.Tensor:
     """Gives each token's bucket, ranks cut into runs of equal length; int64 (n, V).
 
@@ -77,53 +65,7 @@ def bucket_law(
     return (normalize(scores) - members.log()).gather(1, index)
 
 
-def equal_width_loss(
-    steepness: float, size: int, buckets: int, sensitivity: Sensitivity = "worst-case"
-) -> float:
-    """Bounds ln P(y | u) - ln P(y | u') over utilities u, u' in [0, 1]^V: the supremum, nats.
-
-    The proof is in docs/guarantees.md, ``cape``. One bucket gives 1/V, which is also the row of the
-    unknown symbol. Where means are over their own range, that is at least 1 - 1/N less the
-    smallest mean, and the j-th exceeds by (N - j)/(N - 1) at most, and by 1: an upper bound, at
-    most a/(N - 1) too high.
-    """
-    if size == 1 or buckets == 1:
-        return 0.0
-    most = min(buckets, size)
-    exponents = np.zeros(most)
-    steps = buckets if sensitivity == "worst-case" else buckets - 1
-    exponents[1:] = steepness * np.minimum(1.0, (buckets - np.arange(most - 1)) / steps)
-    rarest = np.log(size - np.arange(most)) + np.logaddexp.accumulate(exponents)
-    return float(rarest.max() - np.logaddexp(0.0, -steepness))
-
-
-def equal_frequency_loss(steepness: float, size: int, buckets: int) -> float:
-    """Bounds ln P(y | u) - ln P(y | u') over utilities u, u' in [0, 1]^V: the supremum, nats.
-
-    Means fall from bucket 1 to bucket m. P is largest for y in bucket k if buckets 1 .. k have
-    exponent a and the others 0, and smallest if buckets 1 .. k - 1 have a and the others 0: e^a /
-    (k e^a + m - k) and 1 / ((k - 1) e^a + m - k + 1), over the size of the bucket. Both fall with
-    k, so only the first bucket of each size counts for the one and the last for the other. The
-    unknown symbol's uniform row is covered: any row has a P of 1/V or more and one of 1/V or less,
-    and any token can stand at that place.
-    """
-    used = min(buckets, size)
-    common, larger = divmod(size, used)
-    firsts, lasts = [(larger + 1, common)], [(used, common)]
-    if larger:
-        firsts, lasts = [*firsts, (1, common + 1)], [*lasts, (larger, common + 1)]
-    flat = math.exp(-steepness)
-
-    def smallest(k: int) -> float:
-        return -steepness - math.log(k - 1 + (used - k + 1) * flat) if k > 1 else -math.log(used)
-
-    largest = max(-math.log(k + (used - k) * flat) - math.log(tokens) for k, tokens in firsts)
-    return largest - min(smallest(k) - math.log(tokens) for k, tokens in lasts)
-
-
-DEFAULT_LOGIT_BOUND = 20.0
-"""Only for a first try: take the bound from public text, by ``context.logit_bound``."""
-
+DEFAULT_LOGIT_BOUND = 20.0  # for a first try: take it from public text by context.logit_bound
 _READS = _validate.choice("raw", "released")
 
 
@@ -168,9 +110,8 @@ class _Bucketed(ContextualMechanism):
         """Computes the law of the token released for ids[i], given logits[i]; float64 (n, V)."""
         numbers = space.checked(ids)
         values = space.on_device(checked_logits(logits, (len(numbers), len(space))))
-        is_printed = self.sensitivity == "printed"
-        least = -self.logit_bound if is_printed else 0.0
-        shares = values.clamp(least, self.logit_bound).div_(self.logit_bound)
+        is_printed, bound = self.sensitivity == "printed", self.logit_bound
+        shares = values.clamp(-bound if is_printed else 0.0, bound).div_(bound)
         signs, nothing = shares.sign(), shares == 0  # powers of 0 are slow
         shares.abs_().masked_fill_(nothing, 1.0).pow_(self.logit_weight)
         shares.masked_fill_(nothing, 0.0**self.logit_weight)  # 1 for a weight of 0
@@ -231,11 +172,29 @@ class Cape(_Bucketed):
         )
 
     def _grouped(self, utilities: torch.Tensor) -> torch.Tensor:
-        return equal_width(utilities, self.buckets)
+        """The row's range in equal intervals, the smallest first; one without range is one."""
+        low = utilities.amin(dim=1, keepdim=True)
+        span = utilities.amax(dim=1, keepdim=True) - low
+        share = (utilities - low).mul_(self.buckets)
+        share.div_(span.where(span > 0, 1.0))  # without range the share is zero already
+        return share.long().clamp_(max=self.buckets - 1)
 
     def position_loss(self, size: int) -> float:
-        """Computes the supremum over all logits, nats; see :func:`equal_width_loss`."""
-        return equal_width_loss(0.5 * self.epsilon, size, self.buckets, self.sensitivity)
+        """Computes the supremum over all logits, nats.
+
+        The proof is in docs/guarantees.md, ``cape``. One bucket gives 1/V, which is also the row of
+        the unknown symbol. Where means are over their own range, that is at least 1 - 1/N less the
+        smallest mean, and the j-th exceeds by (N - j)/(N - 1) at most, and by 1: an upper bound, at
+        most a/(N - 1) too high.
+        """
+        if size == 1 or self.buckets == 1:
+            return 0.0
+        most, steepness = min(self.buckets, size), 0.5 * self.epsilon
+        exponents, steps = np.zeros(most), self.buckets - (self.sensitivity == "printed")
+        shares = (self.buckets - np.arange(most - 1)) / steps
+        exponents[1:] = steepness * np.minimum(1.0, shares)
+        rarest = np.log(size - np.arange(most)) + np.logaddexp.accumulate(exponents)
+        return float(rarest.max() - np.logaddexp(0.0, -steepness))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -271,5 +230,26 @@ class CapeStrict(_Bucketed):
         return equal_frequency(utilities, self.buckets)
 
     def position_loss(self, size: int) -> float:
-        """Computes the supremum over all logits, nats; see :func:`equal_frequency_loss`."""
-        return equal_frequency_loss(0.5 * self.epsilon, size, self.buckets)
+        """Computes the supremum over all logits, nats.
+
+        Means fall from bucket 1 to bucket m. P is largest for y in bucket k if buckets 1 .. k have
+        exponent a and the others 0, and smallest if buckets 1 .. k - 1 have a and the others 0: e^a
+        / (k e^a + m - k) and 1 / ((k - 1) e^a + m - k + 1), over the size of the bucket. Both fall
+        with k, so only the first bucket of each size counts for the one and the last for the other.
+        The unknown symbol's uniform row is covered: any row has a P of 1/V or more and one of 1/V
+        or less, and any token can stand at that place.
+        """
+        used, steepness = min(self.buckets, size), 0.5 * self.epsilon
+        common, larger = divmod(size, used)
+        firsts, lasts = [(larger + 1, common)], [(used, common)]
+        if larger:
+            firsts, lasts = [*firsts, (1, common + 1)], [*lasts, (larger, common + 1)]
+        flat = math.exp(-steepness)
+
+        def smallest(k: int) -> float:
+            if k == 1:
+                return -math.log(used)
+            return -steepness - math.log(k - 1 + (used - k + 1) * flat)
+
+        largest = max(-math.log(k + (used - k) * flat) - math.log(tokens) for k, tokens in firsts)
+        return largest - min(smallest(k) - math.log(tokens) for k, tokens in lasts)

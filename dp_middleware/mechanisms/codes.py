@@ -26,8 +26,7 @@ from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms.base import named
 from dp_middleware.mechanisms.kernels import units
 from dp_middleware.mechanisms.text_mechanisms import Encoder, spellable
-from dp_middleware.sampling.entropy import Entropy, below
-from dp_middleware.sampling.response import exp_below
+from dp_middleware.sampling.entropy import Entropy, below, exp_below
 from dp_middleware.vocabulary.vocabulary import Vocabulary
 
 _UNIT = 12.5  # nats
@@ -35,8 +34,7 @@ _MARGIN = 2.0  # nats beyond the logarithm of the number of sequences of units
 _FEWEST = 8
 _NEAR = 160  # units that are encoded for a text
 _LIMIT = 45.5  # nats for which prices are stated
-FALL = 0.02
-"""Cosine with the text that a further word of it may cost in a search: other readers gain."""
+FALL = 0.02  # cosine with the text that a further word of it may cost: other readers gain
 
 Encode = Callable[[list[str]], NDArray[np.float32]]
 

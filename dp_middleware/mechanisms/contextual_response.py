@@ -11,12 +11,11 @@ from numpy.typing import ArrayLike
 
 from dp_middleware import _validate
 from dp_middleware.embedding.arrays import Floats, Ids
-from dp_middleware.embedding.space import EmbeddingSpace
+from dp_middleware.embedding.space import EmbeddingSpace, once
 from dp_middleware.errors import ParameterError
-from dp_middleware.mechanisms.kernels import exact, priors
+from dp_middleware.mechanisms.kernels import chosen, exact
 from dp_middleware.mechanisms.text_mechanisms import ContextualMechanism, Reads, checked_logits
 from dp_middleware.vocabulary import frequencies
-from dp_middleware.vocabulary.vocabulary import Vocabulary
 
 _LEAST = 8  # codewords: with fewer a release says little, and a wrong model would decide all
 _NEARBY = 0.3  # worth of releasing the codeword nearest to a token that is not listed
@@ -27,10 +26,7 @@ _LOWEST = -500.0  # of what is exponentiated; below _UNITS of nothing long befor
 
 
 def mix(logits: Floats, mixture: float, unigram: Floats) -> Floats:
-    """Computes (1 - mixture) softmax(logits) + mixture unigram, float64 (V,).
-
-    Single operations of IEEE 754 and sums of integers, so that no machine ranks otherwise.
-    """
+    """Computes (1 - mixture) softmax(logits) + mixture unigram, (V,): the same on every machine."""
     weights = exact.exp(np.maximum(logits - logits.max(), _LOWEST))
     weights = np.rint(weights * _UNITS)
     shares = weights / float(weights.astype(np.int64).sum())
@@ -100,12 +96,12 @@ class ContextualResponse(ContextualMechanism):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.unigram is not None:
-            weights = priors.array(self.unigram, "unigram as finite weights >= 0", "iuf")
+            weights = chosen.array(self.unigram, "unigram as finite weights >= 0", "iuf")
             if not (np.isfinite(weights).all() and weights.any()):
                 raise ParameterError("expected unigram as finite weights >= 0, one positive")
             object.__setattr__(self, "unigram", tuple(weights.astype(float).tolist()))
         if self.allowed is not None:
-            ids = priors.array(self.allowed, "allowed as ids of tokens", "iu")
+            ids = chosen.array(self.allowed, "allowed as ids of tokens", "iu")
             object.__setattr__(self, "allowed", tuple(np.unique(ids).tolist()))
 
     def outputs(self, space: EmbeddingSpace, logits: ArrayLike) -> Ids:
@@ -133,35 +129,33 @@ class ContextualResponse(ContextualMechanism):
         """
         return self.epsilon if size > 1 else 0.0
 
-    def _codebook(self, logits: Floats, unigram: Floats, allowed: Ids | None) -> Ids:
-        shares = mix(logits, self.mixture, unigram)
-        if allowed is None:
-            return choose(shares, self.epsilon)
-        return allowed[choose(shares[allowed], self.epsilon)]
+    def _codebook(self, logits: Floats, unigram: Floats, allowed: Ids) -> Ids:
+        return allowed[choose(mix(logits, self.mixture, unigram)[allowed], self.epsilon)]
 
     def _unigram(self, space: EmbeddingSpace) -> Floats:
         """Shares of the tokens, float64 (V,)."""
         weights, size = self.unigram, len(space)
         if weights is None:
-            return space.derived("english or uniform", lambda: _by_default(space.vocabulary))
+            return _by_default(space)
         if len(weights) != size:
             raise ParameterError(f"expected unigram of this space, {size}, got {len(weights)}")
         scaled = [weight / max(weights) for weight in weights]
         return np.array(scaled) / math.fsum(scaled)
 
-    def _allowed(self, space: EmbeddingSpace) -> Ids | None:
-        if self.allowed is not None and self.allowed[-1] >= len(space):
-            raise ParameterError(
-                f"expected allowed as ids in 0 .. {len(space) - 1}, got {self.allowed[-1]}"
-            )
-        return None if self.allowed is None else np.array(self.allowed, dtype=np.int64)
+    def _allowed(self, space: EmbeddingSpace) -> Ids:
+        if self.allowed is None:
+            return np.arange(len(space))
+        if (last := self.allowed[-1]) >= len(space):
+            raise ParameterError(f"expected allowed as ids in 0 .. {len(space) - 1}, got {last}")
+        return np.array(self.allowed, dtype=np.int64)
 
 
-def _by_default(vocabulary: Vocabulary) -> Floats:
+@once
+def _by_default(space: EmbeddingSpace) -> Floats:
     """Shares of the tokens in English text, or equal ones; float64 (V,)."""
-    if not frequencies.is_english(vocabulary):
-        return np.full(len(vocabulary), 1.0 / len(vocabulary))
-    shares = frequencies.english(vocabulary)
+    if not frequencies.is_english(space.vocabulary):
+        return np.full(len(space), 1.0 / len(space))
+    shares = frequencies.english(space.vocabulary)
     return np.asarray(shares / shares.sum())
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass, field
-from functools import partial
 from typing import ClassVar, Self
 
 import numpy as np
@@ -12,7 +11,7 @@ import numpy as np
 from dp_middleware import _validate
 from dp_middleware._torch import torch
 from dp_middleware.embedding.arrays import Ids
-from dp_middleware.embedding.space import EmbeddingSpace
+from dp_middleware.embedding.space import EmbeddingSpace, once
 from dp_middleware.mechanisms.base import REVEALED, ChannelMechanism
 from dp_middleware.mechanisms.kernels import lists
 from dp_middleware.sampling.integers import normalize
@@ -51,6 +50,13 @@ class _CandidateLists(ChannelMechanism):
         return normalize(scores)
 
 
+@once
+def _class_lists(space: EmbeddingSpace, size: int) -> tuple[torch.Tensor, torch.Tensor]:
+    labels = lists.greedy_classes(space, size)
+    listed = lists.members(labels)[labels]
+    return space.on_device(listed), space.on_device(lists.exact_distances(listed, space))
+
+
 @dataclass(frozen=True, kw_only=True)
 class CusText(_CandidateLists):
     """Releases a token of x's public class, nearer ones more often.
@@ -77,27 +83,16 @@ class CusText(_CandidateLists):
 
     def classes(self, space: EmbeddingSpace) -> tuple[int, ...]:
         """Gives each token's public class, length V; use with ``Adjacency.within``."""
-        return tuple(self._labels(space).tolist())
+        return tuple(lists.greedy_classes(space, self.candidates).tolist())
 
     def candidate_lists(self, ids: Ids, space: EmbeddingSpace) -> tuple[torch.Tensor, torch.Tensor]:
         """Lists the members of each token's class."""
-
-        def compute() -> tuple[torch.Tensor, torch.Tensor]:
-            labels = self._labels(space)
-            listed = lists.members(labels)[labels]
-            return space.on_device(listed), space.on_device(lists.exact_distances(listed, space))
-
-        listed, distances = space.derived(("custext-lists", self.candidates), compute)
-        numbers = space.on_device(ids)
+        (listed, distances), numbers = _class_lists(space, self.candidates), space.on_device(ids)
         return listed[numbers], distances[numbers]
 
     def assumptions(self, space: EmbeddingSpace) -> tuple[str, ...]:
         """Says that the class of every token is revealed."""
         return (REVEALED,)
-
-    def _labels(self, space: EmbeddingSpace) -> Ids:
-        make = partial(lists.greedy_classes, space, self.candidates)
-        return space.derived(("custext-classes", self.candidates), make)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,7 +131,8 @@ class CusTextPlus(CusText):
 
     def classes(self, space: EmbeddingSpace) -> tuple[int, ...]:
         """Gives each token's public class, length V; a kept token is alone."""
-        labels, kept = self._labels(space).copy(), lists.on_list(space, self.kept)
+        labels = lists.greedy_classes(space, self.candidates).copy()
+        kept = lists.on_list(space, self.kept)
         labels[kept] = labels.max() + 1 + np.arange(np.count_nonzero(kept))
         return tuple(labels.tolist())
 

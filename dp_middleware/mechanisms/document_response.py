@@ -12,8 +12,7 @@ from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.mechanisms.codes import UnitCode, default_rounds
 from dp_middleware.mechanisms.kernels.units import checked, from_texts
 from dp_middleware.mechanisms.text_mechanisms import Encoder, TextMechanism
-from dp_middleware.sampling.entropy import Entropy
-from dp_middleware.sampling.response import Response
+from dp_middleware.sampling.entropy import Entropy, Response
 
 
 @dataclass(frozen=True, kw_only=True)

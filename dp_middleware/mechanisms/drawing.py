@@ -11,15 +11,14 @@ from typing import Any, TypeVar
 import numpy as np
 
 from dp_middleware.contexts import Context
-from dp_middleware.embedding.arrays import Floats, Ids
+from dp_middleware.embedding.arrays import Floats, Ids, slices
 from dp_middleware.embedding.plain import searcher
 from dp_middleware.embedding.service import EmbeddingService
 from dp_middleware.embedding.space import BLOCK, EmbeddingSpace
 from dp_middleware.errors import ParameterError, withheld
 from dp_middleware.mechanisms import landmarks
-from dp_middleware.mechanisms.base import ChannelMechanism, Mechanism, rows_of
-from dp_middleware.mechanisms.keys import key_in_memory
-from dp_middleware.mechanisms.near_lists import near_rows
+from dp_middleware.mechanisms.base import ChannelMechanism, Mechanism, key_in_memory, rows_of
+from dp_middleware.mechanisms.near_lists import NearRows, near_rows
 from dp_middleware.mechanisms.text_mechanisms import (
     ContextualMechanism,
     Encoder,
@@ -28,7 +27,6 @@ from dp_middleware.mechanisms.text_mechanisms import (
 )
 from dp_middleware.sampling import sampler
 from dp_middleware.sampling.entropy import Entropy
-from dp_middleware.sampling.near_rows import NearRows
 from dp_middleware.vocabulary.vocabulary import UNKNOWN
 
 T = TypeVar("T")
@@ -39,25 +37,18 @@ _ROWS = 8 * BLOCK  # of logits held at a time
 
 
 class Drawer(ABC):
-    """Draws for one mechanism on one space.
+    """Draws for one mechanism on one space."""
 
-    Attributes:
-        entropy: What to draw releases with.
-    """
-
-    entropy = staticmethod(sampler.os_entropy)
+    entropy = staticmethod(sampler.os_entropy)  # what to draw releases with
 
     @abstractmethod
     def draw(self, texts: Sequence[Any], entropy: Entropy, releases: Public = None) -> list[Any]:
         """Draws what is released for each text: ids for ids, strings for strings.
 
-        Args:
-            texts: int64 (n,) each, -1 for an unknown token; for a text mechanism sequences of str.
-                Private.
-            entropy: Source of random bytes.
-            releases: For each text int64 (m,), in reading order: ids of tokens that are public
-                already, as those that a policy keeps, and :data:`FRESH` for each token of the text.
-                A mechanism with a context or a window sees them; default all fresh.
+        ``texts``, private, are int64 (n,) each, -1 for an unknown token; for a text mechanism
+        sequences of str. ``releases`` are int64 (m,) each, in reading order: ids of tokens that are
+        public already, as those that a policy keeps, and :data:`FRESH` for each token of the text.
+        A mechanism with a context or a window sees them; default all fresh.
         """
 
 
@@ -198,8 +189,7 @@ class _FromContext(_Reader):
         some = (places,) if len(places) < len(text) else ()
         parts = asked(lambda: iter(self._context.blocks(text, self._space, _ROWS, *some)))
         while (rows := asked(lambda: next(parts, None))) is not None:
-            for start in range(0, len(rows), BLOCK):
-                yield rows[start : start + BLOCK]
+            yield from (rows[part] for part in slices(len(rows), BLOCK))
 
     def _draw_rows(self, entropy: Entropy, ids: Ids, logits: Floats) -> Ids:
         known = ids != UNKNOWN

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 from statistics import NormalDist
-from typing import Literal, Self
+from typing import Literal, NamedTuple, Self
 
 import numpy as np
 
 from dp_middleware import _validate
 from dp_middleware._torch import torch
-from dp_middleware.embedding.arrays import Floats, Ids
-from dp_middleware.embedding.space import EmbeddingSpace, on_host
+from dp_middleware.embedding.arrays import Floats, Ids, slices
+from dp_middleware.embedding.space import EmbeddingSpace, on_host, once
 from dp_middleware.errors import needs
 from dp_middleware.mechanisms.base import ChannelMechanism
 from dp_middleware.mechanisms.kernels import lists
@@ -23,15 +23,12 @@ _STEEP = 300.0  # -ln sigma beyond which a normal tail would overflow
 _CELLS = 1 << 20  # (rows, K, K) numbers at a time
 
 
-@dataclass(frozen=True, eq=False)
-class Density:
+class Density(NamedTuple):
     """Holds neighbourhoods with the noise on their densities.
 
-    Attributes:
-        listed: int64 (V, K), the K nearest tokens of each, itself first.
-        distances: float64 (V, K), ascending.
-        counts: int64 (V,), tokens within the mean distance of the K-th, itself counted: f.
-        log_sigma: float64 (V,), ln of the standard deviation of the noise on f; -inf for none.
+    ``listed`` int64 (V, K) are the K nearest tokens of each, itself first, at ``distances``;
+    ``counts`` int64 (V,) the tokens within the mean distance of the K-th, itself counted: f;
+    ``log_sigma`` float64 (V,) is ln of the standard deviation of the noise on f; -inf for none.
     """
 
     listed: Ids
@@ -72,8 +69,7 @@ class Density:
             return np.full(len(noisy), size)
         shares = (noisy.max() - noisy) * size / span
         shares[noisy == noisy.min()] = size  # which rounding may miss
-        lengths: Ids = np.clip(shares, 1, size).astype(np.int64)
-        return lengths
+        return np.asarray(np.clip(shares, 1, size), dtype=np.int64)
 
 
 def _certain(lengths: Ids, size: int) -> Floats:
@@ -84,14 +80,12 @@ def _certain(lengths: Ids, size: int) -> Floats:
 
 
 def table_noise(seed: int, count: int) -> Floats:
-    """Gives a table's public draws from the standard normal law, float64 (count,).
-
-    By inversion of PCG64's numbers, which no release of NumPy changes.
-    """
+    """Gives a table's standard normal numbers, (count,), of PCG64's, which NumPy never changes."""
     uniform = ((np.random.PCG64(seed).random_raw(count) >> np.uint64(11)) + 0.5) / 2**53
     return np.array([NormalDist().inv_cdf(u) for u in uniform.tolist()])
 
 
+@once
 def device_density(
     space: EmbeddingSpace, size: int, epsilon_density: float, delta: float, seed: int | None
 ) -> tuple[torch.Tensor, ...]:
@@ -99,36 +93,27 @@ def device_density(
 
     ``seed`` is that of the table of noisy densities; ``None``: noise is fresh per occurrence.
     """
-
-    def compute() -> tuple[torch.Tensor, ...]:
-        public = density(space, size, epsilon_density, delta)
-        if seed is None:
-            log_lengths = public.log_lengths()
-        else:
-            log_lengths = _certain(public.lengths(table_noise(seed, len(space))), size)
-        return tuple(map(space.on_device, (public.listed, public.distances, log_lengths)))
-
-    return space.derived(("dyntext-device", size, epsilon_density, delta, seed), compute)
+    public = density(space, size, epsilon_density, delta)
+    if seed is None:
+        log_lengths = public.log_lengths()
+    else:
+        log_lengths = _certain(public.lengths(table_noise(seed, len(space))), size)
+    return tuple(map(space.on_device, (public.listed, public.distances, log_lengths)))
 
 
 def density(space: EmbeddingSpace, size: int, epsilon_density: float, delta: float) -> Density:
-    """Computes densities once per space: two passes over all distances, O(V K) memory."""
-    listed, distances, counts = space.derived(
-        ("dyntext-lists", size), lambda: _neighbourhoods(space, size)
-    )
-
-    def compute() -> Density:
-        decay = epsilon_density / (2 * np.log(2 / delta))
-        spread = np.abs(counts[listed] - counts[:, None]).max(axis=1)  # LS
-        with np.errstate(divide="ignore"):  # no spread, no noise
-            log_spread = np.log(spread.astype(np.float64))
-        log_smooth = (log_spread[listed] - decay * distances).max(axis=1)
-        scale = np.log(2 * np.log(1.25 / delta)) / 2 - np.log(epsilon_density)
-        return Density(listed, distances, counts, log_smooth + scale)
-
-    return space.derived(("dyntext", size, epsilon_density, delta), compute)
+    """Computes densities: two passes over all distances once per space, O(V K) memory."""
+    listed, distances, counts = _neighbourhoods(space, size)
+    decay = epsilon_density / (2 * np.log(2 / delta))
+    spread = np.abs(counts[listed] - counts[:, None]).max(axis=1)  # LS
+    with np.errstate(divide="ignore"):  # no spread, no noise
+        log_spread = np.log(spread.astype(np.float64))
+    log_smooth = (log_spread[listed] - decay * distances).max(axis=1)
+    scale = np.log(2 * np.log(1.25 / delta)) / 2 - np.log(epsilon_density)
+    return Density(listed, distances, counts, log_smooth + scale)
 
 
+@once
 def _neighbourhoods(space: EmbeddingSpace, size: int) -> tuple[Ids, Floats, Ids]:
     """What does not depend on the budget: lists, distances and counts."""
     everyone = np.arange(len(space))
@@ -137,9 +122,9 @@ def _neighbourhoods(space: EmbeddingSpace, size: int) -> tuple[Ids, Floats, Ids]
     mean = math.fsum(distances[:, -1]) / len(space)  # the same on every machine
     radius = mean + space.resolution  # a distance equal to the mean but for the grid lies within
     counts = np.empty(len(space), dtype=np.int64)
-    for start in range(0, len(space), space.block):
-        block = everyone[start : start + space.block]
-        counts[block] = (space.distance_rows(block) <= radius).sum(dim=1).cpu().numpy()
+    for part in slices(len(space), space.block):
+        near = space.distance_rows(everyone[part]) <= radius
+        counts[part] = near.sum(dim=1).cpu().numpy()
     return listed, distances, counts
 
 
@@ -154,17 +139,13 @@ def _log_normal(low: Floats, high: Floats) -> Floats:
         middle = np.log(0.5 * (erf(high / np.sqrt(2)) - erf(low / np.sqrt(2))))
         below = log_ndtr(high)
         tail = below + np.log1p(-np.exp(log_ndtr(low) - below))
-    mass: Floats = np.where(np.maximum(np.abs(low), np.abs(high)) < 1, middle, tail)
-    return mass
+    return np.asarray(np.where(np.maximum(np.abs(low), np.abs(high)) < 1, middle, tail))
 
 
 def mixture(
     log_lengths: torch.Tensor, distances: torch.Tensor, epsilon: float, outside: float, others: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Computes ln P on the list, (n, K), and of each of the ``others``, (n, 1).
-
-    ``outside`` is the score of what is beyond the first k of a list.
-    """
+    """Computes ln P on the list, (n, K), and of each of the others, (n, 1), scored ``outside``."""
     size = distances.shape[1]
     farthest = distances.where(distances > 0, 1.0)[:, :, None]  # of the first k; d = 0 before
     scores = -distances[:, None, :] / farthest  # less the token's own score of 1, the largest

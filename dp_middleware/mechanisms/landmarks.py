@@ -1,73 +1,124 @@
-"""Landmarks of a channel: made in a pass over its rows, kept on disk, and drawn by."""
+"""Where rows of integers stand at every few outputs, so that a draw looks at a few outputs only.
+
+Landmarks decide nothing. They say between which two of them a uniform integer is; the weights of
+the outputs there are made anew, in float64, and an output is taken if the integer is further from
+both of its ends than all of this can be wrong. Else, and where the weights do not add up to what is
+between the landmarks, the whole row decides: an output drawn here is the one that the row's table
+(``sampling/integers.py``) has for the same integer.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import os
 from contextlib import suppress
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import TypeGuard
+from typing import IO, Any, TypeGuard
 
 import numpy as np
+from numpy.lib.format import read_array_header_1_0, read_magic
 from numpy.typing import NDArray
 
 from dp_middleware import _files
 from dp_middleware._torch import torch
 from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.embedding.space import EmbeddingSpace
-from dp_middleware.mechanisms.base import Mechanism, ScoredMechanism
+from dp_middleware.mechanisms.base import Mechanism, ScoredMechanism, is_kept, key_on_disk, writing
 from dp_middleware.mechanisms.kernels.radius import SMALL
-from dp_middleware.mechanisms.keys import is_known, key_on_disk, writing
 from dp_middleware.mechanisms.rantext import RanText
-from dp_middleware.sampling import landmarks as marks
 from dp_middleware.sampling.entropy import Words
 from dp_middleware.sampling.integers import IntegerRows, integer_rows
 from dp_middleware.vocabulary.vocabulary import UNKNOWN
 
 Landmarked = ScoredMechanism | RanText
-
+FINEST = 32  # outputs between two landmarks, or a power of two times as many
 MOST = 1e8  # bytes of landmarks up to which they are written unasked
-_WORTH_STORING = 512  # tokens; fewer make a row in no time
 _HELD = 1 << 29  # bytes of all landmarks that were not asked for
-_KINDS = "prepared", "landmarks"  # folders: asked for, and not
+_TOGETHER = 1 << 12  # draws at a time
+_END = 2.0**32  # of a row, in units of a landmark
+_MARGIN = 1e-9  # of what is between two landmarks: a hundred times what exponentials are off by
+_ROUNDED = 2.0**-48  # of an offset: what differences of large scores are off by
+_DIGEST = 32  # bytes
 
 
-class LandmarkRows:
-    """Draws by the landmarks of all of a mechanism's rows, on the host."""
+@dataclass(frozen=True, eq=False)
+class Landmarks:
+    """Holds those of a mechanism's V rows on a space, on the host. Public, read-only.
 
-    def __init__(
-        self, mechanism: Landmarked, space: EmbeddingSpace, landmarks: marks.Landmarks
-    ) -> None:
-        self._mechanism, self._space, self._landmarks = mechanism, space, landmarks
+    Of each row, ``starts`` uint32 (m,) are the upper 32 bits of the first integer of every
+    ``block``-th output, ``offset`` is what makes a score ln P, and ``curve`` float32 (K,) are the
+    scores at the points of the grid, a function of the row; none where it is public.
+    """
+
+    mechanism: Landmarked
+    space: EmbeddingSpace
+    rows: NDArray[Any]  # records (V,)
+    grid: Floats  # (K,), ascending from 0
+    block: int  # outputs between two landmarks
+    slack: float  # nats by which curves may be off
 
     def __len__(self) -> int:
-        return len(self._space)
+        return len(self.space)
 
     def locate(self, ids: Ids, uniform: Words) -> tuple[NDArray[np.bool_], Ids]:
-        """Tells which places are decided, and the outputs there; see :class:`Landmarks`."""
-        return self._landmarks.locate(ids, uniform, self.scores)
+        """Tells which places are decided, and the outputs there.
+
+        ``ids`` int64 (n,) are at least 0; ``uniform`` uint64 (n,) are the upper 64 bits of a
+        uniform integer each.
+        """
+        decided, outputs = np.empty(len(ids), dtype=np.bool_), np.empty(len(ids), dtype=np.int64)
+        for start in range(0, len(ids), _TOGETHER):
+            part = slice(start, start + _TOGETHER)
+            decided[part], outputs[part] = self._some(ids[part], uniform[part])
+        return decided, outputs[decided]
+
+    def _some(self, ids: Ids, uniform: Words) -> tuple[NDArray[np.bool_], Ids]:
+        starts, places = self.rows["starts"][ids], np.arange(len(ids))
+        words = (uniform >> np.uint64(32)).astype(np.uint32)
+        blocks = (starts <= words[:, None]).sum(axis=1) - 1
+        first = starts[places, blocks] / _END
+        is_last = blocks + 1 == starts.shape[1]
+        end = np.where(is_last, _END, starts[places, blocks + 1 - is_last]) / _END
+        outputs = blocks * self.block
+        offsets = self.rows["offset"][ids]
+        sums = np.exp(self.scores(ids, outputs, self.block) + offsets[:, None])
+        np.cumsum(sums, axis=1, out=sums)
+        wanted = uniform * 2.0**-64 - first
+        margin = _MARGIN + self.slack + _ROUNDED * np.abs(offsets)
+        margin = 2 / _END + margin * (end - first)
+        nearest = np.abs(sums - wanted[:, None]).min(axis=1)
+        clear = margin + 2 / _END  # what the check below may let pass counts, too
+        decided = (np.minimum(wanted, nearest) > clear) & (wanted < sums[:, -1])
+        decided &= np.abs(sums[:, -1] - (end - first)) < margin
+        return decided, outputs + (sums < wanted[:, None]).sum(axis=1)
 
     def scores(self, ids: Ids, firsts: Ids, width: int) -> Floats:
         """Computes scores of outputs from ``firsts`` on, float64 (n, width); -inf behind V."""
-        inside = firsts[:, None] + np.arange(width) < len(self._space)
-        products = self._products(ids, firsts, width)
-        if isinstance(self._mechanism, RanText):
-            scores = self._landmarks.on_curves(ids, products)
-        else:
-            scores = self._mechanism.scores(torch.from_numpy(products), self._space).numpy()
+        inside = firsts[:, None] + np.arange(width) < len(self)
+        scores = self._products(ids, firsts, width)
+        if isinstance(self.mechanism, ScoredMechanism):
+            scores = self.mechanism.scores(torch.from_numpy(scores), self.space).numpy()
+        else:  # on curves, linear between the points of the grid
+            cells = np.searchsorted(self.grid, scores, side="right") - 1
+            cells = np.clip(cells, 0, len(self.grid) - 2)
+            curves = self.rows["curve"]
+            low, high = (curves[ids[:, None], cells + k].astype(np.float64) for k in (0, 1))
+            shares = (scores - self.grid[cells]) / (self.grid[cells + 1] - self.grid[cells])
+            scores = low + shares * (high - low)
         return np.where(inside, scores, -np.inf)
 
     def _products(self, ids: Ids, firsts: Ids, width: int) -> Floats:
         """Distances or cosines, exact; each vector passes through the processor once."""
-        space, mechanism = self._space, self._mechanism
-        by_distance = isinstance(mechanism, RanText) or mechanism.product == "distance"
+        space = self.space
+        by_distance = isinstance(self.mechanism, RanText) or self.mechanism.product == "distance"
         vectors = space.points if by_distance else space.unit.numpy()
         made, order = np.zeros((len(ids), width)), np.argsort(firsts, kind="stable")
         rows, dots = vectors[ids[order]], np.zeros_like(made)
         blocks, starts = np.unique(firsts[order], return_index=True)
-        for first, (start, end) in zip(
-            blocks.tolist(), pairwise([*starts.tolist(), len(ids)]), strict=True
-        ):
+        spans = pairwise([*starts.tolist(), len(ids)])
+        for first, (start, end) in zip(blocks.tolist(), spans, strict=True):
             block = vectors[first : first + width]
             np.matmul(rows[start:end], block.T, out=dots[start:end, : len(block)])
         made[order] = dots
@@ -78,25 +129,67 @@ class LandmarkRows:
         made += space.squares.take(firsts[:, None] + np.arange(width), mode="clip")
         return np.sqrt(np.maximum(made, 0.0, out=made), out=made)
 
+    def store(self, path: Path) -> None:
+        """Writes a file, whole or not at all; OSError: no room, or a folder not to be written."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with _files.unfinished(path) as file:
+            file.write(bytes(_DIGEST))
+            for array in ([self.block, self.slack], self.grid, self.rows):
+                np.save(file, array)
+            file.flush()
+            with Path(file.name).open("rb") as written:
+                digest = _digest(written)
+            file.seek(0)
+            file.write(digest)
+
+
+def load(mechanism: Landmarked, space: EmbeddingSpace, path: Path) -> Landmarks | None:
+    """Maps a stored file into memory; ``None`` if it is absent or a byte is not as written."""
+    try:
+        with path.open("rb") as file:
+            if file.read(_DIGEST) != _digest(file):
+                return None
+            file.seek(_DIGEST)
+            (block, slack), grid = np.load(file), np.load(file)
+            read_magic(file)
+            shape, _, kind = read_array_header_1_0(file)
+            mapped = np.memmap(file, dtype=kind, mode="r", offset=file.tell(), shape=shape)
+    except OSError:
+        return None
+    rows = mapped.view(np.ndarray)  # without Python code that runs at every index
+    return Landmarks(mechanism, space, rows, grid, int(block), float(slack))
+
+
+def _digest(file: IO[bytes]) -> bytes:
+    """Of all behind the place of the digest. It shows damage, not tampering."""
+    file.seek(_DIGEST)
+    return hashlib.file_digest(file, "sha256").digest()  # type: ignore[arg-type]
+
 
 class Survey:
-    """Makes the landmarks of a channel in a pass over its rows that another one makes as well."""
+    """Makes a channel's landmarks in a pass over its rows, with little room one a row at least."""
 
     def __init__(self, mechanism: Landmarked, space: EmbeddingSpace) -> None:
-        self._mechanism, self._space = mechanism, space
-        self._surveyor = marks.Surveyor(len(space), MOST)
-        self._largest = np.empty(len(space))  # ln of the largest probability
-        self._top = np.empty(len(space), dtype=np.int64)  # where that is
-        self._points, self._curves = np.empty(0), np.empty((len(space), 0), dtype=np.float32)
+        self._mechanism, self._space, size = mechanism, space, len(space)
+        self._block = FINEST
+        while self._block < size and 4 * size * -(-size // self._block) > MOST:
+            self._block *= 2
+        self._starts = np.empty((size, -(-size // self._block)), dtype=np.uint32)
+        self._largest = np.empty(size)  # ln of the largest probability
+        self._top = np.empty(size, dtype=np.int64)  # where that is
+        self._points, self._curves = np.empty(0), np.empty((size, 0), dtype=np.float32)
         self._met = np.empty(0, dtype=np.bool_)
 
     def take(self, ids: Ids, integers: IntegerRows) -> None:
         """Takes in rows of tokens; that of the unknown symbol has no landmarks."""
         known = np.flatnonzero(ids != UNKNOWN)
         weights, units = (each.numpy()[known] for each in (integers.weights, integers.units))
-        self._surveyor.take(ids[known], weights, units)
-        self._top[ids[known]] = weights.argmax(axis=1)
-        self._largest[ids[known]] = np.log(weights.max(axis=1) * units[:, 0])
+        firsts, numbers = np.arange(0, weights.shape[1], self._block), ids[known]
+        sums = np.add.reduceat(weights, firsts, axis=1).cumsum(axis=1) * (units * _END)
+        self._starts[numbers, 0] = 0
+        self._starts[numbers, 1:] = np.minimum(sums[:, :-1], _END - 1)
+        self._top[numbers] = weights.argmax(axis=1)
+        self._largest[numbers] = np.log(weights.max(axis=1) * units[:, 0])
 
     def log_rows(self, ids: Ids, space: EmbeddingSpace) -> torch.Tensor:
         """Computes those of the mechanism; notes what they are functions of."""
@@ -113,37 +206,42 @@ class Survey:
             done += len(values)
         return rows
 
-    def landmarks(self) -> marks.Landmarks:
+    def landmarks(self) -> Landmarks:
         """Makes those of all rows; of curves at 0, and between points that distances have met."""
         met = np.flatnonzero(self._met).tolist()
         columns = [0, *range(met[1], met[-1] + 1)] if len(met) > 1 else [0, 1][: 2 * len(met)]
-        made = self._surveyor.landmarks(self._points[columns], self._curves[:, columns])
-        rows = LandmarkRows(self._mechanism, self._space, made)
-        scores = rows.scores(np.arange(len(self._space)), self._top, 1)
-        made.rows["offset"] = self._largest - scores[:, 0]
+        grid, curves = self._points[columns], self._curves[:, columns]
+        starts, block = self._starts, self._block
+        while starts.shape[1] > 1 and 4 * starts.size + curves.nbytes > MOST:
+            starts, block = starts[:, ::2], 2 * block
+        kinds = [("offset", "<f8"), ("starts", "<u4", starts.shape[1:])]
+        rows = np.zeros(len(curves), dtype=[*kinds, ("curve", "<f4", (len(grid),))])
+        rows["starts"], rows["curve"] = starts, curves
+        slack = 2.0**-22 * float(np.abs(curves).max(initial=0.0))  # of two numbers of 24 bits
+        made = Landmarks(self._mechanism, self._space, rows, grid, block, slack)
+        scores = made.scores(np.arange(len(rows)), self._top, 1)
+        rows["offset"] = self._largest - scores[:, 0]
         return made
 
     def keep(self) -> None:
         """Writes them unasked, if they are not large and there is a folder."""
         made = self.landmarks()
-        if made.rows.nbytes > MOST:
-            return
-        path = _path("landmarks", self._mechanism, self._space)
-        with suppress(OSError):
-            marks.store(made, path)
-            _files.forget_oldest(path.parent, _HELD)
+        if made.rows.nbytes <= MOST:
+            _, path = _paths(self._mechanism, self._space)
+            with suppress(OSError):
+                made.store(path)
+                _files.forget_oldest(path.parent, _HELD)
 
 
-def opened(mechanism: Mechanism, space: EmbeddingSpace) -> LandmarkRows | None:
+def opened(mechanism: Mechanism, space: EmbeddingSpace) -> Landmarks | None:
     """Opens the landmarks that are on disk, if any are."""
     if not _can_be(mechanism, space):
         return None
-    for kind in _KINDS:
-        path = _path(kind, mechanism, space)
-        if (found := marks.load(path)) is not None:
+    for path in _paths(mechanism, space):
+        if (found := load(mechanism, space, path)) is not None:
             with suppress(OSError):
                 os.utime(path)  # what is used last is forgotten last
-            return LandmarkRows(mechanism, space, found)
+            return found
     return None
 
 
@@ -155,35 +253,34 @@ def survey(mechanism: Mechanism, space: EmbeddingSpace) -> Survey | None:
 
 
 def keep(mechanism: Mechanism, space: EmbeddingSpace) -> Path | None:
-    """Has the landmarks of all tokens in a file for good; ``None`` where there can be none.
-
-    ParameterError: the folder cannot be written to, or has no room.
-    """
+    """Keeps landmarks in a file for good, if there can be any; ParameterError: it has no room."""
     if not _can_be(mechanism, space):
         return None
-    path, unasked = (_path(kind, mechanism, space) for kind in _KINDS)
-    if marks.load(path) is not None:
+    path, unasked = _paths(mechanism, space)
+    if load(mechanism, space, path) is not None:
         return path
     with writing("landmarks", path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        if marks.load(unasked) is not None:
+        if load(mechanism, space, unasked) is not None:
             unasked.replace(path)
         else:
             survey = Survey(mechanism, space)
             for ids in np.array_split(np.arange(len(space)), -(-len(space) // space.block)):
                 survey.take(ids, integer_rows(survey.log_rows(ids, space)))
-            marks.store(survey.landmarks(), path)
+            survey.landmarks().store(path)
     return path
 
 
 def _can_be(mechanism: Mechanism, space: EmbeddingSpace) -> TypeGuard[Landmarked]:
     """Of code that is part of the key, where rows take long, on the host."""
-    if not isinstance(mechanism, Landmarked):
+    if not isinstance(mechanism, Landmarked) or not is_kept(mechanism, space):
         return False
-    least = max(_WORTH_STORING, SMALL + 1) if isinstance(mechanism, RanText) else _WORTH_STORING
-    large = len(space) >= least
-    return large and space.device.type == "cpu" and is_known(mechanism, space)
+    without_curves = isinstance(mechanism, RanText) and len(space) <= SMALL
+    return space.device.type == "cpu" and not without_curves
 
 
-def _path(kind: str, mechanism: Landmarked, space: EmbeddingSpace) -> Path:
-    return _files.cache_path(kind, *key_on_disk(mechanism, space), suffix=".npy")
+def _paths(mechanism: Landmarked, space: EmbeddingSpace) -> tuple[Path, Path]:
+    """Of those that were asked for, and of others."""
+    key = key_on_disk(mechanism, space)
+    paths = [_files.cache_path(kind, *key, suffix=".npy") for kind in ("prepared", "landmarks")]
+    return paths[0], paths[1]

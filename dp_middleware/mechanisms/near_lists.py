@@ -1,27 +1,29 @@
-"""The rows of a nearest response as lists: made once, in a pass over the codebook, and kept."""
+"""The rows of a nearest response as lists: made once, in a pass over the codebook, and kept.
+
+Rows are alike but for a short list of outputs each, and draws make none of them.
+"""
 
 from __future__ import annotations
 
 import hashlib
 from contextlib import suppress
-from dataclasses import fields
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import TypeGuard
+from typing import Any, TypeGuard
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dp_middleware import _files
 from dp_middleware.embedding import arrays
 from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.embedding.space import EmbeddingSpace, on_host
-from dp_middleware.mechanisms.base import Mechanism, rows_of
+from dp_middleware.mechanisms.base import Mechanism, is_known, key_on_disk, rows_of, writing
 from dp_middleware.mechanisms.kernels import chosen
-from dp_middleware.mechanisms.keys import is_known, key_on_disk, writing
 from dp_middleware.mechanisms.nearest_response import NearestResponse
-from dp_middleware.sampling.entropy import Words
-from dp_middleware.sampling.integers import WIDE_BELOW
-from dp_middleware.sampling.near_rows import NearRows
-from dp_middleware.sampling.tables import tables
+from dp_middleware.sampling.entropy import Entropy, Words, random_words
+from dp_middleware.sampling.integers import WIDE_BELOW, tables
 from dp_middleware.vocabulary.vocabulary import UNKNOWN
 
 _MOST = 1 << 24  # entries of all lists together
@@ -29,10 +31,101 @@ _LEAST = 1e-6  # nats; below, rounding may weigh as much as epsilon
 _FEW = 1 << 20  # products, which are faster than a file
 _TOGETHER = 512  # tokens whose lists are made at a time
 _ENTRIES = 1 << 22  # of rows made at a time
+_ONE = np.uint64(1)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class NearRows:
+    """Holds rows of integers with a total of 2^64, alike off a token's short list.
+
+    The output that owns a uniform integer is the one that the token's table has: of the integers
+    before it, those on the list are counted from the list, all others from the sums of the common
+    ones. Public, read-only.
+    """
+
+    outputs: Ids  # (m,), ids of the possible outputs, ascending
+    lists: NDArray[Any]  # unsigned (V, r), places among the outputs, ascending in each row
+    kinds: NDArray[Any]  # unsigned (V,): tokens of a kind have the same integers along their lists
+    own: Words  # (K, r), of each kind the integers along its lists
+    common: Words  # (m,), the integer of each output for tokens that do not list it
+    unknown: Words  # (m,), the integers of the unknown symbol
+    largest: Words  # (K + 1,), of each kind and, last, the unknown symbol: what the others leave
+
+    @property
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Gives all of it, by name."""
+        return {name: getattr(self, name) for name in NearRows.__annotations__}
+
+    def draw(self, ids: Ids, entropy: Entropy) -> Ids:
+        """Draws an independent output for each input, int64 (n,), -1 for the unknown symbol."""
+        return self.locate(ids, random_words(len(ids), entropy))
+
+    def locate(self, ids: Ids, uniform: Words) -> Ids:
+        """Finds the outputs that own uniform integers, int64 (n,)."""
+        places = self._places(ids, uniform)
+        unknown = (ids < 0).nonzero()[0]
+        if len(unknown):
+            places[unknown] = np.searchsorted(self._unknown_lasts, uniform[unknown])
+        return self.outputs[places]
+
+    def _places(self, ids: Ids, uniform: Words) -> Ids:
+        """Where the owners are among the outputs; anywhere for the unknown symbol."""
+        lists, firsts, lasts, shifts = self._bounds
+        length = len(lasts)
+        behind = np.zeros(len(ids), dtype=np.int64)  # how many of the list are before the integer
+        for ends in lasts:
+            behind += uniform > ends[ids]
+        listed = ids * length + np.minimum(behind, length - 1)
+        places: Ids = lists[listed].astype(np.int64)
+        others = ((behind == length) | (uniform < firsts[listed])).nonzero()[0]
+        beyond = shifts[self.kinds[ids[others]], behind[others]]
+        integers, (ends, guide, shift) = uniform[others] - beyond, self._guide
+        owners = guide[integers >> shift]  # of the common row; few steps from the true ones
+        while (short := integers > ends[owners]).any():
+            owners += short
+        places[others] = owners
+        return places
+
+    @cached_property
+    def _guide(self) -> tuple[Words, Ids, np.uint64]:
+        """Last integers of the common row, and the owners of the multiples of a power of two.
+
+        There are at least four times as many multiples as outputs. A common integer is one of few
+        sizes, so few outputs end between two of them.
+        """
+        lasts = _lasts(self.common)
+        bits = len(lasts).bit_length() + 2
+        shift = np.uint64(max(0, int(lasts[-1]).bit_length() - bits))
+        return lasts, np.searchsorted(lasts, np.arange(1 << bits, dtype=np.uint64) << shift), shift
+
+    @cached_property
+    def _unknown_lasts(self) -> Words:
+        return _lasts(self.unknown)
+
+    @cached_property
+    def _bounds(self) -> tuple[NDArray[Any], Words, Words, Words]:
+        """Places on the lists and their first integers, (V * r,), last ones, (r, V), and shifts.
+
+        What lies behind the first j of a list is further on by the j-th shift of the kind,
+        (K, r + 1). All is modulo 2^64: a largest integer takes what the others leave, and may be
+        below the common one.
+        """
+        _, some = np.unique(self.kinds, return_index=True)
+        more = self.own - self.common[self.lists[some]]
+        shifts = np.cumsum(np.hstack([np.zeros_like(more[:, :1]), more]), axis=1, dtype=np.uint64)
+        before = np.hstack([[np.uint64(0)], np.cumsum(self.common[:-1], dtype=np.uint64)])
+        firsts = before[self.lists] + shifts[self.kinds, :-1]
+        lasts = firsts + self.own[self.kinds] - _ONE
+        return self.lists.reshape(-1), firsts.reshape(-1), np.ascontiguousarray(lasts.T), shifts
+
+
+def _lasts(integers: Words) -> Words:
+    """The last integer that each output owns."""
+    return np.cumsum(integers, dtype=np.uint64) - _ONE
 
 
 def near_rows(mechanism: Mechanism, space: EmbeddingSpace) -> NearRows | None:
-    """Gives the rows of this mechanism without making rows, bit for bit; ``None`` where it cannot.
+    """Gives the rows of this mechanism as lists, bit for bit; ``None`` where it cannot.
 
     For a nearest response of this package with lists that fit into memory and 64 bits for every
     row: up to an epsilon of 30 less the logarithm of the codewords. Kept on disk and, with the
@@ -43,8 +136,7 @@ def near_rows(mechanism: Mechanism, space: EmbeddingSpace) -> NearRows | None:
     _, copies = mechanism.codewords(space)
     if mechanism.epsilon < _LEAST or len(space) * _length(mechanism, copies) > _MOST:
         return None
-    key = ("near rows", mechanism.fingerprint)
-    return space.derived(key, lambda: _kept(mechanism, space))
+    return space.derived(("near rows", mechanism.fingerprint), lambda: _kept(mechanism, space))
 
 
 def are_ready(mechanism: Mechanism, space: EmbeddingSpace) -> bool:
@@ -68,16 +160,13 @@ def book_key(mechanism: NearestResponse, space: EmbeddingSpace) -> tuple[str, ..
 
 def shipped(mechanism: NearestResponse, space: EmbeddingSpace) -> NearRows | None:
     """Reads the rows that come with the package; ``None`` where these do not."""
-    kinds = {f"rows-{field.name}": field.name for field in fields(NearRows)}
+    kinds = {f"rows-{name}": name for name in NearRows.__annotations__}
     parts = chosen.parts(kinds, mechanism.fingerprint, space.fingerprint)
     return NearRows(**{kinds[kind]: array for kind, array in parts.items()}) if parts else None
 
 
 def keep(mechanism: Mechanism, space: EmbeddingSpace) -> Path | None:
-    """Writes the lists of all tokens to a file, unless it has them; ``None`` where lists do not do.
-
-    ParameterError: the folder cannot be written to.
-    """
+    """Writes the lists to a file, if there are some; ParameterError: the folder has no room."""
     rows = near_rows(mechanism, space)
     if rows is None or not _has_lists(mechanism, space):
         return None

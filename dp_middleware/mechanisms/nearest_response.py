@@ -10,11 +10,11 @@ import numpy as np
 
 from dp_middleware import _validate
 from dp_middleware._torch import torch
-from dp_middleware.embedding.arrays import Floats, Ids
+from dp_middleware.embedding.arrays import Floats, Ids, slices
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms.base import ChannelMechanism
-from dp_middleware.mechanisms.kernels import chosen, priors
+from dp_middleware.mechanisms.kernels import chosen
 from dp_middleware.mechanisms.kernels.lists import smallest
 
 Nearness = Literal["distance", "centred_cosine"]
@@ -56,7 +56,7 @@ class NearestResponse(ChannelMechanism):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.codebook is not None:
-            codewords = priors.array(self.codebook, "codebook as ids of tokens", "iu")
+            codewords = chosen.array(self.codebook, "codebook as ids of tokens", "iu")
             object.__setattr__(self, "codebook", tuple(np.sort(codewords).tolist()))
 
     @classmethod
@@ -65,7 +65,7 @@ class NearestResponse(ChannelMechanism):
         space: EmbeddingSpace,
         *,
         epsilon: float,
-        prior: priors.Prior | None = None,
+        prior: chosen.Prior | None = None,
         outputs: Collection[int] | None = None,
     ) -> Self:
         """Chooses the codebook and k of largest expected similarity, from public quantities alone.
@@ -117,13 +117,11 @@ class NearestResponse(ChannelMechanism):
     def log_rows(self, ids: Ids, space: EmbeddingSpace) -> torch.Tensor:
         """Computes the law of the token released for ids[i]; float64 (n, V)."""
         codewords, copies = self.codewords(space)
-        count = min(self.candidates, len(codewords))
-        far = np.full(len(space), -np.inf)
+        far, outputs = np.full(len(space), -np.inf), space.on_device(codewords)
         far[codewords] = self.log_weights(copies, np.zeros_like(copies), copies)
-        rows, outputs = space.on_device(far).repeat(len(ids), 1), space.on_device(codewords)
-        for start in range(0, len(ids), space.block):
-            block = slice(start, start + space.block)
-            listed = self.nearest(ids[block], space, count)
+        rows = space.on_device(far).repeat(len(ids), 1)
+        for block in slices(len(ids), space.block):
+            listed = self.nearest(ids[block], space, min(self.candidates, len(codewords)))
             copied = copies[listed.cpu().numpy()]
             weights = self.log_weights(copied, self.raised(copied), copies)
             rows[block].scatter_(1, outputs[listed], space.on_device(weights))
@@ -154,8 +152,7 @@ class NearestResponse(ChannelMechanism):
             return np.arange(len(space)), np.ones(len(space), dtype=np.int64)
         if (last := self.codebook[-1]) >= len(space):
             raise ParameterError(f"expected codebook of this space, V = {len(space)}, got {last}")
-        codewords, copies = np.unique(self.codebook, return_counts=True)
-        return codewords, copies
+        return np.unique(self.codebook, return_counts=True)
 
     def nearest(self, ids: Ids, space: EmbeddingSpace, count: int) -> torch.Tensor:
         """Finds each id's nearest places among distinct codewords, nearest first; (n, count)."""

@@ -18,11 +18,9 @@ from dp_middleware.mechanisms.base import ChannelMechanism
 from dp_middleware.mechanisms.kernels.marginal import Curves, RadiusGrid
 from dp_middleware.mechanisms.kernels.radius import SMALL, RadiusLaw, RadiusQuadrature, radius_law
 
-JUMP = 38.1294 / 19.0648
-"""Nominal epsilon at which the paper's noise rule jumps from about 2 to about 9."""
-
+JUMP = 38.1294 / 19.0648  # nominal epsilon at which the paper's noise jumps from 2 to about 9
+# by epsilon the probability of a list of 5 % of the vocabulary, which App. B fits Eq. 15 to
 PRINTED_CHANCES = {2.0: 0.015, 6.0: 0.09, 10.0: 0.1, 14.0: 0.105}
-"""Probability of a list of 5 % of the vocabulary by epsilon, which App. B fits Eq. 15 to."""
 
 _ROWS = 64  # at a time: a grid for each
 _LARGEST_NOISE_EPSILON = 10.0  # the rule stays below this for every epsilon under 1e17
@@ -94,11 +92,9 @@ class RanText(ChannelMechanism):
             size = min(max(2, round(size * len(space))), len(space) - 1)
         if not 2 <= size < len(space):
             raise ParameterError(f"expected 2 <= size < V = {len(space)}, got size={size}")
-        plain = cls(epsilon=epsilon)
+        plain, tokens, low, high = cls(epsilon=epsilon), space.spread(512), 1e-6, 1e6
         radii = _radius_sample(_law(plain, space)) / noise_epsilon(epsilon)
-        tokens = space.spread(512)
         distances = np.sort(space.distances(tokens), axis=None)
-        low, high = 1e-6, 1e6
         for _ in range(60):
             factor = np.sqrt(low * high)
             reached = np.searchsorted(distances, factor * radii).mean() / len(tokens)
@@ -142,8 +138,7 @@ class RanText(ChannelMechanism):
         low = min(max(1, round(0.9 * share * size)), size)
         high = min(max(low + 1, round(1.1 * share * size) + 1), size + 1)
         distances = np.sort(space.distances(space.spread(512)), axis=1)
-        distances = np.pad(distances, ((0, 0), (0, 1)), constant_values=np.inf)
-        ends = distances[:, [low - 1, high - 1]].T
+        ends = np.pad(distances, ((0, 0), (0, 1)), constant_values=np.inf)[:, [low - 1, high - 1]].T
         below = np.concatenate([[0.0], np.cumsum(np.exp(law.log_masses(law.grid)[0]))])
         radii = ends * noise_epsilon(self.epsilon) / np.reshape(factors, (-1, 1, 1))
         shares = np.interp(radii, law.grid, below / below[-1])
@@ -217,7 +212,7 @@ def _law(mechanism: RanText, space: EmbeddingSpace) -> RadiusLaw:
 
 
 def _reach(space: EmbeddingSpace) -> float:
-    """An upper bound on every distance that needs no pass over pairs; at least 1e-6."""
+    """An upper bound on every distance that needs no pass over pairs."""
     return max(2.0 * space.radius * (1 + 1e-9), 1e-6)
 
 

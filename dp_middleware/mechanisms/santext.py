@@ -17,7 +17,7 @@ from dp_middleware.mechanisms.base import ChannelMechanism, ScoredMechanism
 from dp_middleware.mechanisms.kernels import lists
 from dp_middleware.sampling.integers import normalize
 from dp_middleware.vocabulary import frequencies
-from dp_middleware.vocabulary.words import word_numbers
+from dp_middleware.vocabulary.classes import word_numbers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,10 +114,8 @@ class SanTextPlus(ChannelMechanism):
         """Lists the sensitive set V_S; ParameterError: it is empty."""
         sensitive = np.flatnonzero(~lists.on_list(space, self.non_sensitive))
         if not sensitive.size:
-            raise ParameterError(
-                "expected a sensitive token to draw, got a vocabulary that is all non-sensitive; "
-                "shorten non_sensitive="
-            )
+            given = "a vocabulary that is all non-sensitive; shorten non_sensitive="
+            raise ParameterError(f"expected a sensitive token to draw, got {given}")
         return sensitive
 
     def log_rows(self, ids: Ids, space: EmbeddingSpace) -> torch.Tensor:

@@ -41,8 +41,7 @@ def window_means(vectors: Floats, window: int, sigma: float) -> Floats:
         if first < last:
             sums[first:last] += weight * vectors[first + offset : last + offset]
             totals[first:last] += weight
-    means: Floats = sums / totals
-    return means
+    return np.asarray(sums / totals)
 
 
 def influences(length: int, window: int, sigma: float) -> Floats:

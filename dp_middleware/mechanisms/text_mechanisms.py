@@ -27,13 +27,9 @@ def spellable(text: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class ContextualMechanism(Mechanism):
-    """Releases at a position by a law that also depends on logits made from other positions.
+    """Releases at a position by a law that also depends on logits made from other positions."""
 
-    Attributes:
-        epsilon: Nats per position. Positive.
-    """
-
-    epsilon: float
+    epsilon: float  # nats per position
 
     @property
     @abstractmethod
@@ -57,10 +53,7 @@ class ContextualMechanism(Mechanism):
 
     @abstractmethod
     def position_loss(self, size: int) -> float:
-        """Bounds ln P(y | x, logits) - ln P(y | x', logits') at one position; nats.
-
-        By proof, over all logits, for V = ``size`` tokens and the unknown symbol's uniform row.
-        """
+        """Bounds the loss at a position by proof, for all logits and V = ``size`` tokens; nats."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,10 +64,7 @@ class NoiseMechanism(Mechanism):
 
     @abstractmethod
     def perturb(self, ids: ArrayLike, space: EmbeddingSpace, entropy: Entropy) -> Ids:
-        """Draws released ids for the tokens of one text, in order; int64 (n,).
-
-        ``ids`` are int (n,); one outside 0 .. V - 1 raises ParameterError.
-        """
+        """Draws released ids for those of one text, int64 (n,); ParameterError: one outside."""
 
     def perturb_among(
         self, ids: Ids, fresh: NDArray[np.bool_], space: EmbeddingSpace, entropy: Entropy
@@ -94,10 +84,7 @@ class NoiseMechanism(Mechanism):
         """
 
     def float_distance(self, space: EmbeddingSpace, length: int | None) -> float:
-        """Bounds the total variation from the proved law, over all positions that a token moves.
-
-        At most 1. Default 0: floating point is not counted.
-        """
+        """Bounds the total variation from the proved law, at all positions that a token moves."""
         return 0.0
 
 
@@ -115,17 +102,13 @@ class Encoder(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class TextMechanism(Mechanism):
-    """Releases a text for a whole text, of which not even the length is public.
-
-    Attributes:
-        epsilon: Nats for the whole text. Positive.
-    """
+    """Releases a text for a whole text, of which not even the length is public."""
 
     claim: ClassVar[str] = "epsilon-DP for any text and any other"
     truth: ClassVar[str] = "epsilon-DP for the whole text, exactly"
     largest: ClassVar[float] = 1e3
 
-    epsilon: float
+    epsilon: float  # nats for the whole text
 
     def __getstate__(self) -> dict[str, Any]:  # lists that are made of the fields are long
         return {field.name: getattr(self, field.name) for field in fields(self)}

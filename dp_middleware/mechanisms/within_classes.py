@@ -47,8 +47,9 @@ class _Classed(ChannelMechanism):
     @property
     def fingerprint(self) -> str:
         """Identifies the inner mechanisms, by their own, and the classes as a partition."""
-        parts = (self.name, str(self.version), *(part.fingerprint for part in self.parts))
-        return named(self.name, "/".join((*parts, self.adjacency.fingerprint)))
+        parts = (part.fingerprint for part in self.parts)
+        text = "/".join((self.name, str(self.version), *parts, self.adjacency.fingerprint))
+        return named(self.name, text)
 
     def _numbers(self, space: EmbeddingSpace) -> Ids:
         """Labels as numbers, int64 (V,) or (V + 1,)."""
@@ -221,7 +222,7 @@ class ByClass(_Classed):
         own, parts = self._numbers(space)[ids], self.parts
         rows = torch.empty(len(ids), len(space), dtype=torch.float64, device=space.device)
         for number in np.unique(own):
-            of = own == number
+            of = np.flatnonzero(own == number)
             rows[space.on_device(of)] = parts[number].log_rows(ids[of], space)
         return rows
 

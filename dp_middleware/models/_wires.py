@@ -11,15 +11,12 @@ from urllib.parse import urlsplit
 import httpx
 
 from dp_middleware._quiet import is_unrecorded
-from dp_middleware.models.parts import fields_of, values_of, walk
+from dp_middleware.models.parts import OPENAI, fields_of, is_httpx, is_one, values_of, walk
 
 _ADDRESS = re.compile(r"(^|_)(url|uri|endpoint|host|api_base)$")
 _PROXY = re.compile(r"(^|_)(proxy|proxies)$")
 _CLIENT = re.compile(r"(^|_)(a?client|session|connector)$")
-_HTTPX_CLIENTS = tuple((lib, n) for lib in ("httpx", "httpx2") for n in ("Client", "AsyncClient"))
-_OPENAI = (("openai", "OpenAI"), ("openai", "AsyncOpenAI"))
 _LIBRARIES = (("requests", "Session"), ("aiohttp", "ClientSession"), ("urllib3", "PoolManager"))
-_CLIENTS = (*_HTTPX_CLIENTS, *_OPENAI, *_LIBRARIES)
 _TRANSPORTS = (
     *("HTTPTransport", "AsyncHTTPTransport", "MockTransport", "WSGITransport", "ASGITransport"),
 )
@@ -31,7 +28,7 @@ def wire_of(x: Any) -> tuple[set[str], set[str], set[str]]:
     """Returns URLs that an object calls, proxies that may read them, and classes not known."""
     holders = _holders(x)
     urls, proxies = set[str](), set[str]()
-    inner = [id(client._client) for client in holders if _is_one_of(client, _OPENAI)]
+    inner = [id(client._client) for client in holders if is_one(client, OPENAI)]
     named = [holder for holder in holders if id(holder) not in inner]  # these name another URL
     for name, value in [field for holder in named for field in fields_of(holder)]:
         if _PROXY.search(name):
@@ -49,11 +46,6 @@ def wire_of(x: Any) -> tuple[set[str], set[str], set[str]]:
     return urls, proxies, unknown
 
 
-def is_httpx(x: Any) -> bool:
-    """Tells whether it is a client of httpx."""
-    return _is_one_of(x, _HTTPX_CLIENTS)
-
-
 def host_of(url: str) -> str | None:
     """Returns a URL's host, lower case; ``None`` where parsers might not agree on it."""
     try:
@@ -69,19 +61,16 @@ def is_host(name: str) -> bool:
 
 
 def _holders(x: Any) -> list[Any]:
-    """Lists the object and the clients in its fields, and in theirs."""
 
     def clients(holder: Any) -> list[Any]:
         parts = [(name, part) for name, value in fields_of(holder) for part in values_of(value)]
-        return [part for name, part in parts if _CLIENT.search(name) or _is_one_of(part, _CLIENTS)]
+        return [part for name, part in parts if _CLIENT.search(name) or _is_client(part)]
 
     return [*walk(x, clients)]
 
 
-def _is_one_of(x: Any, classes: tuple[tuple[str, str], ...]) -> bool:
-    """Compares with the classes in the library: another may have changed their ``__module__``."""
-    kinds = [getattr(sys.modules.get(library), name, None) for library, name in classes]
-    return isinstance(x, tuple(kind for kind in kinds if isinstance(kind, type)))
+def _is_client(x: Any) -> bool:
+    return is_httpx(x) or is_one(x, (*OPENAI, *_LIBRARIES))
 
 
 def _is_address(value: Any) -> bool:
@@ -93,16 +82,13 @@ def _is_direct(x: Any, holders: list[Any]) -> bool:
     """Tells whether no client passes the environment's proxies, nor one that is made when asked."""
     if getattr(x, "_trust_env", True) is False:
         return True
-    clients = [
-        each for each in holders if _is_one_of(each, _CLIENTS) and "_client" not in vars(each)
-    ]
+    clients = [each for each in holders if _is_client(each) and "_client" not in vars(each)]
     kinds = {type(each).__name__.startswith("Async") for each in clients}
-    is_whole = len(kinds) == 2 or _is_one_of(x, _CLIENTS)
+    is_whole = len(kinds) == 2 or _is_client(x)
     return is_whole and bool(clients) and not any(getattr(c, "_trust_env", True) for c in clients)
 
 
 def _environments(url: str) -> list[str]:
-    """Returns the environment's proxy that reads what is sent to a plain http URL."""
     host = host_of(url)
     if host is None or url.lower().startswith("https:"):
         return []
@@ -115,7 +101,8 @@ def _passed(client: Any, url: str) -> tuple[set[str], set[str]]:
     """Returns proxies by which an httpx client calls a URL; over https a proxy reads nothing."""
     if host_of(url) is None:
         return set(), set()
-    library = sys.modules[next(name[0] for name in _HTTPX_CLIENTS if _is_one_of(client, (name,)))]
+    packages = [kind.__module__.partition(".")[0] for kind in type(client).__mro__]
+    library: Any = sys.modules["httpx" if "httpx" in packages else "httpx2"]
     address = library.URL(url if "://" in url else f"http://{url}")
     proxies, unknown = _behind(client._transport_for_url(address), library)
     return (set() if address.scheme == "https" else proxies), unknown

@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
+import os
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
 from contextvars import Context
-from functools import partial
-from typing import Any
+from functools import lru_cache, partial
+from threading import Lock, Thread
+from typing import Any, TypeVar
 
 from dp_middleware._quiet import (
     await_unrecorded,
@@ -18,11 +21,14 @@ from dp_middleware._quiet import (
     pieces_unrecorded,
 )
 from dp_middleware.errors import ChatError
-from dp_middleware.models import bridge
 from dp_middleware.models._wires import stay
 from dp_middleware.models.recorders import refuse_dispatched
 
+T = TypeVar("T")
+
 Messages = list[dict[str, str]]
+
+_starting = Lock()
 
 
 class AdapterError(ChatError):
@@ -77,7 +83,7 @@ class FunctionAdapter(Adapter):
 
     def ask(self, messages: Messages) -> str:
         answer = self._function(messages)
-        return _text(bridge.run(_awaited(answer)) if inspect.isawaitable(answer) else answer)
+        return _text(run(_awaited(answer)) if inspect.isawaitable(answer) else answer)
 
     async def aask(self, messages: Messages) -> str:
         if self._is_async:
@@ -86,7 +92,7 @@ class FunctionAdapter(Adapter):
         return _text(await answer if inspect.isawaitable(answer) else answer)
 
 
-async def _awaited(work: Awaitable[Any]) -> Any:
+async def _awaited(work: Awaitable[T]) -> T:
     return await work
 
 
@@ -119,9 +125,8 @@ class LangChainAdapter(Adapter):
 class PrivateLangChainAdapter(Adapter):
     """Calls a copy of the model below LangChain's callbacks and cache.
 
-    ``config={"callbacks": []}`` is not enough: handlers set by the environment, by
-    ``set_debug(True)`` or by an instrumentor that patches the callback manager would still be
-    attached. The methods called here make no callback manager at all.
+    With ``config={"callbacks": []}``, handlers set by the environment, by ``set_debug(True)`` or by
+    an instrumentor would still be attached. The methods called here make no callback manager.
     """
 
     def __init__(self, model: Any) -> None:
@@ -226,13 +231,13 @@ class AsyncOpenAIAdapter(OpenAIAdapter):
     """``openai.AsyncOpenAI`` and its subclasses."""
 
     def ask(self, messages: Messages) -> str:
-        return bridge.run(self.aask(messages))
+        return run(self.aask(messages))
 
     async def aask(self, messages: Messages) -> str:
         return _text((await self._create(messages=messages)).choices[0].message.content or "")
 
     def chunks(self, messages: Messages) -> Generator[str, None, None]:
-        return bridge.iterate(self._chunks(messages))
+        return _iterate(self._chunks(messages))
 
     async def _chunks(self, messages: Messages) -> AsyncGenerator[str, None]:
         async with await self._create(messages=messages, stream=True) as events:
@@ -242,3 +247,42 @@ class AsyncOpenAIAdapter(OpenAIAdapter):
 
 def _delta(event: Any) -> str:
     return _text(event.choices[0].delta.content or "") if event.choices else ""
+
+
+# asynchronous models, called from synchronous code: one background event loop per process -------
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    """Runs a coroutine to its end on the background loop, in the caller's context.
+
+    An asynchronous client keeps its connections on the loop they were opened on. RuntimeError:
+    called on that loop itself, it would wait for ever.
+    """
+    with _starting:
+        loop = _loop(os.getpid())
+    if asyncio._get_running_loop() is loop:
+        work.close()
+        raise RuntimeError("expected a caller outside the background loop; use the async call")
+    future = asyncio.run_coroutine_threadsafe(work, loop)
+    try:
+        return future.result()
+    except BaseException:
+        future.cancel()
+        raise
+
+
+def _iterate(chunks: AsyncGenerator[T, None]) -> Generator[T, None, None]:
+    """Yields the items of an asynchronous generator up to ``None``; closes it at the end."""
+    try:
+        while (chunk := run(_awaited(anext(chunks, None)))) is not None:
+            yield chunk
+    finally:
+        run(chunks.aclose())
+
+
+@lru_cache(maxsize=1)
+def _loop(process: int) -> asyncio.AbstractEventLoop:
+    """The loop of this process; a forked child has lost its parent's thread and starts anew."""
+    loop = asyncio.new_event_loop()
+    Thread(target=loop.run_forever, name=f"dp-middleware-{process}", daemon=True).start()
+    return loop

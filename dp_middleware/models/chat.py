@@ -7,18 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from dp_middleware.errors import ChatError, ExtractorError, ParameterError
-from dp_middleware.models.adapters import (
-    Adapter,
-    AdapterError,
-    AsyncOpenAIAdapter,
-    FunctionAdapter,
-    LangChainAdapter,
-    LlamaIndexAdapter,
-    Messages,
-    OpenAIAdapter,
-    Unrecorded,
-)
-from dp_middleware.models.parts import inherits
+from dp_middleware.models import adapters
+from dp_middleware.models.parts import OPENAI, inherits, is_one
 from dp_middleware.models.recorders import Recorded
 from dp_middleware.models.trust import Location, locate, require_trusted
 
@@ -32,25 +22,27 @@ class ChatModel:
     """Answers messages with text; made by :func:`chat_model`.
 
     Messages are ``[{"role": "system" | "user" | "assistant", "content": str}]``. All calls raise
-    ``error`` if the model fails, and those for one answer if it is blank. It names the kind of
-    failure and the HTTP status only, and drops the vendor's exception: that may quote the messages.
+    ``error`` if the model fails, and if its answer is blank, unless ``may_be_blank``. It names the
+    kind of failure and the HTTP status only, and drops the vendor's exception: that may quote the
+    messages.
     """
 
-    adapter: Adapter = field(repr=False)
+    adapter: adapters.Adapter = field(repr=False)
     location: Location
     error: type[ChatError] = ChatError
+    may_be_blank: bool = field(default=False, repr=False)
 
-    def __call__(self, messages: Messages) -> str:
+    def __call__(self, messages: adapters.Messages) -> str:
         """The whole answer."""
         _check(messages)
         return self._answered(self._guarded(self.adapter.ask, messages))
 
-    async def acall(self, messages: Messages) -> str:
+    async def acall(self, messages: adapters.Messages) -> str:
         """Returns the whole answer, without blocking the event loop."""
         _check(messages)
         return self._answered(await self._aguarded(self.adapter.aask(messages)))
 
-    def stream(self, messages: Messages) -> Generator[str, None, None]:
+    def stream(self, messages: adapters.Messages) -> Generator[str, None, None]:
         """Yields the answer in pieces, as the model writes it."""
         _check(messages)
         pieces = self._guarded(self.adapter.chunks, messages)
@@ -74,7 +66,7 @@ class ChatModel:
         ``llama_index_dp_middleware.quiet_recorders``. The model's httpx clients follow no redirect.
         What a function of your own records, and where it sends, is yours.
         """
-        return replace(self, adapter=Unrecorded(self.adapter))
+        return replace(self, adapter=adapters.Unrecorded(self.adapter))
 
     def _guarded(self, function: Callable[..., T], *args: Any) -> T:
         try:
@@ -94,7 +86,7 @@ class ChatModel:
         return self.error(f"the chat model ({self.location}) failed: {failure}")
 
     def _answered(self, answer: str) -> str:
-        if not answer.strip():
+        if not (answer.strip() or self.may_be_blank):
             raise self._failed("it answered with no text")
         return answer
 
@@ -118,37 +110,33 @@ def chat_model(x: Any, model: str | None = None, *, local: bool = False) -> Chat
         if model is not None or local:
             raise ParameterError("expected a ChatModel alone: it has a name and a location")
         return x
-    if model is not None and not _is_openai(x):
+    if model is not None and not is_one(x, OPENAI):
         raise ParameterError("expected model= with an openai client only")
     return ChatModel(adapter=_adapter_of(x, model), location=locate(x, local=local))
 
 
-def _adapter_of(x: Any, model: str | None) -> Adapter:
-    if _is_openai(x):
+def _adapter_of(x: Any, model: str | None) -> adapters.Adapter:
+    if is_one(x, OPENAI):
         if not model:
             raise ParameterError(
                 "expected model= with an openai client: the name of its chat model"
             )
         is_async = inherits(x, "openai", "AsyncOpenAI")
-        return (AsyncOpenAIAdapter if is_async else OpenAIAdapter)(x, model)
+        return (adapters.AsyncOpenAIAdapter if is_async else adapters.OpenAIAdapter)(x, model)
     inner = x
     while inherits(inner, "langchain_core", "RunnableBinding"):  # a model with bound arguments
         inner = inner.bound
     if inherits(inner, "langchain_core", "BaseChatModel"):
-        return LangChainAdapter(x)
+        return adapters.LangChainAdapter(x)
     if inherits(x, "llama_index", "BaseLLM"):
-        return LlamaIndexAdapter(x)
+        return adapters.LlamaIndexAdapter(x)
     if callable(x) and not isinstance(x, type) and not inherits(x, "langchain_core", "Runnable"):
-        return FunctionAdapter(x)
+        return adapters.FunctionAdapter(x)
     kind = f"the class {x.__name__}" if isinstance(x, type) else type(x).__name__
     raise ParameterError(
         "expected a LangChain chat model, a LlamaIndex LLM, an openai client with model=, or a "
         f"function from messages to text, got {kind}; wrap it in such a function"
     )
-
-
-def _is_openai(x: Any) -> bool:
-    return inherits(x, "openai", "OpenAI") or inherits(x, "openai", "AsyncOpenAI")
 
 
 def _check(messages: Any) -> None:
@@ -166,7 +154,7 @@ def _check(messages: Any) -> None:
 
 def _describe(error: Exception) -> str:
     """Kind and HTTP status of a failure; our own messages hold no private text."""
-    if isinstance(error, AdapterError | Recorded):
+    if isinstance(error, adapters.AdapterError | Recorded):
         return str(error)
     response = getattr(error, "response", None)
     status = getattr(error, "status_code", getattr(response, "status_code", None))

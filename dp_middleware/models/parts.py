@@ -19,14 +19,15 @@ from types import (
 )
 from typing import Any
 
+OPENAI = (("openai", "OpenAI"), ("openai", "AsyncOpenAI"))
 _MODELS = (
     *(("langchain_core", "BaseLanguageModel"), ("langchain_core", "RunnableBinding")),
     *(("langchain_core", "RunnableWithFallbacks"), ("langchain_core", "Embeddings")),
     *(("llama_index", "BaseLLM"), ("llama_index", "BaseEmbedding")),
-    *(("openai", "OpenAI"), ("openai", "AsyncOpenAI")),
+    *OPENAI,
 )
-# by identity, here and below: a metaclass may say that its classes equal these
-_DATA = frozenset(map(id, (str, bytes, bytearray, int, float, complex, bool, type(None))))
+_HTTPX = tuple((lib, name) for lib in ("httpx", "httpx2") for name in ("Client", "AsyncClient"))
+_DATA = (str, bytes, bytearray, int, float, complex, bool, type(None))
 _OPEN = (
     *("llama_index.core", "llama_index_instrumentation", "langchain_core", "builtins"),
     *("dp_middleware", "llama_index_dp_middleware", "langchain_dp_middleware"),
@@ -48,6 +49,14 @@ _COLLECTIONS: tuple[type, ...] = (
     *(dict, list, tuple, set, frozenset, deque, object, range, slice, str, int, float),
     type(iter([])),  # what LangChain's fake model answers
 )
+_INDEXES = frozenset(
+    {
+        *(f"langchain_community.{name}Retriever" for name in ("BM25", "TFIDF", "KNN", "SVM")),
+        *("langchain_community.FAISS", "langchain_community.InMemoryDocstore"),
+        *("llama_index.BM25Retriever", "llama_index.FaissVectorStore"),
+        "llama_index.FaissMapVectorStore",
+    }
+)
 _FUNCTIONS = (ModuleType, FunctionType, BuiltinFunctionType)
 _HOLDERS = (partial, MethodType, MappingProxyType, SimpleNamespace)
 _VENDORS = ("langchain", "llama_index.")
@@ -66,9 +75,19 @@ def inherits(x: Any, package: str, name: str) -> bool:
     )
 
 
+def is_one(x: Any, kinds: Iterable[tuple[str, str]]) -> bool:
+    """Tells whether it inherits from one of these: packages with the names of their classes."""
+    return any(inherits(x, *kind) for kind in kinds)
+
+
 def is_model(x: Any) -> bool:
     """Tells whether it is of a class that the frameworks or openai call a model."""
-    return any(inherits(x, package, name) for package, name in _MODELS)
+    return is_one(x, _MODELS)
+
+
+def is_httpx(x: Any) -> bool:
+    """Tells whether it is a client of httpx."""
+    return is_one(x, _HTTPX)
 
 
 def is_in(module: str, packages: tuple[str, ...]) -> bool:
@@ -122,7 +141,7 @@ def walk(root: Any, inside: Callable[[Any], Iterable[Any]]) -> Iterator[Any]:
     seen, waiting = dict[int, Any](), deque([root])  # what was seen lives on: ids stay apart
     while waiting:
         part = waiting.popleft()
-        if id(part) not in seen and id(type(part)) not in _DATA:
+        if id(part) not in seen and type(part) not in _DATA:
             seen[id(part)] = part
             yield part
             waiting.extend(inside(part))
@@ -144,13 +163,12 @@ def is_local(x: Any) -> bool:
     return is_open(x) and any(is_in(base.__module__, _LOCAL) for base in kind.__mro__)
 
 
-def is_open(x: Any, local: frozenset[str] = frozenset()) -> bool:
-    """Tells whether it is as local as its parts: a collection, or of a known or ``local`` class."""
+def is_open(x: Any) -> bool:
+    """Tells whether it is as local as its parts: a collection, or of a known class."""
     kind = type(x)
     if issubclass(kind, _FUNCTIONS):
         return is_in(_module_of(x), _OPEN) and not is_in(_module_of(x), _ELSEWHERE)
-    is_holder = any(kind is holder for holder in _HOLDERS)
-    return is_holder or all(_is_known(base, local) for base in kind.__mro__)
+    return kind in _HOLDERS or all(map(_is_known, kind.__mro__))
 
 
 def is_vendors(x: Any) -> bool:
@@ -164,14 +182,13 @@ def runs_in_process(x: Any) -> bool:
     return any(kind.__name__ in _IN_PROCESS for kind in type(x).__mro__)
 
 
-def _is_known(kind: type, local: frozenset[str]) -> bool:
+def _is_known(kind: type) -> bool:
     module = kind.__module__
-    if f"{module.partition('.')[0]}.{kind.__name__}" in local:
-        return True
     if module == "builtins":
-        return any(kind is own for own in _COLLECTIONS) or issubclass(kind, BaseException)
+        return kind in _COLLECTIONS or issubclass(kind, BaseException)
     is_named = is_in(module, (*_OPEN, *_LOCAL)) and not is_in(module, _ELSEWHERE)
-    return is_named and _is_held(kind)
+    is_index = f"{module.partition('.')[0]}.{kind.__name__}" in _INDEXES
+    return is_index or (is_named and _is_held(kind))
 
 
 def _is_held(kind: type) -> bool:
@@ -183,7 +200,6 @@ def _is_held(kind: type) -> bool:
 
 
 def _is_installed(kind: type) -> bool:
-    """Tells whether a class came with an installed package: not Python's, not yours."""
     module = sys.modules.get(kind.__module__.partition(".")[0])
     file = getattr(module, "__file__", None) or ""
     return bool({"site-packages", "dist-packages"} & set(Path(file).parts))

@@ -42,9 +42,8 @@ class Discreet:
 def quiet_recorders(*managers: Any) -> None:
     """Makes all handlers discreet that LlamaIndex has by now: they skip private calls only.
 
-    Call it once, when your tracing is set up. It puts a :class:`Discreet` in the place of each
-    handler, in the lists of dispatchers, of ``Settings.callback_manager`` and of ``managers``,
-    those of components that have one of their own.
+    Call it once, when your tracing is set up. Covers the handlers of dispatchers, of
+    ``Settings.callback_manager`` and of ``managers``, those of components with one of their own.
     """
     import llama_index.core as core
 

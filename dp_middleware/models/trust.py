@@ -6,29 +6,16 @@ import inspect
 import ipaddress
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from functools import reduce
-from operator import or_
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
 from dp_middleware.errors import ParameterError, UntrustedHost
+from dp_middleware.models import parts
 from dp_middleware.models._wires import host_of, is_host, wire_of
-from dp_middleware.models.parts import (
-    fields_of,
-    inherits,
-    inner_models,
-    is_local,
-    is_model,
-    is_open,
-    is_vendors,
-    parts_of,
-    runs_in_process,
-    values_of,
-    walk,
-)
 
 _HANDLERS = (("langchain_core", "BaseCallbackHandler"), ("llama_index", "BaseCallbackHandler"))
 _MANAGERS = (("langchain_core", "BaseCallbackManager"), ("llama_index", "CallbackManager"))
+_TOLD = (*_HANDLERS, *_MANAGERS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,23 +34,8 @@ class Location:
         unknown = (f"unknown ({name})" for name in sorted(self.unknown))
         return ", ".join([*sorted(self.hosts), *proxies, *unknown]) or "in process"
 
-    def __or__(self, other: Location) -> Location:
-        return Location(
-            hosts=self.hosts | other.hosts,
-            proxies=self.proxies | other.proxies,
-            unknown=self.unknown | other.unknown,
-        )
-
 
 _OURS = ("dp_middleware", "langchain_dp_middleware", "llama_index_dp_middleware")
-_INDEXES = frozenset(
-    {
-        *(f"langchain_community.{name}Retriever" for name in ("BM25", "TFIDF", "KNN", "SVM")),
-        *("langchain_community.FAISS", "langchain_community.InMemoryDocstore"),
-        *("llama_index.BM25Retriever", "llama_index.FaissVectorStore"),
-        "llama_index.FaissMapVectorStore",
-    }
-)
 _OF_RETRIEVERS = (
     "use a local index and embedding model, or give a class of your own that calls it a property "
     "location, a dp_middleware Location, that says where it runs; make LlamaIndex's handlers "
@@ -71,8 +43,6 @@ _OF_RETRIEVERS = (
 )
 
 IN_PROCESS = Location()
-
-
 _DECLARE = (
     "if raw text may go there, declare it: dp.chat_model(model, local=True), or, if it is no chat "
     "model, a property `location` that returns a Location(), of dp_middleware.models.trust"
@@ -134,27 +104,22 @@ def locate(model: Any, *, local: bool = False) -> Location:
         model: The model.
         local: Declares that what would be unknown runs where raw text may go. Addresses count.
     """
-    place, unknown = _places(model, _is_ours_or_silenced, frozenset())
-    return place if local else place | Location(unknown=unknown)
+    # it releases what it sends, or is told nothing of a private call
+    silent = lambda x: not _is_given(x) and (_is_ours(x) or parts.is_one(x, _TOLD))  # noqa: E731
+    return _located(model, silent, local)
 
 
 def locate_retriever(retriever: Any) -> Location:
     """Finds where anything runs that sees what a retriever, LangChain's or LlamaIndex's, is given.
 
-    As :func:`locate`, but a framework's object with callback handlers is unknown, and some classes
-    of indexes are known to stay in process.
+    As :func:`locate`, but a framework's object with callback handlers is unknown, and what is of
+    our adapters releases what it sends.
     """
-    place, unknown = _places(retriever, _releases, _INDEXES)
-    return place | Location(unknown=unknown)
+    return _located(retriever, lambda x: type(x).__module__.partition(".")[0] in _OURS)
 
 
 def require_local(retriever: Any, trusted_hosts: Iterable[str]) -> None:
-    """Refuses a retriever of which any part could take the raw query out of this computer.
-
-    Raises:
-        UntrustedHost: A part of it may send the query elsewhere than to the ``trusted_hosts``.
-        ParameterError: ``trusted_hosts`` is not a collection of host names.
-    """
+    """Refuses a retriever of which a part could take the raw query elsewhere than is trusted."""
     require_trusted(locate_retriever(retriever), trusted_hosts, remedy=_OF_RETRIEVERS)
 
 
@@ -169,40 +134,44 @@ def said_by(x: Any) -> Location | None:
     return said if isinstance(said, Location) else None
 
 
-def _places(
-    root: Any, releases: Callable[[object], bool], local: frozenset[str]
-) -> tuple[Location, frozenset[str]]:
-    """Returns where the parts of ``root`` run by their addresses, and names of what is unknown."""
-    places, unknown = [IN_PROCESS], set[str]()
+def _located(root: Any, releases: Callable[[object], bool], local: bool = False) -> Location:
+    hosts, proxies, unknown, undeclared = set[str](), set[str](), set[str](), set[str]()
 
     def inside(x: Any) -> list[Any]:
         """Notes where a part runs, and lists its own parts that count."""
-        said, is_as_its_parts = said_by(x), is_open(x, local)
-        is_recorder = said is None and _is_told(x) and not _is_one(x, _MANAGERS)
-        is_settled = said is None and (releases(x) or is_local(x))
+        said, is_as_its_parts = said_by(x), parts.is_open(x)
+        is_handler = parts.is_one(x, _HANDLERS) and not parts.is_one(x, _MANAGERS)
+        is_recorder = said is None and is_handler
+        is_settled = said is None and (releases(x) or parts.is_local(x))
         if not is_settled:
             wire = Location() if said is None and is_as_its_parts else _of_wire(x)
-            places.append((said or IN_PROCESS) | wire)
-            is_known = said is not None or is_as_its_parts or _is_vendors_known(x)
-            if is_recorder or not is_known:
-                unknown.add(_name_of(x))
-        if inherits(x, "dp_middleware.embedding", "Given"):
+            for place in (said or IN_PROCESS, wire):
+                hosts.update(place.hosts)
+                proxies.update(place.proxies)
+                unknown.update(place.unknown)
+            is_known = said is not None or is_as_its_parts
+            if is_recorder or not (is_known or _is_vendors_known(x)):
+                undeclared.add(_name_of(x))
+        if _is_given(x):
             return [x.inner]
         if is_settled or is_recorder or _is_ours(x):
             return []
         if said is None and is_as_its_parts:
-            return parts_of(x)
-        values = [part for _, field in fields_of(x) for part in values_of(field)]
-        return [part for part in values if is_model(part) or _is_told(part)]
+            return parts.parts_of(x)
+        values = [part for _, field in parts.fields_of(x) for part in parts.values_of(field)]
+        return [part for part in values if parts.is_model(part) or parts.is_one(part, _TOLD)]
 
-    for _ in walk(root, inside):
+    for _ in parts.walk(root, inside):
         pass  # each part is noted on the way
-    return reduce(or_, places), frozenset(unknown)
+    names = frozenset(unknown if local else unknown | undeclared)
+    return Location(hosts=frozenset(hosts), proxies=frozenset(proxies), unknown=names)
 
 
 def _is_vendors_known(x: Any) -> bool:
     """Tells whether its address, its inner models or its class say where it runs."""
-    return is_vendors(x) and bool(wire_of(x)[0] or inner_models(x) or runs_in_process(x))
+    return parts.is_vendors(x) and bool(
+        wire_of(x)[0] or parts.inner_models(x) or parts.runs_in_process(x)
+    )
 
 
 def _name_of(x: Any) -> str:
@@ -210,28 +179,12 @@ def _name_of(x: Any) -> str:
     return str(x.__name__ if is_named else type(x).__name__)
 
 
-def _is_one(x: object, kinds: tuple[tuple[str, str], ...]) -> bool:
-    return any(inherits(x, *kind) for kind in kinds)
-
-
-def _is_told(x: object) -> bool:
-    """Tells whether it is a callback handler, or a manager of some."""
-    return _is_one(x, (*_HANDLERS, *_MANAGERS))
+def _is_given(x: object) -> bool:
+    return parts.inherits(x, "dp_middleware.embedding", "Given")
 
 
 def _is_ours(x: object) -> bool:
     return type(x).__module__.startswith("dp_middleware.")
-
-
-def _releases(x: object) -> bool:
-    """Tells whether it is of this library or of an adapter, which release what they send."""
-    return type(x).__module__.partition(".")[0] in _OURS
-
-
-def _is_ours_or_silenced(x: object) -> bool:
-    """Tells whether it releases what it sends, or is told nothing of a private call."""
-    is_given = inherits(x, "dp_middleware.embedding", "Given")
-    return not is_given and (_is_ours(x) or _is_told(x))
 
 
 def _of_wire(x: Any) -> Location:
@@ -244,12 +197,10 @@ def _of_wire(x: Any) -> Location:
 
 
 def _trusted(hosts: Any) -> frozenset[str]:
-    if isinstance(hosts, str):
-        raise ParameterError("expected trusted_hosts to be a collection of names, got one str")
     names = list(hosts)
-    for name in names:
-        if not isinstance(name, str) or not is_host(name.lower()):
-            raise ParameterError(
-                "expected host names without scheme or port in trusted_hosts, got another form"
-            )
+    are_names = all(isinstance(name, str) and is_host(name.lower()) for name in names)
+    if isinstance(hosts, str) or not are_names:
+        raise ParameterError(
+            "expected trusted_hosts as a collection of host names without scheme or port"
+        )
     return frozenset(name.lower().rstrip(".") for name in names)

@@ -110,10 +110,7 @@ class Payer(ABC):
         return twin
 
     def pay(self, bills: Iterable[Bill]) -> None:
-        """Charges one release after the other.
-
-        BudgetExhausted: from the ledger; what was charged before stays spent.
-        """
+        """Charges one release after the other; what was charged before an error stays spent."""
         for certificate, n in bills:
             if self.ledger is not None and self.subject is not None and n:
                 self.ledger.charge(self.subject, certificate, n)
@@ -128,8 +125,7 @@ class Receipt:
     Attributes:
         releases: What went out for private texts since the last answer in the transcript.
         charged: The certificate of each draw; what came from a memo is not among them.
-        remaining: What the last charge to a ``dp.PrivacyLedger`` left of its subject's budget,
-            nats; ``None`` where nothing was charged.
+        remaining: What the last charge left of a subject's budget, nats; ``None``: no charge.
         found: How many entities a detector found, by kind.
         detection: Its seconds.
     """

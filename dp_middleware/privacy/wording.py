@@ -88,5 +88,4 @@ def _up(value: float) -> float:
 
 
 def _percent(share: float) -> str:
-    """Two decimals, rounded up."""
     return f"{100 * _up(share):.10g} %"

@@ -89,17 +89,12 @@ def entities_of(text: str, detector: Any, kinds: Collection[str] | None = None) 
 def entities_in(
     view: View, detector: Any, kinds: Collection[str] | None = None, always: Collection[str] = ()
 ) -> tuple[View, list[Entity]]:
-    """The entities of a view, by what its text says and by where its values stand.
+    """Returns the entities of a view, by what its text says and by where its values stand.
 
     A number of JSON that is no identifier, by its kind or by its key, stays as it is, unless its
-    kind was asked for; one that is has the kind ``"id"``, and so has a string of digits.
-
-    Args:
-        view: Of a private text. What goes over the end of a part of a message is found too: the
-            sign between the parts is then missing in the view that is returned.
-        detector: As of :func:`entities_of`.
-        kinds: As there.
-        always: Kinds that are replaced in every number.
+    kind was asked for, or is ``always`` replaced; one that is has the kind ``"id"``, and so has a
+    string of digits. Where an entity goes over the end of a part of a message, the sign between the
+    parts is missing in the view that is returned.
     """
     for place in [match.start() for match in re.finditer(PART, view.text)][::-1]:
         before = view.text[max(0, place - OVERLAP) : place]
@@ -161,10 +156,8 @@ def _reader(detector: Any) -> tuple[Callable[[str], Iterable[Entity]], Iterable[
             entities_of_analyzer(detector, language),
         )
     if not callable(detector):
-        raise ParameterError(
-            f"expected a detector: a function, a spaCy pipeline or a Presidio analyzer, got "
-            f"{type(detector).__name__}"
-        )
+        kind = type(detector).__name__
+        raise ParameterError(f"expected a detector, such as a function, got {kind}")
     if hasattr(detector, "pipe_names") and hasattr(detector, "vocab"):
         return lambda text: _of_pieces(detector, pieces(text)), labels_of_pipeline(detector)
     if hasattr(detector, "tokenizer") and hasattr(detector, "model"):  # of transformers

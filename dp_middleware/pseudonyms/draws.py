@@ -1,13 +1,19 @@
-"""How a mention is cut into parts, and how what may be used is drawn for one."""
+"""How a mention is cut into parts, and what may be used drawn for one: at random, or by a key."""
 
 from __future__ import annotations
 
+import hmac
 import itertools
+import math
 import re
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
+
+from dp_middleware._forks import LeavesWithout
+from dp_middleware.errors import ParameterError, needs
+from dp_middleware.sampling.entropy import below, expanded
 
 EDGES = "()[]{}<>\"'“”\u2018’«»„.,;:!?¡¿…"  # stay around what is replaced
 _NO_EDGE = rf"[^\s{re.escape(EDGES)}]"
@@ -101,3 +107,143 @@ def _class(character: str) -> str:
     if unicodedata.category(character)[0] in "PZ" or character in " \t\r\n+=$<>|~^`":
         return character
     return "a"
+
+
+SHORTEST = 16  # bytes of a key
+SMALLEST = 1_000_000  # texts of a format that is encrypted: SP 800-38G Rev. 1 asks for so many
+STEPS = 2000  # of a walk through a format
+_ROUNDS = range(10)
+_NO_KEY = "expected the process that has the key: a pickle leaves it behind"
+Slot = tuple[int, str]  # offset of a sign that is encrypted, and the signs that may stand there
+Cipher = Callable[[int, int, bytes, bool], int]
+
+
+class _KeyedDraws(Draws):
+    """The randomness of one value: the same wherever the key is."""
+
+    agree = True
+
+    def __init__(self, key: bytes, value: str) -> None:
+        self._key = key
+        self._entropy = expanded(hmac.digest(key, b"draw " + value.encode(), "sha256"))
+
+    def below(self, n: int) -> int:
+        return below(n, self._entropy)
+
+    def once(self, name: str, n: int) -> int:
+        return below(n, expanded(hmac.digest(self._key, b"once " + name.encode(), "sha256")))
+
+    def first(self, name: str, value: int) -> int:
+        return value  # what came before it in a conversation does not count
+
+
+class Keyed(LeavesWithout):
+    """A law of which every draw follows from a secret key, the kind and the value.
+
+    Guarantee:
+        Computational: with AES and HMAC-SHA-256 pseudorandom, pseudonyms look drawn once for each
+        value to whoever has no key and cannot ask for the pseudonyms of values of their choice.
+
+    Args:
+        key: 16 secret bytes or more; in no ``repr`` or error, and a pickle leaves it behind.
+    """
+
+    _instead: ClassVar[dict[str, Any]] = {"_key": None, "_cipher": None}
+
+    def __init__(self, key: Any) -> None:
+        if not isinstance(key, bytes) or len(key) < SHORTEST:
+            found = f"{len(key)} bytes" if isinstance(key, bytes) else type(key).__name__
+            raise ParameterError(
+                f'expected key= of {SHORTEST} secret bytes or more with law="keyed", got {found}; '
+                "make one with secrets.token_bytes(32)"
+            )
+        self._key: bytes | None = key
+        self._cipher: Cipher | None = ff1(hmac.digest(key, b"cipher", "sha256"))
+        self.name = hmac.digest(key, b"name", "sha256").hex()[:16]
+        """Public: tells one key from another."""
+
+    def pseudonym(self, kind: Any, key: str, text: str, shape: str, free: Free) -> str:
+        """Returns what stands for a value: its encryption, or the first draw if it is free.
+
+        A label where the format is encrypted and this value cannot be, or its encryption is in use.
+        """
+        if self._key is None:
+            raise ParameterError(_NO_KEY)
+        draws = _KeyedDraws(self._key, f"{kind.name}\0{key}")
+        encrypted = kind.ciphered(text, shape, self, back=False)
+        if encrypted is None:
+            drawn: str = kind.draw(key, shape, lambda _: True, draws)
+            return drawn if free(drawn) else str(kind.draw(key, shape, free, draws))
+        is_free: bool = encrypted and free(encrypted)
+        return str(encrypted) if is_free else kind.label(free, draws)
+
+    def permuted(
+        self, text: str, slots: Sequence[Slot], fits: Callable[[str], bool], tweak: str, back: bool
+    ) -> str | None:
+        """Encrypts or decrypts the signs of a text in these slots until it fits again (a walk).
+
+        Another public ``tweak`` is another permutation. Returns ``None`` where the format has too
+        few texts; an empty text where this has other signs, or the walk does not end.
+        """
+        sizes = [len(signs) for _, signs in slots]
+        if (total := math.prod(sizes)) < SMALLEST:
+            return None
+        if self._cipher is None:
+            raise ParameterError(_NO_KEY)
+        number, bits, public = 0, (total - 1).bit_length(), tweak.encode()
+        for place, signs in slots:
+            if (digit := signs.find(text[place])) < 0:
+                return ""
+            number = number * len(signs) + digit
+        for _ in range(STEPS):
+            number = self._cipher(number, bits, public, back)
+            if number < total and fits(written := _written(text, slots, number)):
+                return written
+        return ""
+
+
+def slots_of(shape: str) -> list[Slot]:
+    """Returns the slots of a pattern: its digits and letters."""
+    ones = [(n, ALPHABETS.get(sign, "")) for n, sign in enumerate(shape)]
+    return [slot for slot in ones if slot[1]]
+
+
+def _written(text: str, slots: Sequence[Slot], number: int) -> str:
+    signs = [*text]
+    for place, alphabet in reversed(slots):
+        number, digit = divmod(number, len(alphabet))
+        signs[place] = alphabet[digit]
+    return "".join(signs)
+
+
+def ff1(key: bytes, radix: int = 2) -> Cipher:
+    """Returns FF1 of NIST SP 800-38G under a key of AES: numbers of so many digits, permuted."""
+    with needs("detect"):
+        from cryptography.hazmat.primitives.ciphers import Cipher as Block, algorithms, modes
+    aes = algorithms.AES(key)
+    one = Block(aes, modes.ECB()).encryptor()
+
+    def mac(data: bytes) -> bytes:
+        return Block(aes, modes.CBC(bytes(16))).encryptor().update(data)[-16:]
+
+    def permuted(number: int, length: int, tweak: bytes, back: bool) -> int:
+        u = length // 2
+        v = length - u
+        b = ((radix**v - 1).bit_length() + 7) // 8
+        d = 4 * -(-b // 4) + 4
+        head = bytes([1, 2, 1]) + radix.to_bytes(3, "big") + bytes([10, u % 256])
+        head += length.to_bytes(4, "big") + len(tweak).to_bytes(4, "big") + tweak
+        head += bytes((-len(tweak) - b - 1) % 16)
+        left, right = divmod(number, radix**v)
+        for n in reversed(_ROUNDS) if back else _ROUNDS:
+            read, moved = (left, right) if back else (right, left)
+            block = mac(head + bytes([n]) + read.to_bytes(b, "big"))
+            stream = block
+            for j in range(1, -(-d // 16)):
+                stream += one.update((int.from_bytes(block, "big") ^ j).to_bytes(16, "big"))
+            y = int.from_bytes(stream[:d], "big")
+            moved = (moved - y if back else moved + y) % radix ** (v if n % 2 else u)
+            left, right = (moved, read) if back else (read, moved)
+        return int(left * radix**v + right)
+
+    return permuted

@@ -35,14 +35,11 @@ def certificate_of(
 ) -> Certificate:
     """Returns that of a release in which these kinds occur, of all that may by these laws.
 
-    ``beside`` is that of what perturbs the rest; one that does not add up with this is refused.
-    Only ``common`` words of the rest may go out, some may stay, or pseudonyms follow from a key.
+    ``beside`` is that of what perturbs the rest, and must add up with this.
     """
     if beside is not None and not isinstance(beside.guarantee, PureDP):
-        raise ParameterError(
-            "expected a sanitizer with a finite pure guarantee beside pseudonyms, got "
-            f"{type(beside.guarantee).__name__}; kinds of guarantee do not add up"
-        )
+        kind = type(beside.guarantee).__name__
+        raise ParameterError(f"expected a sanitizer with a finite pure guarantee, got {kind}")
     occurring = sorted(kinds, key=repr)
     losses = [0.0, *(kind.loss for kind in occurring)]
     epsilon = max(losses if beside is None else [*losses, beside.epsilon])

@@ -24,10 +24,9 @@ _UNDECIDED = re.compile(r"\s*(?:[{\[]\s*)?")
 
 
 class JsonRestorer:
-    """Restores JSON as :class:`Restorer` restores text; JSON stays JSON.
+    """Restores JSON as :class:`Restorer` restores text, also in strings that hold JSON.
 
-    A value in a string is found whatever escapes spell it, also in JSON that a string holds. A
-    number that is a pseudonym comes back as a number, or in a string where the original is none.
+    A number that is a pseudonym comes back as a number, or in a string where the original is none.
     """
 
     def __init__(self, names: Names[Any], *, hosts: Container[str] | None = None) -> None:

@@ -75,16 +75,12 @@ def lists_of(allow: Iterable[What], also: Also) -> Lists:
     except (TypeError, ValueError):
         allowed = None
     if allowed is None:
-        raise ParameterError(
-            "expected collections, such as allow=['Acme'] and also={'Falcon': 'project'}"
-        )
+        raise ParameterError("expected collections, as allow=['Acme'], also={'Falcon': 'project'}")
     for what in (*allowed, *dict(pairs)):
         is_text = isinstance(what, str) and what.strip()
         if not (callable(what) or isinstance(what, re.Pattern) or is_text):
-            raise ParameterError(
-                "expected texts, compiled regular expressions and functions, got an empty one or a "
-                f"{type(what).__name__}"
-            )
+            kind = type(what).__name__
+            raise ParameterError(f"expected texts, regular expressions or functions, got {kind}")
     return Lists(allowed, pairs)
 
 

@@ -1,7 +1,4 @@
-"""Kinds of entities with their laws, and which pseudonym stands for which value.
-
-Laws do not depend on the value but for those that stay near it.
-"""
+"""Kinds of entities with their laws, and which pseudonym stands for which value."""
 
 from __future__ import annotations
 
@@ -18,9 +15,8 @@ from typing import Any, ClassVar, Self
 from dp_middleware import _forks
 from dp_middleware._forks import StaysHere
 from dp_middleware.errors import ParameterError
-from dp_middleware.pseudonyms.draws import ALPHABETS, Draws, Free, Part, whole
+from dp_middleware.pseudonyms.draws import ALPHABETS, Draws, Free, Keyed, Part, whole
 from dp_middleware.pseudonyms.json_pieces import restore
-from dp_middleware.pseudonyms.keyed import Keyed
 from dp_middleware.pseudonyms.matching import Names, normal
 from dp_middleware.pseudonyms.structured import view_of
 from dp_middleware.sampling.entropy import Entropy, below
@@ -62,10 +58,9 @@ class Kind:
         return normal(text)
 
     def draw(self, key: str, shape: str, free: Free, draws: Draws) -> str:
-        """Draws the pseudonym of a value, as it is written in the middle of a sentence.
+        """Draws the pseudonym of a value, as within a sentence; a label where nothing is left.
 
-        A label where nothing is left of the law. The private ``key`` is read by kinds with a loss
-        or a secret shift alone; what is drawn where ``free`` refuses depends on public things only.
+        The private ``key`` is read by kinds with a loss or a secret shift alone.
         """
         return self._drawn(key, shape, free, draws) or self.label(free, draws)
 
@@ -263,11 +258,7 @@ def tried(draw: Callable[[], str | None], free: Free, tries: int = PATTERN_TRIES
 
 
 def longer(name: str, draw: Callable[[int], str], free: Free, least: int) -> str:
-    """Draws what may be used of a length from this one on; a longer one where it seems used up.
-
-    Raises:
-        ParameterError: Nothing of this kind may be used.
-    """
+    """Draws what may be used of a length from this one on; a longer one where it seems used up."""
     for length in range(least, _MOST_WORDS):
         if text := tried(partial(draw, length), free, _TRIES):
             return text

@@ -68,10 +68,9 @@ class Names(Generic[V]):
     def find(
         self, text: str, parts: Spans | None = None, folded: str | None = None
     ) -> Iterator[Match[V]]:
-        """Yields the longest texts from left to right, none overlapping another.
+        """Yields the longest texts in these parts from left to right, none overlapping another.
 
-        They lie in these parts, what stands around is seen as the context of a word; ``folded`` is
-        what :func:`fold` makes of the text, where that is known.
+        ``folded`` is what :func:`fold` makes of the text.
         """
         if not self.values:
             return
@@ -144,10 +143,9 @@ class Names(Generic[V]):
 
 
 class Restorer:
-    """Restores a text that comes in pieces; what could still become a pseudonym is held back.
+    """Restores a text in pieces; what could still become a pseudonym is held back.
 
-    The pieces that it returns, joined, are the restored whole. In an address of another host than
-    these a pseudonym stays, if any are named.
+    In an address of another host than these a pseudonym stays, if any are named.
     """
 
     def __init__(self, names: Names[Any], *, hosts: Container[str] | None = None) -> None:
@@ -223,10 +221,7 @@ class Words:
 
 
 def cased(text: str, like: str) -> str:
-    """Returns a pseudonym, or a restored value, in the case of another spelling of it.
-
-    Labels such as "DATE_46" have one spelling, and their capitals are nobody's.
-    """
+    """Returns a pseudonym, or an original, in the case of another spelling; labels have one."""
     if LABEL.fullmatch(text) or LABEL.fullmatch(like):
         return text
     if len(like) > 1 and like.isupper():
@@ -235,10 +230,7 @@ def cased(text: str, like: str) -> str:
 
 
 def within_word(text: str, place: int) -> bool:
-    """Whether the sign at an offset continues the word, or the digits, before it.
-
-    Letters behind digits, or before them, are another word: a unit, a currency, an ordinal.
-    """
+    """Tells whether the sign at an offset continues the word, or the digits, before it."""
     if not 0 < place < len(text):
         return False
     before, behind = text[place - 1], text[place]
@@ -246,10 +238,7 @@ def within_word(text: str, place: int) -> bool:
 
 
 def is_escaped(folded: str, place: int) -> bool:
-    r"""Whether what stands before an offset may be an escape, such as ``\n`` or ``%0A``.
-
-    Then a word may begin there, as well as with the letter of the escape.
-    """
+    r"""Tells whether before an offset may stand an escape, such as ``\n`` or ``%0A``."""
     return place > 1 and (
         (folded[place - 2] == "\\" and folded[place - 1] in "bfnrt")
         or (place > 2 and _ENCODED.match(folded, place - 3, place) is not None)
@@ -265,10 +254,7 @@ def begins(folded: str, piece: re.Match[str]) -> Iterator[int]:
 
 
 def goes_on(text: str, place: int) -> bool:
-    """Whether digits on both sides of an offset are of one number, by a sign that is beside it.
-
-    A full stop makes one number of them, a comma where three digits follow it: "17,45" is two.
-    """
+    """Tells whether digits around an offset are of one number, by a point, or a comma and three."""
     if not 0 < place < len(text):
         return False
     sign = place if text[place] in ".," else place - 1

@@ -12,9 +12,9 @@ from dp_middleware import _validate
 from dp_middleware.errors import CannotCalibrate, ParameterError
 from dp_middleware.privacy.releases import Ledger, check_payer
 from dp_middleware.pseudonyms.common import Word
-from dp_middleware.pseudonyms.detectors.languages import OnLanguage
 from dp_middleware.pseudonyms.detectors.ours import Detector, Strictness, default
-from dp_middleware.pseudonyms.keyed import Keyed
+from dp_middleware.pseudonyms.detectors.words import OnLanguage
+from dp_middleware.pseudonyms.draws import Keyed
 from dp_middleware.pseudonyms.kinds import Kind, Kinds, default_kinds
 from dp_middleware.pseudonyms.kinds.names import LOCALES
 from dp_middleware.pseudonyms.labels import VALIDATED, kind_of, refuse_slips
@@ -23,10 +23,6 @@ from dp_middleware.pseudonyms.releasing import PseudonymReleaser, without_ledger
 from dp_middleware.pseudonyms.session import PseudonymSession
 from dp_middleware.sanitizers.sanitizer import Sanitizer
 from dp_middleware.sanitizers.spans import name_of
-
-OnEmpty = Literal["raise", "pass"]
-Rest = Literal["common"] | None
-Law = Literal["keyed"] | None
 
 
 class Pseudonyms(PseudonymReleaser):
@@ -83,15 +79,15 @@ class Pseudonyms(PseudonymReleaser):
         detector: Any = None,
         kinds: Iterable[str | Kind] | None = None,
         sanitizer: Sanitizer | None = None,
-        on_empty: OnEmpty = "raise",
+        on_empty: Literal["raise", "pass"] = "raise",
         *,
         strictness: Strictness = "balanced",
         language: str | None = None,
         on_language: OnLanguage | None = None,
-        rest: Rest = None,
+        rest: Literal["common"] | None = None,
         allow: Iterable[What] = (),
         also: Also = (),
-        law: Law = None,
+        law: Literal["keyed"] | None = None,
         key: bytes | None = None,
         ledger: Ledger | None = None,
         subject: str | None = None,
@@ -177,11 +173,7 @@ class Pseudonyms(PseudonymReleaser):
         return twin
 
     def at(self, epsilon: float) -> Pseudonyms:
-        """Returns the same with its sanitizer calibrated to an epsilon.
-
-        Raises:
-            CannotCalibrate: There is no sanitizer: what pseudonyms lose is a matter of their kinds.
-        """
+        """Returns the same with its sanitizer, if it has one, calibrated to an epsilon."""
         if self.sanitizer is None:
             raise CannotCalibrate("expected a sanitizer= to calibrate, got pseudonyms alone")
         twin = copy.copy(self)

@@ -22,11 +22,10 @@ from dp_middleware.privacy.releases import Payer, Release, open_receipts, write_
 from dp_middleware.pseudonyms.addresses import Hosts
 from dp_middleware.pseudonyms.common import only_common
 from dp_middleware.pseudonyms.detection import entities_in
-from dp_middleware.pseudonyms.detectors.languages import OnLanguage, on_unknown
-from dp_middleware.pseudonyms.detectors.words import language_of
+from dp_middleware.pseudonyms.detectors.words import OnLanguage, language_of, on_unknown
+from dp_middleware.pseudonyms.draws import Keyed
 from dp_middleware.pseudonyms.guarantee import certificate_of
 from dp_middleware.pseudonyms.json_pieces import JsonRestorer
-from dp_middleware.pseudonyms.keyed import Keyed
 from dp_middleware.pseudonyms.kinds import Kinds
 from dp_middleware.pseudonyms.lists import Lists
 from dp_middleware.pseudonyms.mapping import Kind, Mapping, Spoken
@@ -108,15 +107,7 @@ class PseudonymReleaser(Payer):
     def release_draft(
         self, draft: PseudonymDraft, mapping: Mapping
     ) -> tuple[Release, PseudonymDraft]:
-        """Charges each new value that stays near, and new tokens; draws what is new; writes.
-
-        The caller holds the lock of the conversation's mapping.
-
-        Raises:
-            BudgetExhausted: From the ledger; nothing was drawn.
-            NothingFound: Nothing was found, and ``on_empty`` is ``"raise"``.
-            UnknownLanguage: See ``on_language``.
-        """
+        """Charges, draws what is new and writes; the caller holds the lock of the mapping."""
         sanitizer, mapping.law = self.sanitizer, self._law
         draft = draft.complete(mapping, public=sanitizer is None)
         if self.rest is not None:
@@ -205,10 +196,7 @@ class MappedSession(Session):
         released: Sequence[Released],
         quoted: Iterable[str],
     ) -> tuple[Restorers, tuple[str, ...]]:
-        """Restorers, which never wait, of those pseudonyms that were written here, and in answers.
-
-        Hosts of addresses are named by the user: what a tool has found names none.
-        """
+        """Restorers of those pseudonyms that were written here; hosts are named by the user."""
         mapping = self._loaded(notebook.within)
         used, named = set(notebook.used), list[str]()
         for message, (release, written) in zip(admitted, released, strict=True):
@@ -234,8 +222,7 @@ class MappedSession(Session):
     def _conversation(self, name: str) -> bytes:
         """Where mappings are in memory alone, a conversation whose mapping was dropped is another.
 
-        Its releases and answers in the memo have pseudonyms that now nobody could restore, and
-        that might be drawn for another value.
+        Nobody could restore its releases, and their pseudonyms might be drawn again.
         """
         within = super()._conversation(name)
         return within if self._seal is not None else within + self._mapping(within).name

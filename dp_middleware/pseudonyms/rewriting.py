@@ -68,9 +68,7 @@ class PseudonymDraft(StaysHere):
     def complete(self, mapping: Mapping, public: bool = True) -> PseudonymDraft:
         """Adds every further mention of these entities and of those of the conversation.
 
-        A word of a public rest that is a pseudonym already becomes an entity of its own, or an
-        answer could not tell which of the two it means. A private word, which a sanitizer perturbs,
-        stays one: else where it is would tell that it was a pseudonym.
+        A word of a public rest that is a pseudonym becomes an entity: else an answer is ambiguous.
         """
         text, folded = self.text, fold(self.view.inner)
         values = ((text[start:end], kind, shape) for start, end, kind, shape in self.places)
@@ -116,19 +114,13 @@ class PseudonymDraft(StaysHere):
         return [match.span() for match in found if match]
 
     def near(self, mapping: Mapping) -> int:
-        """Counts the new values that keep something of themselves, at a loss for each.
-
-        All do where a key decides.
-        """
+        """Counts new values that keep something of themselves; where a key decides, all do."""
         lossy = (place for place in self.places if place.kind.loss or mapping.law)
         keys = {place.kind.key(self.text[place.start : place.end], place.shape) for place in lossy}
         return sum(not mapping.knows(key) for key in keys)
 
     def written(self, mapping: Mapping, public: Container[str]) -> Written:
-        """Returns what stands in each place, and the pseudonyms; values without one get one.
-
-        No new one occurs in ``public``, in which is nothing private: what is drawn tells of it.
-        """
+        """Returns what stands in each place, and the pseudonyms; no new one is in ``public``."""
         text = self.view.text
         pairs = [mapping.pair(kind, text[a:b], shape, public) for a, b, kind, shape in self.places]
         written = [
@@ -138,13 +130,9 @@ class PseudonymDraft(StaysHere):
         return written, tuple(dict.fromkeys(pair.pseudonym for pair in pairs))
 
     def filled(self, written: list[str], start: int, end: int, spelling: View | None = None) -> str:
-        """Returns a part of the text, whose ends lie in no place, with what stands in its places.
+        """Returns a part of the text with what is written in its places.
 
-        Args:
-            written: What stands in all places of the text.
-            start: Offset of the part.
-            end: Offset behind it.
-            spelling: The raw text, where it is spelled as that is; else as it is seen.
+        ``spelling`` is the raw text, where it is spelled as that is; else it is as it is seen.
         """
         first = bisect_left(self.places, start, key=itemgetter(0))
         behind = bisect_left(self.places, end, first, key=itemgetter(0))
@@ -165,10 +153,7 @@ def _number_at(view: View, start: int, end: int) -> Value | None:
 
 
 def places_of(view: View, entities: Iterable[Entity], kinds: Kinds = LABELS) -> list[Mention]:
-    """What is replaced of detected entities: of each at least something.
-
-    Nothing between the values of JSON is, and of a number all.
-    """
+    """Returns what is replaced of entities: of each at least something, of a number of JSON all."""
     text, places = view.inner, list[Mention]()
     for start, end, name in whole_words(text, _inside(view, entities), lambda e: kinds[e.kind]):
         if name == "person":
@@ -213,10 +198,7 @@ def settled(text: str, places: Iterable[Mention]) -> list[Mention]:
 
 
 def whole_words(text: str, spans: Iterable[S], kind_of: Callable[[S], Kind]) -> Iterator[S]:
-    """Spans that end where words do: in the middle of one no pseudonym would be found again.
-
-    What then touches the one before becomes a part of it.
-    """
+    """Yields spans that end where words do; what touches the one before becomes a part of it."""
     last: S | None = None
     for span in spans:
         if last is not None and span.end <= last.end:

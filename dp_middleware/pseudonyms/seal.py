@@ -72,10 +72,7 @@ class SealedMapping(Mapping):
                 self._chain, self._unsaved = sealed[-_TAG:], []
 
     def load(self, entries: Any) -> None:
-        """Reads what another process, or this one before a restart, has kept.
-
-        Where it was dropped, it is here too: others would draw other pairs.
-        """
+        """Reads what was kept since; where that was dropped, it is here too, as for others."""
         rows = entries.sealed(self._within, self._seen - 1)
         if self._seen and (not rows or rows[0][0] != self._seen):
             self._clear()

@@ -16,7 +16,7 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from dp_middleware._forks import StaysHere
-from dp_middleware.conversation.literals import is_json
+from dp_middleware.conversation.messages import is_json
 from dp_middleware.sanitizers.spans import PART
 
 SIGNS = "{[\\"  # a text without any of them is seen as it is
@@ -121,7 +121,7 @@ def view_of(text: str, *, plain: bool = False) -> View:
     if plain or not any(sign in text for sign in SIGNS):
         return View(raw=text, text=text, inner=text)
     reading = _Reading()
-    _read(text, range(len(text) + 1), 0, reading)
+    reading.read(text, range(len(text) + 1), 0)
     seen = "".join(reading.seen)
     view = View(raw=text, text=seen, inner="".join(reading.inner), values=tuple(reading.values))
     if seen == text and not any(reading.depths):
@@ -131,11 +131,8 @@ def view_of(text: str, *, plain: bool = False) -> View:
 
 class _Reading:
     def __init__(self) -> None:
-        self.seen = list[str]()
-        self.inner = list[str]()
-        self.starts = list[int]()
-        self.depths = bytearray()
-        self.values = list[Value]()
+        self.seen, self.inner = list[str](), list[str]()
+        self.starts, self.depths, self.values = list[int](), bytearray(), list[Value]()
 
     def add(self, text: str, starts: Starts, depth: int, between: bool = False) -> None:
         self.seen.append(text)
@@ -143,50 +140,46 @@ class _Reading:
         self.starts.extend(starts)
         self.depths.extend(bytes([depth]) * len(text))
 
+    def read(self, text: str, starts: Starts, depth: int) -> None:
+        """Reads a text whose signs begin at these places of the raw one."""
+        done = 0
+        for begin, end in _regions(text, depth) if depth < _DEEPEST else ():
+            self.add(*_unescaped(text, done, begin, starts, LOOSE), depth)
+            self._read_json(text, begin, end, starts, depth)
+            done = end
+        self.add(*_unescaped(text, done, len(text), starts, LOOSE), depth)
 
-def _read(text: str, starts: Starts, depth: int, reading: _Reading) -> None:
-    """Reads a text whose signs begin at these places of the raw one."""
-    done = 0
-    for begin, end in _regions(text, depth) if depth < _DEEPEST else ():
-        reading.add(*_unescaped(text, done, begin, starts, LOOSE), depth)
-        _read_json(text, begin, end, starts, depth, reading)
-        done = end
-    reading.add(*_unescaped(text, done, len(text), starts, LOOSE), depth)
-
-
-def _read_json(
-    text: str, place: int, end: int, starts: Starts, depth: int, reading: _Reading
-) -> None:
-    keys, last, parses = _Keys(), "", is_json(text[place:end])
-    while place < end:
-        if (literal := LITERAL.match(text, place, end)) is None:
-            structure = _STRUCTURE.match(text, place, end)
-            assert structure is not None  # whatever is no literal
-            seen, own = _unescaped(text, place, structure.end(), starts, LOOSE)
-            done = 0
-            for match in _BETWEEN.finditer(seen):
-                if match.lastgroup is None:
-                    keys.read(match.group(), last)
-                    continue
-                first, behind = match.span()
-                reading.add(seen[done:first], own[done:first], depth, parses)
-                names = match.group().lstrip("-").isdecimal() and _identifies(keys.key)
-                at = len(reading.starts)
-                reading.values.append(Value(at, at + behind - first, True, names))
-                reading.add(match.group(), own[first:behind], depth)
-                done = behind
-            reading.add(seen[done:], own[done:], depth, parses)
-            place = structure.end()
-            continue
-        first, behind = literal.span(1)
-        reading.add('"', starts[place:first], depth, parses)
-        offset, pieces = len(reading.starts), len(reading.seen)
-        _read(*_unescaped(text, first, behind, starts, ESCAPE), depth + 1, reading)
-        last = "".join(reading.seen[pieces:])
-        if last.isdecimal():
-            reading.values.append(Value(offset, len(reading.starts), False, _identifies(keys.key)))
-        reading.add(literal[2], starts[behind : literal.end()], depth, parses)
-        place = literal.end()
+    def _read_json(self, text: str, place: int, end: int, starts: Starts, depth: int) -> None:
+        keys, last, parses = _Keys(), "", is_json(text[place:end])
+        while place < end:
+            if (literal := LITERAL.match(text, place, end)) is None:
+                structure = _STRUCTURE.match(text, place, end)
+                assert structure is not None  # whatever is no literal
+                seen, own = _unescaped(text, place, structure.end(), starts, LOOSE)
+                done = 0
+                for match in _BETWEEN.finditer(seen):
+                    if match.lastgroup is None:
+                        keys.read(match.group(), last)
+                        continue
+                    first, behind = match.span()
+                    self.add(seen[done:first], own[done:first], depth, parses)
+                    names = match.group().lstrip("-").isdecimal() and _identifies(keys.key)
+                    at = len(self.starts)
+                    self.values.append(Value(at, at + behind - first, True, names))
+                    self.add(match.group(), own[first:behind], depth)
+                    done = behind
+                self.add(seen[done:], own[done:], depth, parses)
+                place = structure.end()
+                continue
+            first, behind = literal.span(1)
+            self.add('"', starts[place:first], depth, parses)
+            at, pieces = len(self.starts), len(self.seen)
+            self.read(*_unescaped(text, first, behind, starts, ESCAPE), depth + 1)
+            last = "".join(self.seen[pieces:])
+            if last.isdecimal():
+                self.values.append(Value(at, len(self.starts), False, _identifies(keys.key)))
+            self.add(literal[2], starts[behind : literal.end()], depth, parses)
+            place = literal.end()
 
 
 class _Keys:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from dp_middleware import _forks
 from dp_middleware.embedding.arrays import Ids
 from dp_middleware.sampling.entropy import Words
-from dp_middleware.sampling.tables import Table
+from dp_middleware.sampling.integers import Table
 
 Kind = TypeVar("Kind", bound=np.generic)
 Places = NDArray[np.int32]
@@ -33,10 +33,7 @@ _HUGE = 1 << 22  # bytes from which NumPy asks for huge pages
 
 
 class RowCache:
-    """Holds channels that share ``capacity`` bytes; one that needs room takes that of all others.
-
-    ``lock`` is held while rows are read or written.
-    """
+    """Holds channels that share ``capacity`` bytes; one that needs room takes all of it."""
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
@@ -48,7 +45,7 @@ class RowCache:
 
     def after_fork(self) -> None:
         """Drops all rows: the parent may have been writing one."""
-        self.lock = Lock()
+        self.lock = Lock()  # held while rows are read or written
         for rows in list(self._channels.values()):
             rows.clear()
 
@@ -209,11 +206,8 @@ class CachedRows:
 
 
 def _resize(array: NDArray[Kind], length: int) -> NDArray[Kind]:
-    """A longer array: the system moves its pages, so that no copy takes memory beside them.
-
-    Searches jump about, and NumPy asks for huge pages for a new array only.
-    """
-    if array.nbytes < _HUGE <= length * array.itemsize:
+    """A longer array: the system moves its pages, so that no copy takes memory beside them."""
+    if array.nbytes < _HUGE <= length * array.itemsize:  # huge pages are for new arrays only
         larger = np.empty(length, array.dtype)
         larger[: len(array)] = array
         return larger
@@ -231,10 +225,7 @@ def _buckets(outputs: int) -> int:
 
 
 def _write_guide(guide: Places, lasts: Words) -> None:
-    """A shift; for each bucket the first output that may own an integer in it; the last output.
-
-    Written to ``guide`` int32 (units,), for ``lasts`` uint64 (m,) of a row.
-    """
+    """A shift; for each bucket the first output that may own an integer in it; the last output."""
     buckets = _buckets(len(lasts))
     shift = 33 - buckets.bit_length()
     named = (lasts >> _UPPER >> np.uint64(shift)).astype(np.int64)
@@ -244,10 +235,7 @@ def _write_guide(guide: Places, lasts: Words) -> None:
 
 
 def _search(guide: Places, lasts: Words, units: Ids, uniform: Words) -> Ids:
-    """The first cell of each row, by its first unit (n,), that is no less than the integer.
-
-    ``guide`` is int32 (U,), ``lasts`` uint64 (U * _UNIT,), ``uniform`` as above.
-    """
+    """The first cell of each row, by its first unit (n,), that is no less than the integer."""
     shifts = guide[units].astype(np.uint32)
     buckets = ((uniform >> _UPPER).astype(np.uint32) >> shifts) + (units + 1)
     firsts = units * _UNIT

@@ -1,4 +1,4 @@
-"""Rows of probabilities as integers that add up to a power of two.
+"""Rows of probabilities as integers that add up to a power of two, and tables that draws search.
 
 A row is turned into integers, at least 1 on its support and 0 off it, with total 2^64 (2^128 when
 a probability lies below e^-30): no output vanishes by underflow, and nothing is lost to
@@ -13,19 +13,18 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from dp_middleware._torch import torch
-from dp_middleware.embedding.arrays import Floats, parts
+from dp_middleware.embedding.arrays import Floats, Ids, parts
 from dp_middleware.errors import ParameterError
+from dp_middleware.sampling.entropy import Entropy, Words, random_words
 
 Rows: TypeAlias = "Floats | torch.Tensor"
 
 _TWO_64 = 2.0**64
 _LOWER = (1 << 32) - 1
-
-SUM_ERROR = 1e-9
-"""How far from one the probabilities of a row may add up."""
-
-WIDE_BELOW = -30.0
-"""Log-probability below which a row uses 128 bits instead of 64."""
+_WORD = (1 << 64) - 1
+_SIGN = -1 << 63  # int64: turns the order of unsigned words into that of signed ones
+SUM_ERROR = 1e-9  # how far from one the probabilities of a row may add up
+WIDE_BELOW = -30.0  # log-probability below which a row uses 128 bits instead of 64
 
 
 def normalize(scores: torch.Tensor) -> torch.Tensor:
@@ -44,15 +43,11 @@ def normalize(scores: torch.Tensor) -> torch.Tensor:
 
 @dataclass(frozen=True)
 class IntegerRows:
-    """Holds probabilities as integers in float64, which is exact up to the largest of a row.
+    """Holds probabilities as integers in float64, which is exact up to the largest of a row."""
 
-    ``weights`` float64 (n, V) are in units of 2^-``bits``, int64 (n,), 64 or 128, and 0 off the
-    support; the ``largest`` of a row, (n,), is the total less the others, rounded to float64.
-    """
-
-    weights: torch.Tensor
-    bits: torch.Tensor
-    largest: torch.Tensor
+    weights: torch.Tensor  # float64 (n, V), in units of 2^-bits, 0 off the support
+    bits: torch.Tensor  # int64 (n,), 64 or 128
+    largest: torch.Tensor  # float64 (n,), of each row: the total less the others, rounded
 
     @property
     def units(self) -> torch.Tensor:
@@ -81,16 +76,12 @@ def integer_rows(log_probs: Rows) -> IntegerRows:
 
 
 class Others(NamedTuple):
-    """Holds integers of all outputs of a few rows but the largest of each row, which is 0 here.
+    """Holds integers of all outputs of a few rows but the largest of each row, which is 0 here."""
 
-    ``weights`` float64 (n, V), ``bits`` int64 (n,), 64 or 128, ``top`` int64 (n, 1) names the
-    largest, ``full`` says whether every output is possible in every row.
-    """
-
-    weights: torch.Tensor
-    bits: torch.Tensor
-    top: torch.Tensor
-    full: bool
+    weights: torch.Tensor  # float64 (n, V)
+    bits: torch.Tensor  # int64 (n,), 64 or 128
+    top: torch.Tensor  # int64 (n, 1), where the largest are
+    full: bool  # every output is possible in every row
 
     @property
     def narrow(self) -> bool:
@@ -116,15 +107,11 @@ def round_rows(rows: torch.Tensor, out: torch.Tensor | None = None) -> Others:
         weights.clamp_(min=1.0)
         if impossible is not None:
             weights.masked_fill_(impossible, 0.0)
-    top = _first_largest(rows)
-    return Others(weights.scatter_(1, top, 0.0), bits, top, impossible is None)
-
-
-def _first_largest(rows: torch.Tensor) -> torch.Tensor:
-    """Columns of the largest values, ties by index; int64 (n, 1)."""
     if rows.device.type == "cpu":  # NumPy is ten times as fast at this
-        return torch.from_numpy(rows.numpy().argmax(axis=1, keepdims=True))
-    return rows.argmax(dim=1, keepdim=True)
+        top = torch.from_numpy(rows.numpy().argmax(axis=1, keepdims=True))
+    else:
+        top = rows.argmax(dim=1, keepdim=True)
+    return Others(weights.scatter_(1, top, 0.0), bits, top, impossible is None)
 
 
 def words(weights: torch.Tensor) -> torch.Tensor:
@@ -152,3 +139,97 @@ def _sums(unsigned: torch.Tensor) -> list[int]:
     """Sums of rows of words, exactly."""
     upper, lower = (unsigned >> 32 & _LOWER).sum(dim=1), (unsigned & _LOWER).sum(dim=1)
     return [(u << 32) + k for u, k in zip(upper.tolist(), lower.tolist(), strict=True)]
+
+
+@dataclass(frozen=True)
+class Table:
+    """Makes a row ready to draw from: an output owns the integers behind the last one before it."""
+
+    lasts: Words  # (m,), ascending, the upper 64 bits of each output's last integer
+    low: Words | None  # (m,), the lower ones, for a row of 128 bits
+    support: Ids | None  # (m,), ids of the outputs; None if all V are possible
+
+    def draw(self, count: int, entropy: Entropy) -> Ids:
+        """Draws independently, int64 (count,): a uniform integer each, then a binary search."""
+        return self.locate(random_words(count, entropy), entropy)
+
+    def locate(self, uniform: Words, entropy: Entropy) -> Ids:
+        """Finds the outputs that own uniform integers, of which these are the upper 64 bits."""
+        places = np.searchsorted(self.lasts, uniform).astype(np.int64)
+        if self.low is not None:
+            for k in np.flatnonzero(self.lasts[places] == uniform):  # the lower half decides
+                first = int(places[k])
+                behind = int(np.searchsorted(self.lasts, uniform[k], side="right"))
+                lower = random_words(1, entropy)[0]
+                places[k] = first + int(np.searchsorted(self.low[first:behind], lower))
+        return places if self.support is None else self.support[places]
+
+    def integers(self, size: int) -> list[int]:
+        """Gives the integer of each of V outputs, exact; for tests and audits."""
+        wide = self.low is not None
+        low = self.low if self.low is not None else np.zeros_like(self.lasts)
+        pairs = zip(self.lasts, low, strict=True)
+        lasts = [(int(h) << 64) + int(k) if wide else int(h) for h, k in pairs]
+        widths = np.diff(np.array([-1, *lasts], dtype=object))
+        dense = [0] * size
+        outputs = range(size) if self.support is None else self.support.tolist()
+        for output, width in zip(outputs, widths, strict=True):
+            dense[output] = int(width)
+        return dense
+
+
+def tables(log_probs: Rows) -> list[Table]:
+    """Makes a table per row, float64 (n, V) normalised, of the integers of :func:`integer_rows`."""
+    made: list[Table] = []
+    for (part,) in parts(torch.as_tensor(log_probs)):
+        others = round_rows(part)
+        made += _narrow(others) if others.narrow else _wide(others)
+    return made
+
+
+def _narrow(others: Others) -> list[Table]:
+    """All rows have 64 bits."""
+    widths = words(others.weights)
+    widths.scatter_(1, others.top, -widths.sum(dim=1, keepdim=True))  # modulo 2^64, as all sums
+    widths[:, 0] -= 1
+    lasts = _unsigned(torch.cumsum(widths, dim=1))
+    return [_possible(row, None, s) for row, s in zip(lasts, _supports(others), strict=True)]
+
+
+def _wide(others: Others) -> list[Table]:
+    """Some row has 128 bits; all are added up as if they had."""
+    lower, upper = halves(others.weights)
+    left = left_over(others, lower, upper)
+    for half, shift in ((lower, 0), (upper, 64)):
+        of_largest = np.array([k >> shift & _WORD for k in left], dtype=np.uint64)
+        signed = torch.from_numpy(of_largest.view(np.int64))[:, None]
+        half.scatter_(1, others.top, signed.to(half.device))
+    running = torch.cumsum(lower, dim=1)
+    upper += (running ^ _SIGN) < (lower ^ _SIGN)  # what is carried; both are unsigned
+    lasts = torch.cumsum(upper, dim=1).sub_((running == 0).to(torch.int64))
+    rows = zip(others.bits, _unsigned(lasts), _unsigned(running.sub_(1)), strict=True)
+    return [
+        _possible(high, low, possible) if bits == 128 else _possible(low, None, possible)
+        for (bits, high, low), possible in zip(rows, _supports(others), strict=True)
+    ]
+
+
+def _possible(lasts: Words, low: Words | None, support: Ids | None) -> Table:
+    """The table of a row of all V outputs."""
+    if support is None:
+        return Table(lasts, low, None)
+    return Table(lasts[support], None if low is None else low[support], support)
+
+
+def _supports(others: Others) -> list[Ids | None]:
+    """The possible outputs of each row; ``None`` where these are all."""
+    if others.full:
+        return [None] * len(others.top)
+    possible = others.weights.scatter_(1, others.top, 1.0).cpu().numpy()
+    outputs = [np.flatnonzero(row) for row in possible]
+    return [None if len(row) == possible.shape[1] else row for row in outputs]
+
+
+def _unsigned(words_of: torch.Tensor) -> Words:
+    """The same bits as unsigned integers on the host."""
+    return words_of.cpu().numpy().view(np.uint64)

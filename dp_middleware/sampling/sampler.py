@@ -1,6 +1,6 @@
 """Exact draws from rows of log-probabilities, with the operating system's entropy.
 
-The sampler draws from integers (``tables.py``), and the certificate takes the log-ratios of the
+The sampler draws from integers (``integers.py``), and the certificate takes the log-ratios of the
 same integers.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,32 +17,21 @@ from dp_middleware._torch import torch
 from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.errors import ParameterError
 from dp_middleware.sampling.cache import CachedRows, RowCache
-from dp_middleware.sampling.entropy import Entropy, Words, os_entropy
-from dp_middleware.sampling.integers import WIDE_BELOW, Rows, integer_rows, normalize
-from dp_middleware.sampling.tables import Table, tables
-
-__all__ = [
-    "WIDE_BELOW",
-    "Entropy",
-    "Sampler",
-    "Table",
-    "bulk_entropy",
-    "insecure_entropy",
-    "integer_rows",
-    "log_softmax",
-    "os_entropy",
-    "shared_cache",
-    "tables",
-]
+from dp_middleware.sampling.entropy import Entropy as Entropy, Words, os_entropy as os_entropy
+from dp_middleware.sampling.integers import (
+    WIDE_BELOW as WIDE_BELOW,
+    Rows,
+    Table as Table,
+    integer_rows as integer_rows,
+    normalize,
+    tables as tables,
+)
 
 _LIMIT = "DP_MIDDLEWARE_ROW_CACHE_MB"
 _caches: dict[str, RowCache] = {}
 
-OFTEN = 64
-"""Draws for a token in one call for which a table is worth its while, where there are landmarks."""
-
-CACHE_BYTES = 5 << 28
-"""Memory for cached tables of a process, unless ``$DP_MIDDLEWARE_ROW_CACHE_MB`` says otherwise."""
+OFTEN = 64  # draws for a token in one call for which a table pays where there are landmarks
+CACHE_BYTES = 5 << 28  # of cached tables of a process, unless the environment says otherwise
 
 
 def shared_cache(key: Hashable) -> CachedRows:
@@ -88,22 +77,9 @@ def insecure_entropy(seed: int) -> Entropy:
 
 
 def log_softmax(scores: ArrayLike) -> Floats:
-    """Computes rows of log-probabilities proportional to exp(scores), float64 (n, V).
-
-    A float64 ``scores`` array is overwritten. A score of -inf is outside the support.
-    """
+    """Computes log-probabilities proportional to exp(scores), float64 (n, V); overwrites."""
     rows = torch.from_numpy(np.ascontiguousarray(scores, dtype=np.float64))
     return normalize(rows).numpy()
-
-
-class Shortcut(Protocol):
-    """Draws without a table; see ``landmarks.py``."""
-
-    def __len__(self) -> int:
-        """Number V of tokens."""
-
-    def locate(self, ids: Ids, uniform: Words) -> tuple[NDArray[np.bool_], Ids]:
-        """Tells which places are decided, and the outputs there, which are those of the tables."""
 
 
 class Sampler:
@@ -112,23 +88,16 @@ class Sampler:
     The cache is per process, bounded and in memory only: which rows it holds tells which tokens
     were typed. A cached token is faster than a new one; that timing is not protected. A draw is
     decided by one table, whatever else is computed meanwhile; see ``cache.py``.
-
-    Args:
-        rows: Log-probability rows for ids, float64 (n, V); -1 is the unknown symbol.
-        batch: Rows computed at a time.
-        capacity: Bytes of cached tables, where they are not shared.
-        cache: Shared tables of this channel; see :func:`shared_cache`.
-        landmarks: What draws for tokens without a table use, unless they come often in one call.
     """
 
     def __init__(
         self,
-        rows: Callable[[Ids], Rows],
+        rows: Callable[[Ids], Rows],  # log-probabilities for ids, float64 (n, V); -1 is unknown
         *,
-        batch: int = 64,
-        capacity: int = CACHE_BYTES,
-        cache: CachedRows | None = None,
-        landmarks: Shortcut | None = None,
+        batch: int = 64,  # rows computed at a time
+        capacity: int = CACHE_BYTES,  # of cached tables, where they are not shared
+        cache: CachedRows | None = None,  # shared tables of this channel
+        landmarks: Any = None,  # Landmarks, by which tokens are drawn for that come seldom
     ) -> None:
         self._rows, self._batch, self._landmarks = rows, batch, landmarks
         self._cache = cache if cache is not None else RowCache(capacity).channel("own")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from typing import Any, Literal
@@ -22,8 +23,7 @@ from dp_middleware.mechanisms.drawing import check_context
 from dp_middleware.mechanisms.text_mechanisms import Encoder
 from dp_middleware.privacy import Adjacency
 from dp_middleware.privacy.releases import Ledger
-from dp_middleware.sanitizers.certifier import Certifier, refuse_meaningless
-from dp_middleware.sanitizers.policies import KeepPolicy
+from dp_middleware.sanitizers.policies import KeepPolicy, refuse_meaningless, relation_of
 from dp_middleware.sanitizers.sanitizer import Sanitizer
 from dp_middleware.vocabulary.classes import token_classes
 
@@ -61,19 +61,18 @@ def sanitizer(
         CannotCalibrate: The mechanism cannot reach this epsilon; see :func:`calibrate`.
     """
     _validate.one_of(tuple(MECHANISMS), mechanism=mechanism)
-    check_context(MECHANISMS[mechanism], context)
+    kind = MECHANISMS[mechanism]
+    check_context(kind, context)
     where = space if space is not None else embedding.default_space()
-    refuse_meaningless(MECHANISMS[mechanism], where, epsilon)
-    certifier = Certifier(
-        mechanism=MECHANISMS[mechanism].with_defaults(epsilon, where),
-        space=where,
-        context=context,
-        policy=policy if policy is not None else KeepPolicy.nothing(),
-        adjacency=adjacency,
-        defaults=True,
-    ).calibrate(epsilon)
-    return Sanitizer(
-        certifier.mechanism,
+    refuse_meaningless(kind, where, epsilon)
+    bare = kind.with_defaults(epsilon, where)
+    relation = relation_of(bare, where, policy or KeepPolicy.nothing(), adjacency)
+    made = Sanitizer(
+        calibrate(
+            *(bare, where, epsilon),
+            adjacency=relation,
+            length=None if context is None else context.window,
+        ),
         where,
         context=context,
         encoder=encoder,
@@ -81,7 +80,9 @@ def sanitizer(
         adjacency=adjacency,
         ledger=ledger,
         subject=subject,
-    ).certified_by(certifier)
+    )
+    made.has_defaults = True
+    return copy.copy(made)  # which draws from what the certificate has left on disk
 
 
 def document_sanitizer(
@@ -98,8 +99,8 @@ def document_sanitizer(
 
     epsilon is for any text against any other, however long: nothing composes over tokens. From 40
     nats on a release is mostly some rare words of the text itself, below them public words and
-    phrases that come near it, which say less. The number means what it always does: who holds a
-    list of a thousand texts with yours in it most likely finds yours, at 25 nats as at 50.
+    phrases that come near it. Who holds a list of a thousand texts with yours in it most likely
+    finds yours, at 25 nats as at 50.
 
     Args:
         epsilon: Nats for a text or a sentence; a word costs 6 to 12.

@@ -32,12 +32,7 @@ VERSION_NOTE = "that a text replaces an earlier version is public; each is a rel
 
 
 class PrivateSpan(NamedTuple):
-    """Where the tokens of a span stand in the columns of a draft, and how it is written.
-
-    Attributes:
-        tokens: Their slice.
-        encode: See :class:`Span`.
-    """
+    """Where the tokens of a span stand in the columns of a draft, and how it is written."""
 
     tokens: slice
     encode: Callable[[str], str] | None
@@ -45,28 +40,16 @@ class PrivateSpan(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Draft(StaysHere):
-    """A text cut into public strings and private tokens, in reading order.
+    """A text cut into s + 1 public strings and s private spans of n tokens, in reading order."""
 
-    Attributes:
-        public: The strings before, between and behind the s private spans; s + 1 of them.
-        private: The private spans.
-        ids: Of the n private tokens in the vocabulary, int64 (n,), -1 for an unknown one.
-        kept: Public spellings of those that the policy keeps, by place.
-        outputs: Ids that were released for them, int64 (n,), ``FRESH`` before the draw and for
-            kept ones.
-        public_tokens: Number of tokens of the public strings.
-        scoped: Whether a scope said what is private.
-        edited: Whether the text replaces an earlier version, of which something was released.
-    """
-
-    public: tuple[str, ...] = field(repr=False)
+    public: tuple[str, ...] = field(repr=False)  # before, between and behind the spans
     private: tuple[PrivateSpan, ...] = field(repr=False)
-    ids: Ids = field(repr=False)
-    kept: Mapping[int, str] = field(repr=False)
-    outputs: Ids = field(repr=False)
-    public_tokens: int
-    scoped: bool
-    edited: bool = False
+    ids: Ids = field(repr=False)  # of the private tokens, int64 (n,), -1 for an unknown one
+    kept: Mapping[int, str] = field(repr=False)  # spellings that the policy keeps, by place
+    outputs: Ids = field(repr=False)  # what was released, int64 (n,); else, and if kept, FRESH
+    public_tokens: int  # of the public strings
+    scoped: bool  # whether a scope said what is private
+    edited: bool = False  # whether something was released for an earlier version
 
     used: ClassVar[tuple[str, ...]] = ()
 
@@ -93,25 +76,17 @@ class Draft(StaysHere):
         return perturbed
 
     @property
-    def _undrawn(self) -> NDArray[np.bool_]:
-        undrawn: NDArray[np.bool_] = self.outputs == FRESH
-        if self.kept:
-            undrawn[list(self.kept)] = False
-        return undrawn
-
-    @property
     def fresh(self) -> Ids:
-        """Ids of the tokens that are to be drawn for."""
-        return self.ids[self._undrawn]
+        """Ids of the tokens that are drawn for."""
+        return self.ids[self.perturbed] if self.kept else self.ids
 
     def releases(self, vocabulary: Vocabulary) -> Ids:
         """Returns ids in reading order of what is public before the draw, ``FRESH`` for others.
 
-        A kept word or a token of the public strings that is not in the vocabulary has no id, and
-        is left out.
+        What is public and not in the vocabulary is left out.
         """
         perturbed = self.perturbed
-        inside = np.where(perturbed, self.outputs, self.ids)
+        inside = np.where(perturbed, FRESH, self.ids)
         is_seen = perturbed | (self.ids != UNKNOWN)
         parts = [_known(self.public[0], vocabulary)]
         for span, behind in zip(self.private, self.public[1:], strict=True):
@@ -121,15 +96,11 @@ class Draft(StaysHere):
     def fill(self, drawn: Ids) -> Draft:
         """Returns the same with an id released for each fresh token."""
         outputs = self.outputs.copy()
-        outputs[self._undrawn] = drawn
+        outputs[self.perturbed] = drawn
         return replace(self, outputs=outputs)
 
     def write(self, vocabulary: Vocabulary) -> str:
-        """Returns the text that goes out, once all is drawn.
-
-        Raises:
-            ParameterError: An encoder failed.
-        """
+        """Returns the text that goes out, once all is drawn."""
         words, parts = self.words(vocabulary) if self.kept else [], [self.public[0]]
         for span, behind in zip(self.private, self.public[1:], strict=True):
             if self.kept:
@@ -150,19 +121,7 @@ class Draft(StaysHere):
 
 
 def read(text: str, scope: Scope | None, space: EmbeddingSpace, policy: KeepPolicy) -> Draft:
-    """Cut a text into what is public and what is to be drawn for.
-
-    Args:
-        text: Private.
-        scope: Its private spans; ``None``: all of it.
-        space: Its vocabulary tells the tokens.
-        policy: Tokens released unchanged.
-
-    Raises:
-        UnknownTokenError: The vocabulary's policy is ``"raise"``.
-        ParameterError: Not a text, a span outside of it, or a failing detector, encoder or
-            tokenizer.
-    """
+    """Cuts a text into what is public and what is to be drawn for; no scope: all of it."""
     if not isinstance(text, str):
         raise ParameterError(f"expected text of type str, got {type(text).__name__}")
     vocabulary = space.vocabulary
@@ -196,10 +155,7 @@ def read(text: str, scope: Scope | None, space: EmbeddingSpace, policy: KeepPoli
 def _spellings(
     text: str, ids: Ids, start: int, space: EmbeddingSpace, policy: KeepPolicy
 ) -> dict[int, str]:
-    """Of the tokens that the policy keeps: those of the vocabulary that its certificate tells.
-
-    By place in a draft, of which ``start`` is the first.
-    """
+    """Of tokens that the policy keeps, by their places in a draft; ``start`` is the first."""
     is_unknown = ids == UNKNOWN
     places = np.flatnonzero(~is_unknown & policy.kept_tokens(space)[ids])
     kept = dict(zip(places.tolist(), space.vocabulary.spell(ids[places]), strict=True))
@@ -231,8 +187,7 @@ def tokenize_with(tokenize: Callable[[str], T], text: str) -> T:
 def tell_foreign(text: str, vocabulary: Vocabulary) -> None:
     """Warns in the local log if a private text is mostly not English, but the vocabulary is.
 
-    That is told of the private text, so it is in no release and no certificate. Fewer than six
-    words tell nothing.
+    No release or certificate tells. Fewer than six words tell nothing.
     """
     ascii_only = text.isascii()  # then the same words, several times as fast
     found = text.translate(_SPREAD).split() if ascii_only else _WORD.findall(text.lower())

@@ -23,10 +23,7 @@ _LIKELY = 5
 
 @dataclass(frozen=True, kw_only=True)
 class Alternative(StaysHere):
-    """One distinct token of an explained text. Private: holds a token of the input.
-
-    ``repr`` hides it, and it cannot be pickled.
-    """
+    """One distinct token of an explained text. Private: it cannot be pickled, ``repr`` hides it."""
 
     token: str = field(repr=False)
     count: int
@@ -69,11 +66,7 @@ class Explanation(LeavesWithout):
 def explain(
     draft: Draft | TextDraft, mechanism: Mechanism, space: EmbeddingSpace, epsilon: float
 ) -> Explanation:
-    """What the draws for a text would look like, if a token spends so many nats.
-
-    Raises:
-        ParameterError: The mechanism has no law per token that could be shown.
-    """
+    """What the draws for a text would look like, if a token spends so many nats."""
     if isinstance(draft, TextDraft) or not isinstance(mechanism, ChannelMechanism):
         raise ParameterError(
             f"expected a mechanism with a law per token to explain, got {mechanism.name}: its law "

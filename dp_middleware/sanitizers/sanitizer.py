@@ -8,9 +8,11 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar
 
 from dp_middleware._waits import told
+from dp_middleware.certification import calibrate
+from dp_middleware.certification.calibration import is_quick
 from dp_middleware.contexts import Context
 from dp_middleware.embedding import EmbeddingSpace
 from dp_middleware.errors import InfiniteEpsilon, ParameterError
@@ -20,7 +22,7 @@ from dp_middleware.mechanisms.text_mechanisms import Encoder, NoiseMechanism, Te
 from dp_middleware.privacy import Adjacency, Certificate
 from dp_middleware.privacy.releases import Bill, Ledger, Payer, Release, check_payer
 from dp_middleware.sampling import sampler
-from dp_middleware.sanitizers.certifier import Certifier
+from dp_middleware.sanitizers import policies
 from dp_middleware.sanitizers.draft import Draft, read, tell_foreign
 from dp_middleware.sanitizers.explanation import Explanation, explain
 from dp_middleware.sanitizers.policies import KeepPolicy
@@ -74,19 +76,12 @@ class Sanitizer(Payer):
         self.mechanism, self.space = mechanism, space
         self.context, self.encoder = context, encoder
         self.policy = policy if policy is not None else KeepPolicy.nothing()
+        self.adjacency = adjacency
         self.ledger, self.subject = ledger, subject
         self.accept_infinite = accept_infinite
         self.entropy = insecure_entropy
-        self._certifier = Certifier(
-            mechanism=mechanism,
-            space=space,
-            context=context,
-            policy=self.policy,
-            adjacency=adjacency,
-        )
         self._drawer  # noqa: B018 - refuses what cannot be drawn from
-        if not accept_infinite:
-            self._refuse_infinite(self._certifier.quick_loss())
+        self._refuse_infinite(lambda: policies.quick_loss(mechanism, space, self._relation))
 
     def __repr__(self) -> str:
         return f"Sanitizer({self.mechanism.fingerprint}, {self.space!r}, keeps {self.policy.label})"
@@ -105,7 +100,18 @@ class Sanitizer(Payer):
 
         With a raw context, for texts as long as its window; that of fewer tokens is better.
         """
-        return self._certifier.certificate()
+        return self._certify(None)
+
+    @cached_property
+    def _relation(self) -> Adjacency:
+        terms = self.mechanism, self.space, self.policy, self.adjacency
+        return policies.relation_of(*terms)
+
+    def _certify(self, tokens: int | None) -> Certificate:
+        if self.context is not None:
+            tokens = min(tokens or self.context.window, self.context.window)
+        terms = self.mechanism, self.space, self.policy, self._relation
+        return policies.certificate_of(*terms, tokens)
 
     def release(self, text: str, *, scope: Scope | None = None) -> Release:
         """Perturbs a text.
@@ -156,8 +162,7 @@ class Sanitizer(Payer):
         """Charges for all fresh tokens, draws for them, and writes the texts.
 
         Args:
-            drafts: From :meth:`read`. A token that has an output, from an earlier version of the
-                text, keeps it.
+            drafts: From :meth:`read`.
             compose: Makes of a release's certificate the one that it is charged and released
                 with: that of the release and of what follows it.
             pay: Charges for all of them, before the first draw; default :meth:`pay`.
@@ -168,10 +173,8 @@ class Sanitizer(Payer):
         Raises:
             As :meth:`release`.
         """
-        if not self.accept_infinite:
-            self._refuse_infinite(self.certificate.epsilon)
+        self._refuse_infinite(lambda: self.certificate.epsilon)
         fresh = [draft.fresh for draft in drafts]
-        counts = [len(own) for own in fresh]
         around, all_drafts = None, list[Draft | TextDraft](drafts)
         if isinstance(self.mechanism, ChannelMechanism | TextMechanism):
             certificates = [self.certificate for _ in drafts]
@@ -180,12 +183,12 @@ class Sanitizer(Payer):
             around = [own.releases(vocabulary) for own in all_drafts if isinstance(own, Draft)]
             # the number of tokens is public and may matter; a window lies over public ones too
             seen = around if isinstance(self.mechanism, NoiseMechanism) else fresh
-            certificates = [self._certifier.certificate(max(1, len(own))) for own in seen]
+            certificates = [self._certify(max(1, len(own))) for own in seen]
         certificates = [
             compose(certificate.assuming(more) if (more := draft.assumptions) else certificate)
             for certificate, draft in zip(certificates, drafts, strict=True)
         ]
-        (pay or self.pay)(list(zip(certificates, counts, strict=True)))
+        (pay or self.pay)(list(zip(certificates, map(len, fresh), strict=True)))
         drawn = self._drawer.draw(fresh, self.entropy or self._drawer.entropy, around)
         released = []
         for draft, certificate, outputs in zip(drafts, certificates, drawn, strict=True):
@@ -199,16 +202,8 @@ class Sanitizer(Payer):
             released.append((release, draft))
         return released
 
-    @property
-    def arelease(self) -> NoReturn:
-        """Not there; says what to call."""
-        raise AttributeError(
-            "a Sanitizer has no arelease: await asyncio.to_thread(sanitizer.release, text), or for "
-            'a conversation await dp.Session(sanitizer).arelease_once("user", text)'
-        )
-
-    remembers: ClassVar[bool] = False
-    """Whether a release depends on those before."""
+    has_defaults = False  # whether the parameters are public defaults, also at another epsilon
+    remembers: ClassVar[bool] = False  # whether a release depends on those before
 
     def kept_in(self, entries: object, now: float) -> AbstractContextManager[object]:
         """Remembers nothing."""
@@ -227,7 +222,7 @@ class Sanitizer(Payer):
                 texts.
         """
         if isinstance(self.mechanism, TextMechanism):
-            return read_whole(text, scope, self._certifier.relation)
+            return read_whole(text, scope, self._relation)
         return read(text, scope, self.space, self.policy)
 
     def explain(self, text: str, *, scope: Scope | None = None) -> Explanation:
@@ -243,15 +238,10 @@ class Sanitizer(Payer):
         """Computes the certificate before any text is there, and what tokens are drawn by.
 
         Sanitizers with an equal mechanism and space, in this process or another, then draw from a
-        file; ``$DP_MIDDLEWARE_CACHE`` says where it is. Who can write to that folder chooses what
-        is drawn, and is trusted. The file is of all tokens: what is typed never decides what is in
-        it.
-
-        A nearest response, the default, has short lists of near codewords. Exponentials of a
-        distance or cosine and RANTEXT, on 512 tokens or more and the CPU, have landmarks of all
-        rows, at most 100 MB; a token that comes 64 times in one call gets a row in memory
-        (``$DP_MIDDLEWARE_ROW_CACHE_MB=0``: none). Other mechanisms compute the row of a token when
-        it occurs: the time of a release tells whether its tokens occurred before in this process.
+        file in ``$DP_MIDDLEWARE_CACHE``: short lists of near codewords of a nearest response, the
+        default; landmarks of all rows, at most 100 MB, of exponentials of a distance or cosine and
+        of RANTEXT, on 512 tokens or more and the CPU. It is of all tokens: what is typed decides
+        nothing in it. Who can write to that folder chooses what is drawn, and is trusted.
 
         Returns:
             The file, which is kept if every byte is as written; ``None`` for other mechanisms.
@@ -260,9 +250,7 @@ class Sanitizer(Payer):
             ParameterError: The folder cannot be written to.
             InfiniteEpsilon: Nothing is guaranteed and ``accept_infinite`` is not set.
         """
-        epsilon = self.certificate.epsilon
-        if not self.accept_infinite:
-            self._refuse_infinite(epsilon)
+        self._refuse_infinite(lambda: self.certificate.epsilon)
         with told(f"preparing {self.mechanism.name}"):
             path = near_lists.keep(self.mechanism, self.space)
             path = path or landmarks.keep(self.mechanism, self.space)
@@ -278,21 +266,24 @@ class Sanitizer(Payer):
         Raises:
             CannotCalibrate: The mechanism cannot reach this epsilon; see :func:`calibrate`.
         """
-        return self.certified_by(self._certifier.at(epsilon))
-
-    def is_prepared(self, epsilon: float) -> bool:
-        """Tells whether :meth:`at` takes no search: it is kept somewhere, or quickly done."""
-        return self._certifier.is_quick(epsilon)
-
-    def certified_by(self, certifier: Certifier) -> Sanitizer:
-        """Returns the same with another certifier and its mechanism."""
-        twin = copy.copy(self)
-        twin._certifier, twin.mechanism = certifier, certifier.mechanism
+        policies.refuse_meaningless(type(self.mechanism), self.space, epsilon)
+        twin, terms = copy.copy(self), (self._starting(epsilon), self.space, epsilon)
+        window = None if self.context is None else self.context.window
+        twin.mechanism = calibrate(*terms, adjacency=self._relation, length=window)
         return twin
 
-    def _refuse_infinite(self, epsilon: float) -> None:
-        """Raises ``InfiniteEpsilon`` rather than release with no guarantee."""
-        if math.isinf(epsilon):
+    def is_prepared(self, epsilon: float) -> bool:
+        """Tells whether :meth:`at`, and the certificate there, take no search or pass over rows."""
+        if self.has_defaults and not type(self.mechanism).has_defaults(epsilon, self.space):
+            return False
+        return is_quick(self._starting(epsilon), self.space, epsilon, self._relation)
+
+    def _starting(self, epsilon: float) -> Mechanism:
+        kind = type(self.mechanism)
+        return kind.with_defaults(epsilon, self.space) if self.has_defaults else self.mechanism
+
+    def _refuse_infinite(self, loss: Callable[[], float]) -> None:
+        if not self.accept_infinite and math.isinf(loss()):
             raise InfiniteEpsilon(
                 f"the loss of {self.mechanism.name} is infinite under this adjacency; use a "
                 "mechanism with a guarantee (its strict variant, where there is one), "

@@ -9,7 +9,7 @@ from functools import partial
 from operator import index
 from typing import Any
 
-from dp_middleware.errors import ParameterError
+from dp_middleware.errors import ParameterError, withheld
 
 PART = "\x1e"
 """Stands between the parts of a message, which are released as one text: a record separator."""
@@ -67,24 +67,14 @@ Scope = Sequence[tuple[int, int] | Span] | Detector
 
 
 def spans_of(text: str, scope: Scope) -> list[Span]:
-    """The private spans of a text, sorted and disjoint.
-
-    Raises:
-        ParameterError: The detector failed, or a span is outside of the text or overlaps another
-            that cannot be merged with it; quotes nothing of the text.
-    """
-    spans: list[Span] = []
-    failure: str | None = None
-    try:
+    """The private spans of a text, sorted and disjoint; ParameterError quotes nothing of it."""
+    failed = (
+        f"expected spans (start, end) from {_name(scope)}, it failed with {{}}, whose message may "
+        "quote the text; call it on a public text, or use another scope"
+    )
+    with withheld(failed, Exception):
         results = scope(text) if callable(scope) else scope
         spans = sorted(map(_span, results), key=lambda span: (span.start, span.end))
-    except Exception as error:  # whatever a detector raises or returns may quote the text
-        failure = type(error).__name__
-    if failure is not None:
-        raise ParameterError(
-            f"expected spans (start, end) from {_name(scope)}, it failed with {failure}, whose "
-            "message may quote the text; call it on a public text, or use another scope"
-        )
     if not all(0 <= span.start <= span.end <= len(text) for span in spans):
         raise ParameterError(
             f"expected spans inside the text of {len(text)} characters, got one outside from "
@@ -96,10 +86,7 @@ def spans_of(text: str, scope: Scope) -> list[Span]:
 def private_parts(
     text: str, scope: Scope
 ) -> Iterator[tuple[int, int, str, Callable[[str], str] | None]]:
-    """Yields the ends of each private span, what is private there, and its encoder.
-
-    A broken encoder fails here, before any charge.
-    """
+    """Yields the ends of each private span, what is private there, and its encoder, which works."""
     for span in spans_of(text, scope):
         if span.encode is not None:
             encode_with(span.encode, "")
@@ -107,32 +94,22 @@ def private_parts(
 
 
 def encode_with(encode: Callable[[str], str], released: str) -> str:
-    """A released text as it is written in place of its span.
-
-    Raises:
-        ParameterError: The encoder failed; quotes nothing.
-    """
-    failure, encoded = "", None
-    try:
+    """A released text as it is written in place of its span."""
+    expected = "expected encode= of a span to return a str"
+    with withheld(f"{expected}; it failed with {{}}", Exception):  # it may quote what it holds
         encoded = encode(released)
-    except Exception as error:  # it may quote what it holds
-        failure = f"; it failed with {type(error).__name__}"
     if not isinstance(encoded, str):
-        raise ParameterError(f"expected encode= of a span to return a str{failure}")
+        raise ParameterError(expected)
     return encoded
 
 
 def _span(result: Any) -> Span:
-    """From a span, a pair, a regular expression's match or a detector's result.
-
-    Results of Presidio have ``start`` and ``end``; spans of spaCy count tokens in these and
-    characters in ``start_char`` and ``end_char``.
-    """
+    """From a span, a pair, a match, or a result of Presidio or spaCy."""
     if isinstance(result, Span):
         return replace(result, start=index(result.start), end=index(result.end))
     if isinstance(result, re.Match):
         return Span(*result.span())
-    if hasattr(result, "start_char"):
+    if hasattr(result, "start_char"):  # of spaCy: start counts tokens
         return Span(index(result.start_char), index(result.end_char))
     start, end = (result.start, result.end) if hasattr(result, "start") else result
     return Span(index(start), index(end))
@@ -158,7 +135,6 @@ def _merge(spans: list[Span], scope: Scope) -> list[Span]:
 
 
 def _name(scope: Scope) -> str:
-    """What a reader knows a scope by."""
     detector: Any = scope
     while isinstance(detector, partial):
         detector = detector.func

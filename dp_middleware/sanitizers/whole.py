@@ -19,19 +19,12 @@ _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|[\n\r\u2028\u2029]+")
 
 @dataclass(frozen=True, kw_only=True)
 class TextDraft(StaysHere):
-    """A text for which a text is released as a whole, or one for each sentence.
-
-    Attributes:
-        text: Private.
-        parts: The text, or its sentences, of which the number is public.
-        released: What was released for each; ``None`` before the draw.
-        edited: Whether the text replaces an earlier version, of which something was released.
-    """
+    """A text for which a text is released as a whole, or one for each sentence. Private."""
 
     text: str = field(repr=False)
-    parts: tuple[str, ...] = field(repr=False)
-    released: tuple[str, ...] | None = None
-    edited: bool = False
+    parts: tuple[str, ...] = field(repr=False)  # the text, or its sentences, whose number is public
+    released: tuple[str, ...] | None = None  # for each; ``None`` before the draw
+    edited: bool = False  # whether something was released for an earlier version
 
     tokens_verbatim: ClassVar[int] = 0
     used: ClassVar[tuple[str, ...]] = ()
@@ -48,12 +41,12 @@ class TextDraft(StaysHere):
 
     @property
     def fresh(self) -> tuple[str, ...]:
-        """What is to be drawn for: the parts, also an empty one."""
-        return self.parts if self.released is None else ()
+        """What is drawn for: the parts, also an empty one."""
+        return self.parts
 
     def fill(self, drawn: Sequence[str]) -> TextDraft:
         """Returns the same with what was released."""
-        return replace(self, released=tuple(drawn)) if drawn else self
+        return replace(self, released=tuple(drawn))
 
     def write(self, vocabulary: Vocabulary) -> str:
         """Returns the text that goes out, once it is drawn; a line for each sentence."""
@@ -74,11 +67,7 @@ def sentences(text: str) -> tuple[str, ...]:
 
 
 def read_whole(text: str, scope: Scope | None, relation: Adjacency) -> TextDraft:
-    """A text that is released as a whole, or by its sentences if these are what is replaced.
-
-    Raises:
-        ParameterError: Not a text, or a scope.
-    """
+    """A text that is released as a whole, or by its sentences if these are what is replaced."""
     if not isinstance(text, str):
         raise ParameterError(f"expected text of type str, got {type(text).__name__}")
     if scope is not None:

@@ -6,26 +6,20 @@ the library's but for some 500 signs that Unicode got after the library's tables
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-LONGEST = 100
-"""Characters of a word; a longer one is unknown."""
-
+LONGEST = 100  # characters of a word; a longer one is unknown
 UNKNOWN = "[UNK]"
 SPECIAL = ("[PAD]", UNKNOWN, "[CLS]", "[SEP]", "[MASK]")
 _DROPPED = ("Cc", "Cf", "Co", "Cs")
-_IDEOGRAPHS = (
-    (0x3400, 0x4DBF),
-    (0x4E00, 0x9FFF),
-    (0xF900, 0xFAFF),
-    (0x20000, 0x2A6DF),
-    (0x2A700, 0x2B81F),
-    (0x2B920, 0x2CEAF),
-    (0x2F800, 0x2FA1F),
+_IDEOGRAPH = re.compile(
+    "[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0002a6df\U0002a700-\U0002b81f"
+    "\U0002b920-\U0002ceaf\U0002f800-\U0002fa1f]"
 )
 
 
@@ -104,7 +98,7 @@ def _words(text: str) -> list[tuple[str, list[int]]]:
     words, word, places = list[tuple[str, list[int]]](), "", list[int]()
     for place, character in enumerate(text):
         for sign in _normalized(character):
-            alone = sign == " " or _is_punctuation(sign)
+            alone = not sign.isalnum() if sign.isascii() else unicodedata.category(sign)[0] == "P"
             if alone and word:
                 words.append((word, places))
                 word, places = "", []
@@ -127,11 +121,4 @@ def _normalized(character: str) -> str:
         return ""
     decomposed = unicodedata.normalize("NFD", character)
     kept = "".join(c for c in decomposed if unicodedata.category(c) != "Mn").lower()
-    number = ord(character)
-    return f" {kept} " if any(low <= number <= high for low, high in _IDEOGRAPHS) else kept
-
-
-def _is_punctuation(sign: str) -> bool:
-    if sign.isascii():
-        return not sign.isalnum()
-    return unicodedata.category(sign).startswith("P")
+    return f" {kept} " if _IDEOGRAPH.match(character) else kept

@@ -1,24 +1,26 @@
-"""Public classes of tokens: a number stays a number, a month a month, a given name a name."""
+"""Public classes of tokens, as a number or a month, and which tokens spell the same word."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
 from collections import Counter
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
 
 from dp_middleware.vocabulary.vocabulary import Vocabulary
 
-SMALLEST_CLASS = 5
-"""A smaller class would name its members: they are counted among the words."""
-
+SMALLEST_CLASS = 5  # a smaller class would name its members: they are counted among the words
 WORD = "word"
 UNKNOWN_LABEL = "unknown"
 
 _LISTS = Path(__file__).parent / "data"
 _LISTED = ("month", "weekday", "number word", "ordinal", "name")  # the first that has it
 _BLANKS = re.compile(r"^[ Ġ▁]+")
+_AROUND = " \t\r\nĠ▁"  # the last two stand for a blank in some vocabularies
 _CONTINUATION = "##"
 _PIECE = "piece: "
 _YEAR = re.compile(r"(?:19|20)\d\d", re.ASCII)
@@ -97,3 +99,22 @@ def _words() -> dict[str, str]:
                     labels.setdefault(word, label)
                     labels.setdefault(plain, label)  # many vocabularies have no accents
     return labels
+
+
+def word_of(token: str, continuation: str = "") -> str:
+    """Finds the word of a token: no case, surrounding blanks or mark of a continued word.
+
+    A token such as ``" The"`` or ``"##ing"`` that is nothing else than these is its own word.
+    ``continuation`` is the tokenizer's mark, ``""`` if there is none.
+    """
+    return token.strip(_AROUND).removeprefix(continuation).strip(_AROUND).casefold() or token
+
+
+@lru_cache(maxsize=16)
+def word_numbers(vocabulary: Vocabulary) -> NDArray[np.int64]:
+    """Numbers each token's word, by :func:`word_of`, in the order of first tokens; int64 (V,)."""
+    numbers: dict[str, int] = {}
+    words = (word_of(token, vocabulary.tokenizer.continuation) for token in vocabulary.tokens)
+    of_tokens = np.array([numbers.setdefault(w, len(numbers)) for w in words], dtype=np.int64)
+    of_tokens.setflags(write=False)
+    return of_tokens

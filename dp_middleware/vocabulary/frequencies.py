@@ -110,18 +110,14 @@ def word_set() -> frozenset[str]:
 
 @lru_cache(8)
 def codewords(vocabulary: Vocabulary) -> NDArray[np.bool_]:
-    """Tells which tokens a codebook may hold that is chosen by default, bool (V,).
-
-    Whole words; of an English vocabulary the ordinary ones: no names, slurs or obscenities.
-    """
+    """Tells which are whole words, of an English vocabulary no names or obscenities, bool (V,)."""
     whole = vocabulary.whole_words
     if not is_english(vocabulary):
         return whole
     lines = (_DATA / "codewords.txt").read_text(encoding="utf-8").splitlines()
     ordinary = {word for line in lines if not line.startswith("#") for word in line.split()}
     tokens = (token.removeprefix(" ").lower() for token in vocabulary.tokens)
-    listed: NDArray[np.bool_] = whole & np.fromiter((t in ordinary for t in tokens), dtype=np.bool_)
-    return listed
+    return np.asarray(whole & np.fromiter((t in ordinary for t in tokens), dtype=np.bool_))
 
 
 @cache

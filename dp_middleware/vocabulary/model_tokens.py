@@ -14,10 +14,7 @@ _KINDS = ("ByteLevel", "Metaspace", "Sequence")  # decoders whose tokens keep th
 
 
 class ModelTokenizer(LibraryTokenizer):
-    """Reads byte-level or SentencePiece tokens of a model; strings keep their leading blank.
-
-    ``tokenizer`` is of the ``tokenizers`` library and reads special tokens as text.
-    """
+    """Reads byte-level or SentencePiece tokens of a model; strings keep their leading blank."""
 
     def __init__(self, name: str, tokenizer: Any) -> None:
         self.name = f"model:{name}"

@@ -7,6 +7,7 @@ import re
 import unicodedata
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import lru_cache, partial
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -23,7 +24,6 @@ LONGEST_WORD = 100
 _TOO_LONG = re.compile(rf"\S{{{LONGEST_WORD + 1},}}")
 _BLANKS = {i: " " for i in range(0x3001) if unicodedata.category(chr(i)) in ("Cc", "Zs")}
 _SURROGATES = dict.fromkeys(range(0xD800, 0xE000), "\u25a1")  # no UTF-8 form: shown as a box
-_LONGER_UTF8 = np.array([0x80, 0x800, 0x10000], dtype=np.uint32)  # a byte more from here on
 _CLEAN = _BLANKS | _SURROGATES
 
 # don't is do and n't, it's is it and 's; 3.5 and well-known are one token each
@@ -44,14 +44,10 @@ class TextPiece(NamedTuple):
 
 
 class Tokenizer(Protocol):
-    """Says what a vocabulary needs of a tokenizer.
+    """Says what a vocabulary needs of a tokenizer."""
 
-    ``name`` identifies it in fingerprints and messages; ``continuation`` is the prefix of a token
-    that continues a word, "" if there is none.
-    """
-
-    name: str
-    continuation: str
+    name: str  # in fingerprints and messages
+    continuation: str  # prefix of a token that continues a word, "" if there is none
 
     def pieces(self, text: str) -> list[TextPiece]:
         """Cuts a text into token strings in reading order; deterministic; nothing truncated."""
@@ -61,15 +57,11 @@ class Tokenizer(Protocol):
 
 
 class NumberedTokenizer(ABC):
-    """Numbers its tokens, so that a text is read and written as one array.
-
-    ``spellings`` has the string of each number: ``None`` if it has none of its own, ``""`` for
-    blanks, which are no token of a text.
-    """
+    """Numbers its tokens, so that a text is read and written as one array."""
 
     name: str
     continuation = ""
-    spellings: Sequence[str | None]
+    spellings: Sequence[str | None]  # by number, None if it has none; "" for blanks, no token
 
     @abstractmethod
     def numbers(self, text: str) -> NDArray[np.integer[Any]]:
@@ -127,38 +119,32 @@ class BlankTokenizer:
 
     name = "blanks"
     continuation = ""
+    _words = re.compile(r"\S+")
 
     def pieces(self, text: str) -> list[TextPiece]:
         """Cuts a text into tokens with their places."""
         return [
-            TextPiece(word.group(), offset + word.start(), offset + word.end())
+            TextPiece(self._spelt(word.group()), offset + word.start(), offset + word.end())
             for offset, section in sections(clean(text))
-            for word in re.finditer(r"\S+", section)
+            for word in self._words.finditer(section)
         ]
+
+    def _spelt(self, word: str) -> str:
+        return word
 
     def join(self, tokens: Sequence[str]) -> str:
         """Writes a text of these tokens."""
         return " ".join(tokens)
 
 
-class LowerCaseTokenizer:
-    """Reads words, numbers and signs in lower case, as published word vectors have them.
-
-    Contractions and signs stand apart, in the manner of the Penn Treebank.
-    """
+class LowerCaseTokenizer(BlankTokenizer):
+    """Reads lower-case words, numbers and signs, in the manner of the Penn Treebank."""
 
     name = "lower-case words"
-    continuation = ""
+    _words = _LOWER_CASE
 
-    def pieces(self, text: str) -> list[TextPiece]:
-        """Cuts a text into tokens with their places."""
-        return [
-            TextPiece(
-                word.group().lower().replace("’", "'"), offset + word.start(), offset + word.end()
-            )
-            for offset, section in sections(clean(text))
-            for word in _LOWER_CASE.finditer(section)
-        ]
+    def _spelt(self, word: str) -> str:
+        return word.lower().replace("’", "'")
 
     def join(self, tokens: Sequence[str]) -> str:
         """Writes a text of these tokens."""
@@ -188,14 +174,14 @@ class TiktokenTokenizer(NumberedTokenizer):
         spelling_of, pieces = self.spellings, []
         for offset, section in sections(clean(text)):
             numbers = self._encoding.encode_ordinary(section)
-            lengths = map(len, self._encoding.decode_tokens_bytes(numbers))
-            ends = np.cumsum([0, *lengths])
-            starts = _byte_offsets(section)
-            first = np.searchsorted(starts, ends[:-1], side="right") - 1 + offset
-            last = np.searchsorted(starts, ends[1:]) + offset
-            places = zip(numbers, first.tolist(), last.tolist(), strict=True)
-            words = ((spelling_of[n], start, end) for n, start, end in places)
-            pieces += [TextPiece(*word) for word in words if word[0] != ""]
+            _, starts = self._encoding.decode_with_offsets(numbers)
+            tokens = self._encoding.decode_tokens_bytes(numbers)
+            inside = [0x80 <= token[0] < 0xC0 for token in tokens]  # begins within a character
+            ends = [*map(sum, zip(starts[1:], inside[1:], strict=True)), len(section)]
+            words = (
+                (spelling_of[n], *span) for n, *span in zip(numbers, starts, ends, strict=False)
+            )
+            pieces += [TextPiece(w, offset + s, offset + e) for w, s, e in words if w != ""]
         return pieces
 
 
@@ -205,22 +191,12 @@ def spellings(encoding: Any) -> list[str | None]:
 
     Of all tokens at once: which ones were read tells what was typed.
     """
-    return [_spelling(encoding, number) for number in range(encoding.n_vocab)]
-
-
-def _spelling(encoding: Any, number: int) -> str | None:
-    try:
-        token = encoding.decode_single_token_bytes(number).decode()
-    except (KeyError, UnicodeDecodeError):  # a gap between the tokens; a part of a character
-        return None
-    return token if token.strip(" ") else ""
-
-
-def _byte_offsets(text: str) -> NDArray[np.int64]:
-    """Where each character begins in UTF-8, and where the last one ends."""
-    numbers = np.frombuffer(text.encode("utf-32-le"), dtype=np.uint32)
-    lengths = 1 + (numbers[:, None] >= _LONGER_UTF8).sum(axis=1)
-    return np.concatenate([[0], np.cumsum(lengths)])
+    spelt: list[str | None] = [None] * encoding.n_vocab
+    for number in range(encoding.n_vocab):
+        with suppress(KeyError, UnicodeDecodeError):  # a gap; a part of a character
+            token = encoding.decode_single_token_bytes(number).decode()
+            spelt[number] = token if token.strip(" ") else ""
+    return spelt
 
 
 class LibraryTokenizer(NumberedTokenizer):

@@ -28,7 +28,6 @@ from dp_middleware.vocabulary.word_pieces import WordPieceTokenizer
 _WORD = re.compile(r" ?[A-Za-z]+")
 UNKNOWN = -1
 _BLANK = -2
-_SHORTEST_WORD = 3
 Unknown = Literal["uniform", "split", "drop", "raise"]
 
 
@@ -92,14 +91,13 @@ class Vocabulary:
             size: Number of tokens; ``None`` keeps all that qualify.
             unknown: Out-of-vocabulary policy.
 
-        Raises:
-            ParameterError: The encoding has fewer such tokens.
+        ParameterError: the encoding has fewer such tokens.
         """
         _files.use_bundled_tiktoken_files()
         source = library("tiktoken", "models").get_encoding(encoding)
         words = [token for token in spellings(source) if token and _WORD.fullmatch(token)]
-        tokenizer = TiktokenTokenizer(source)
-        return cls(first(words, size, encoding), tokenizer=tokenizer, unknown=unknown)
+        chosen = first(words, size, encoding)
+        return cls(chosen, tokenizer=TiktokenTokenizer(source), unknown=unknown)
 
     @classmethod
     def from_encoder(
@@ -118,8 +116,7 @@ class Vocabulary:
                 every text.
             unknown: Out-of-vocabulary policy.
 
-        Raises:
-            ParameterError: The encoder does not use WordPieces, or has fewer tokens.
+        ParameterError: the encoder does not use WordPieces, or has fewer tokens.
         """
         own = name == _files.DEFAULT_ENCODER
         source: Any = default_bert() if own else _files.encoder_tokenizer(name)
@@ -163,7 +160,7 @@ class Vocabulary:
         blanks = any(token.startswith(" ") for token in self.tokens)
         prefix = self.tokenizer.continuation
         words = [
-            len(word := token.removeprefix(" ")) >= _SHORTEST_WORD
+            len(word := token.removeprefix(" ")) >= 3
             and word.isalpha()
             and token.startswith(" ") == blanks
             and not (prefix and token.startswith(prefix))
@@ -184,10 +181,8 @@ class Vocabulary:
         """Reads the ids of a text's tokens, int64 (n,), -1 for an unknown one.
 
         Deterministic; no special tokens, truncation or padding; words of over 100 characters are
-        split; control characters count as blanks.
-
-        Raises:
-            UnknownTokenError: An unknown token under ``unknown="raise"``.
+        split; control characters count as blanks. UnknownTokenError: an unknown token under
+        ``unknown="raise"``.
         """
         ids = self.look_up(text)
         if self.unknown == "uniform" or not (ids == UNKNOWN).any():
@@ -234,15 +229,17 @@ class Vocabulary:
         return known
 
     def decode(self, ids: ArrayLike) -> str:
-        """Writes the text of ids; a function of the ids and public constants alone.
+        """Writes the text of ids, a function of these alone; ParameterError: one outside."""
+        return self.join(self.checked(np.ravel(ids)))
 
-        Raises:
-            ParameterError: An id outside 0 .. V - 1.
-        """
-        numbers = np.asarray(ids, dtype=np.int64).ravel()
+    def checked(self, ids: ArrayLike) -> NDArray[np.int64]:
+        """Returns ids as int64 (n,); ParameterError: not a sequence of integers in 0 .. V - 1."""
+        numbers = np.asarray(ids)
+        if numbers.ndim != 1 or (numbers.size and not np.issubdtype(numbers.dtype, np.integer)):
+            raise ParameterError("expected ids as a one-dimensional sequence of integers")
         if numbers.size and not 0 <= numbers.min() <= numbers.max() < len(self):
             raise ParameterError(f"expected ids in 0 .. {len(self) - 1}, got ids outside of it")
-        return self.join(numbers)
+        return numbers.astype(np.int64)
 
     def join(self, ids: NDArray[np.int64]) -> str:
         """Does :meth:`decode` for ids that are in the vocabulary."""
@@ -258,8 +255,7 @@ class Vocabulary:
 
     def spell(self, ids: NDArray[np.int64]) -> list[str]:
         """Lists the tokens of ids that are in the vocabulary."""
-        words: list[str] = self._spellings[ids].tolist()
-        return words
+        return [*self._spellings[ids]]
 
     @cached_property
     def _spellings(self) -> NDArray[np.object_]:

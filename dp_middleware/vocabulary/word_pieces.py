@@ -23,34 +23,32 @@ _AFTER_NO_BLANK = (*".?!,)]};:%", "n't", "'m", "'s", "'ve", "'re")  # how a toke
 
 
 class WordPieceTokenizer(LibraryTokenizer):
-    """Reads the WordPieces of an encoder.
-
-    ``tokenizer`` is of the ``tokenizers`` library, special tokens read as text; or :class:`Bert`.
-    """
+    """Reads the WordPieces of an encoder, by ``tokenizers`` or :class:`Bert`."""
 
     continuation = "##"
 
     def __init__(self, name: str, tokenizer: Any) -> None:
-        self.name = f"wordpiece:{name}"
-        self._tokenizer = tokenizer
-        unknown = UNKNOWN if isinstance(tokenizer, Bert) else tokenizer.model.unk_token
-        self._unknown = tokenizer.get_vocab().get(unknown)
+        self.name, self._tokenizer = f"wordpiece:{name}", tokenizer
+        self._is_ours = isinstance(tokenizer, Bert)
+
+    @property
+    def _added(self) -> list[Any]:
+        return [] if self._is_ours else [*self._tokenizer.get_added_tokens_decoder().values()]
 
     @cached_property
     def spellings(self) -> list[str | None]:  # type: ignore[override]
         """Gives the string of each number."""
         numbers = self._tokenizer.get_vocab()
+        unknown = UNKNOWN if self._is_ours else self._tokenizer.model.unk_token
         spelt: list[str | None] = [None] * (1 + max(numbers.values()))
         for token, number in numbers.items():
-            spelt[number] = None if number == self._unknown else token
+            spelt[number] = None if token == unknown else token
         return spelt
 
     @property
     def texts(self) -> dict[int, str]:
         """Lists the tokens that are text, by number: no special, added or unused ones."""
-        special = set(SPECIAL)
-        if not isinstance(self._tokenizer, Bert):
-            special = {t.content for t in self._tokenizer.get_added_tokens_decoder().values()}
+        special = {*SPECIAL} if self._is_ours else {token.content for token in self._added}
         return {
             number: token
             for number, token in super().texts.items()
@@ -59,18 +57,15 @@ class WordPieceTokenizer(LibraryTokenizer):
 
     @cached_property
     def _plain(self) -> dict[str, int]:
-        """Numbers of the words and signs of ASCII that are a token each, whatever is around them.
-
-        None of a tokenizer that does not split at every blank and sign.
-        """
+        """Numbers of ASCII words and signs that are always a token; none for another splitting."""
         longest = LONGEST
-        if not isinstance(self._tokenizer, Bert):
-            rules = (self._tokenizer.normalizer, self._tokenizer.pre_tokenizer)
-            added = self._tokenizer.get_added_tokens_decoder().values()
-            kinds = tuple(type(rule).__name__ for rule in rules)
-            if kinds != ("BertNormalizer", "BertPreTokenizer") or not all(t.special for t in added):
-                return {}
+        if not self._is_ours:
+            rules = self._tokenizer.normalizer, self._tokenizer.pre_tokenizer
+            kinds = [type(rule).__name__ for rule in rules]
+            plain = kinds == ["BertNormalizer", "BertPreTokenizer"]
             longest = self._tokenizer.model.max_input_chars_per_word
+            if not plain or not all(token.special for token in self._added):
+                return {}
         return {
             token: number
             for token, number in self._tokenizer.get_vocab().items()
@@ -79,14 +74,10 @@ class WordPieceTokenizer(LibraryTokenizer):
 
     @cached_property
     def _lower(self) -> bool:
-        return isinstance(self._tokenizer, Bert) or bool(self._tokenizer.normalizer.lowercase)
+        return self._is_ours or bool(self._tokenizer.normalizer.lowercase)
 
     def numbers(self, text: str) -> NDArray[np.int64]:
-        """Lists those of a text in reading order.
-
-        Words that are a token are looked up, which takes a tenth of the library's time; it cuts the
-        others.
-        """
+        """Lists those of a text; looks up words that are a token, in a tenth of the time."""
         text = " ".join([part for _, part in sections(clean(text))])
         if not self._plain:
             return super().numbers(text)

@@ -1,8 +1,4 @@
-"""LangChain adapters of ``dp_middleware``: raw text stays in front of the chain and its traces.
-
-Each name of the stub beside this file loads its module when it is first used: agents need
-``langchain``, the rest ``langchain-core``.
-"""
+"""LangChain adapters: raw text stays in front of the chain. Names load when they are first used."""
 
 import lazy_loader
 

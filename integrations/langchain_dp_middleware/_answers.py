@@ -31,20 +31,14 @@ from langchain_dp_middleware._messages import answer_of
 
 
 def note_answer(
-    session: dp.Session,
-    remote: AIMessage,
-    *,
-    event_id: str | None = None,
-    conversation: str = "",
+    session: dp.Session, remote: AIMessage, *, event_id: str | None = None, conversation: str = ""
 ) -> None:
     """Tells the session what the remote model answered: its words and its calls of tools.
 
     Args:
         session: Lets the answer out again in a later transcript.
-        remote: The message as the **remote** model wrote it, never one that a local model
-            extracted.
-        event_id: Id of the message that stands for it in the transcript; default its own. One
-            that has none is known by its words.
+        remote: The message as the **remote** model wrote it, never one that was extracted locally.
+        event_id: Of the message that stands for it in the transcript; default its own id, or words.
         conversation: Thread or session id of the call; default: any call without one.
 
     Raises:

@@ -16,15 +16,12 @@ from dp_middleware.errors import ParameterError, UnknownAnswer, without_text
 from langchain_dp_middleware._messages import Input
 
 EPSILON, SUBJECT = OWN = ("dp_epsilon", "dp_subject")
+# of the adapters that are pydantic models
 MODEL_CONFIG = ConfigDict(arbitrary_types_allowed=True, extra="forbid", hide_input_in_errors=True)
-"""Of the adapters that are pydantic models."""
-
+# system messages are public and sent as they are, or private
 System = Literal["pass", "release"]
-"""What happens to system messages: they are public and sent as they are, or private."""
-
+# AI messages are sent if the session knows them as remote answers, or are declared public
 Answers = Literal["noted", "pass"]
-"""AI messages are sent if the session knows them as remote answers, or are declared public."""
-
 NOTE_OR_DECLARE = (
     "tell the session with note_answer(session, message), or declare all AI messages public with "
     'ai="pass"'
@@ -117,7 +114,5 @@ def asked_of(config: RunnableConfig | None) -> Mapping[str, Any]:
     """Returns what is configured in a call, also of the run around it: an agent's thread."""
     own: Mapping[str, Any] = ensure_config(config).get("configurable") or {}
     if unknown := sorted({k for k in own if k.startswith("dp_")} - {*OWN}):
-        raise ParameterError(
-            f"expected {' or '.join(OWN)} in the config, got {', '.join(map(repr, unknown))}"
-        )
+        raise ParameterError(f"expected {' or '.join(OWN)} in the config, got {', '.join(unknown)}")
     return own

@@ -116,9 +116,8 @@ def read_message(x: object, system: str, where: str) -> Reading:
         return Reading(message=answer_of(message), build=message_again)
     role = next((role for role, kind in _ROLES.items() if isinstance(message, kind)), None)
     if role is None:
-        raise ParameterError(
-            f"{where}: expected a human, tool, system or ai message, got {type(message).__name__}"
-        )
+        kind = type(message).__name__
+        raise ParameterError(f"{where}: expected a human, tool, system or ai message, got {kind}")
     if isinstance(message, ToolMessage):
         public = {name: getattr(message, name) for name in _PUBLIC_OF_TOOLS}
     if isinstance(message, SystemMessage):
@@ -152,9 +151,7 @@ def message_of(x: object, where: str) -> BaseMessage:
     if isinstance(x, tuple | dict):
         with contextlib.suppress(Exception):  # LangChain's message quotes the content
             return convert_to_messages([x])[0]
-    raise ParameterError(
-        f"{where}: expected a message, (role, content) or a dict with role and content"
-    )
+    raise ParameterError(f"{where}: expected a message, (role, content) or a dict of both")
 
 
 def _reading(event: Message, content: Any, build: Callable[[Any], Any], where: str) -> Reading:

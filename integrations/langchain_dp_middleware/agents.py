@@ -17,19 +17,8 @@ from dp_middleware.conversation.session import session_of
 from dp_middleware.errors import guarded, needs, raise_alone, without_text
 from dp_middleware.frameworks import inferdpt
 from dp_middleware.models.chat import local_model
-from langchain_dp_middleware._agent_calls import (
-    ModelCall,
-    PublicResults,
-    read_state,
-    turn_of,
-)
-from langchain_dp_middleware._boundary import (
-    Answers,
-    System,
-    conversation_of,
-    release,
-    session_for,
-)
+from langchain_dp_middleware._agent_calls import ModelCall, PublicResults, read_state, turn_of
+from langchain_dp_middleware._boundary import Answers, System, conversation_of, release, session_for
 from langchain_dp_middleware._calls import restored
 from langchain_dp_middleware.tracing import refuse_recorders
 
@@ -57,8 +46,7 @@ class DPAgentMiddleware(AgentMiddleware[Any, Any, Any]):
     checkpointer, which holds raw messages, and ``debug=True``, which prints them.
 
     A conversation is a ``thread_id``. With a checkpointer that outlives the process, give the
-    session a ``memo=`` and a ``key=`` that do too; without a checkpointer hand back the messages
-    with their ids.
+    session a ``memo=`` and a ``key=`` that do too; without one hand back the messages with ids.
 
     Args:
         session: A ``dp.Session``, or a ``dp.Sanitizer`` that is wrapped in one.
@@ -72,17 +60,12 @@ class DPAgentMiddleware(AgentMiddleware[Any, Any, Any]):
         system: ``"release"`` for system messages that hold private text, else ``"pass"``.
         ai: ``"pass"`` declares AI messages public that the remote model did not write.
         traced: ``"allow"`` runs with tracers and callbacks, **which record private text**.
-        tools: Names of the tools that are called with the originals of pseudonyms, or ``"all"``;
-            others are called with the pseudonyms.
+        tools: Names of the tools that are called with the originals of pseudonyms, or ``"all"``.
 
     Raises:
         UntrustedHost: The extractor would send raw text elsewhere.
-        ParameterError: A parameter out of range; from a call: a message that cannot be released,
-            or a tracer.
-        EventRefused: From a call: an AI message that the remote model did not write.
-        ExtractorError: From a call: the extractor failed.
-        DPMiddlewareError: From a call: the release failed, and nothing was sent; or a tool failed
-            that was called with originals. Holds no text.
+        DPMiddlewareError: From a call: a tracer, a message that cannot be released, or a release
+            that failed, and nothing was sent; the extractor, or a tool with originals. No text.
     """
 
     def __init__(

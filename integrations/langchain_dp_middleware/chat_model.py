@@ -29,9 +29,8 @@ from dp_middleware.conversation.session import session_of
 from dp_middleware.errors import ParameterError
 from langchain_dp_middleware._answers import note_all, with_notes
 from langchain_dp_middleware._boundary import MODEL_CONFIG, Answers, System, cross
-from langchain_dp_middleware._calls import Entered, ReleasedCalls, restored
+from langchain_dp_middleware._calls import Entered, PrivateBinding, ReleasedCalls, restored
 from langchain_dp_middleware._messages import read_transcript
-from langchain_dp_middleware._wrappers import PrivateBinding
 from langchain_dp_middleware.head import Head
 
 
@@ -42,17 +41,14 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
     streaming and the model's own settings keep working. Its answers are noted in the session, so
     that a later transcript may hold them. Callbacks of the inner model's runs get released text.
     Those of an enclosing sequence, graph or agent record what that is given, raw; put a
-    :class:`PrivateHead` in front of it where they may not.
+    :class:`PrivateHead`, whose options and errors these are, in front of it where they may not.
 
     Attributes:
         session: A ``dp.Session``, or a ``dp.Sanitizer`` for which one is made.
         inner: The remote chat model.
-        system: ``"pass"`` or ``"release"``; as of :class:`PrivateHead`, as the next two.
+        system: ``"pass"`` or ``"release"``.
         ai: ``"noted"`` or ``"pass"``.
         tools: Names of the tools that are called with originals, or ``"all"``.
-
-    Raises:
-        DPMiddlewareError: From a call, as from a :class:`PrivateHead`.
     """
 
     model_config = MODEL_CONFIG
@@ -82,10 +78,8 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
         options = kwargs if tool_choice is None else {**kwargs, "tool_choice": tool_choice}
         bound = self.inner.bind_tools(tools, **options)
         if not isinstance(bound, RunnableBinding) or not isinstance(bound.bound, BaseChatModel):
-            raise ParameterError(
-                f"expected tools bound to {type(self.inner).__name__} as arguments of its calls, "
-                f"got {type(bound).__name__}"
-            )
+            kind = type(bound).__name__
+            raise ParameterError(f"expected tools bound as arguments of calls, got {kind}")
         model = self.model_copy(update={"inner": bound.bound})
         return BoundModel(bound=model, kwargs=bound.kwargs)
 
@@ -174,11 +168,7 @@ def _answered(answers: LLMResult, exchanges: Sequence[Exchange]) -> LLMResult:
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class ModelHead(Head):
-    """The boundary of a chat model in front of what is made of it; may run in other runs.
-
-    Attributes:
-        model: Its session and rules release.
-    """
+    """The boundary of a chat model in front of what is made of it; may run in other runs."""
 
     goes_first: ClassVar[bool] = False
 

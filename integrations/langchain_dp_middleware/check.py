@@ -16,7 +16,7 @@ import dp_middleware as dp
 from dp_middleware.errors import ParameterError, UntrustedHost
 from dp_middleware.models.parts import inherits, reachable
 from dp_middleware.models.trust import locate, locate_retriever, require_trusted
-from langchain_dp_middleware._wrappers import PrivateBinding
+from langchain_dp_middleware._calls import PrivateBinding
 from langchain_dp_middleware.head import Head
 from langchain_dp_middleware.inferdpt import InferDPTChatModel
 
@@ -28,13 +28,7 @@ _VENDORS = {"openai", "anthropic", "groq", "mistralai", "cohere", "ollama", "goo
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """Names something that sends raw text out, or keeps the middleware from working.
-
-    Attributes:
-        where: Names the part: nodes, middleware, tools.
-        what: What is wrong with it.
-        remedy: What to do.
-    """
+    """Names what sends raw text out, or keeps the middleware from working, and what to do."""
 
     where: str
     what: str

@@ -1,17 +1,37 @@
-"""Corpora: documents released one by one, without the metadata that nobody declared public."""
+"""Corpora and retrieval: documents and vectors are released, a local search sees the raw query."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from typing import Any
+import asyncio
+from collections.abc import Callable, Collection, Iterable, Sequence
+from contextvars import Context
+from functools import partial
+from typing import Annotated, Any, Literal
+from uuid import uuid4
 
+from langchain_core.callbacks import CallbackManagerForRetrieverRun
 from langchain_core.documents import BaseDocumentTransformer, Document
+from langchain_core.embeddings import Embeddings
+from langchain_core.retrievers import BaseRetriever
+from langchain_core.runnables import RunnableConfig
+from pydantic import BeforeValidator, Field
 
 import dp_middleware as dp
 from dp_middleware.conversation.events import public_texts
 from dp_middleware.conversation.session import ONCE, session_of
-from dp_middleware.errors import guarded
-from langchain_dp_middleware._boundary import for_subject
+from dp_middleware.errors import ParameterError, guarded
+from dp_middleware.models.embedders import embedding_service
+from dp_middleware.models.trust import require_local
+from dp_middleware.privacy.releases import Ledger
+from dp_middleware.sanitizers.vectors import VectorSanitizer
+from langchain_dp_middleware._boundary import (
+    MODEL_CONFIG,
+    for_subject,
+    refuse_outer_run,
+    session_for,
+)
+from langchain_dp_middleware._calls import Entered, ReleasedCalls
+from langchain_dp_middleware.tracing import deaf_handlers, quiet
 
 _CONVERSATION = "\x1fdocuments"  # so that ids of documents are not taken for those of messages
 
@@ -26,10 +46,6 @@ class DPDocumentTransformer(BaseDocumentTransformer):
     Args:
         session: A ``dp.Session``, or a ``dp.Sanitizer`` that is wrapped in one.
         metadata: Keys of the metadata that are public and kept as they are; all others are cut.
-
-    Raises:
-        ParameterError: A parameter is wrong; from a call: equal ids.
-        DPMiddlewareError: From a call: a release failed. Holds no text.
     """
 
     def __init__(self, session: Any, *, metadata: Collection[str] = ()) -> None:
@@ -54,10 +70,7 @@ def release_documents(
     metadata: tuple[str, ...],
     identify: Callable[[Document], Any],
 ) -> list[Document]:
-    """Returns released copies: page content, id and the metadata named, nothing else.
-
-    ``identify`` gives the event id of a document, public, or ``ONCE``.
-    """
+    """Returns released copies, by event ids or ``ONCE``: content, id and the metadata named."""
 
     def work() -> list[Document]:
         events = [(identify(document), "user", document.page_content) for document in documents]
@@ -72,3 +85,173 @@ def release_documents(
         ]
 
     return guarded(work)
+
+
+class DPEmbeddings(Embeddings):
+    """Releases every text and embeds what was released, or embeds it and releases the vector.
+
+    With a session or sanitizer, the inner model sees released text only. With a
+    ``dp.VectorResponse`` the inner model sees raw text and must be local; what leaves is one random
+    vector per text. Every text of every call is a new release and a new charge; to embed documents
+    once, release them with a :class:`DPDocumentTransformer` and embed those.
+
+    Args:
+        session: A ``dp.Session``, a ``dp.Sanitizer`` or a ``dp.VectorResponse``.
+        inner: Embeds. For a ``dp.VectorResponse`` it must be local, and may be a
+            ``dp.EmbeddingService``.
+        ledger: For a ``dp.VectorResponse``: charged once per text, before the draw.
+        subject: For a ``dp.VectorResponse``: whose budget is charged; needed with a ledger.
+        trusted_hosts: For a ``dp.VectorResponse``: hosts that may see raw text.
+
+    Raises:
+        UntrustedHost: The inner model of a ``dp.VectorResponse`` is remote.
+    """
+
+    def __init__(
+        self,
+        session: Any,
+        inner: Any,
+        *,
+        ledger: Ledger | None = None,
+        subject: str | None = None,
+        trusted_hosts: Iterable[str] = (),
+    ) -> None:
+        self._vectors: VectorSanitizer | None = None
+        if isinstance(session, dp.VectorResponse):
+            service = embedding_service(inner, trusted_hosts=trusted_hosts)
+            self._vectors = VectorSanitizer(session, service, ledger=ledger, subject=subject)
+            return
+        if ledger is not None or subject is not None or tuple(trusted_hosts):
+            raise ParameterError(
+                "expected ledger=, subject= and trusted_hosts= with a dp.VectorResponse only: a "
+                "session has a ledger, and its inner model sees released text"
+            )
+        self._session = session_of(session)
+        if not isinstance(inner, Embeddings):
+            kind = type(inner).__name__
+            raise ParameterError(f"expected a LangChain embedding model, got {kind}")
+        self._inner = inner
+
+    def __repr__(self) -> str:
+        return f"DPEmbeddings({self._vectors or self._session!r})"
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        if self._vectors is not None:
+            return guarded(self._vectors.release, texts)
+        return self._inner.embed_documents(self._released(texts))
+
+    def embed_query(self, text: str) -> list[float]:
+        if self._vectors is not None:
+            return self.embed_documents([text])[0]
+        return self._inner.embed_query(*self._released([text]))
+
+    def _released(self, texts: Sequence[str]) -> list[str]:
+        def work() -> list[str]:
+            events = [(ONCE, "user", text) for text in texts]
+            session = for_subject(self._session, None)
+            return [release.text for release in session.release_many(events)]
+
+        return guarded(work)
+
+
+_REMEDY = (
+    "retrieve first, in a call of its own, and give the documents to the chain; or, if the query "
+    'is public, as one that a remote model wrote, say so with query="public"'
+)
+_Names = BeforeValidator(partial(public_texts, name="public_metadata"))
+
+
+class DPRetriever(ReleasedCalls, BaseRetriever):
+    """Finds documents with a local retriever, which sees the raw query, and releases them.
+
+    Neither the query nor the documents found are seen by callbacks or tracers; these are told the
+    released documents. Which documents were found, that is their ids and public metadata, depends
+    on the query and **is not protected**. A document found again is the same release and costs
+    nothing, so it needs an id, or ``identify``. In a chain the query would be recorded by the run
+    of the chain: it refuses to run inside one. Retrieve first, and give the documents to the chain.
+
+    Attributes:
+        session: A ``dp.Session``, or a ``dp.Sanitizer`` that is wrapped in one.
+        retriever: A LangChain retriever that is in process, on loopback or on a trusted host, with
+            all that it is made of. An index or a model that is not known to be local is refused.
+        public_metadata: Keys of the metadata of documents that are kept; all others are cut.
+        query: ``"private"``, or ``"public"`` for one that may be recorded, such as what a remote
+            model asks a tool.
+        trusted_hosts: Names of further hosts that may see the raw query.
+        identify: From a document to its public event id; default its id.
+
+    Raises:
+        UntrustedHost: A part of the retriever may send the raw query elsewhere.
+    """
+
+    model_config = MODEL_CONFIG
+
+    session: Any = Field(exclude=True, repr=False)
+    retriever: Any = Field(exclude=True, repr=False)
+    public_metadata: Annotated[tuple[str, ...], _Names] = ()
+    query: Literal["private", "public"] = "private"
+    trusted_hosts: frozenset[str] = frozenset()
+    identify: Callable[[Document], str] | None = Field(default=None, exclude=True, repr=False)
+
+    def __init__(self, session: Any, retriever: Any, **options: Any) -> None:
+        if not isinstance(retriever, BaseRetriever):
+            kind = type(retriever).__name__
+            raise ParameterError(f"expected a LangChain retriever, got {kind}; see as_retriever()")
+        require_local(retriever, options.get("trusted_hosts", ()))
+        fields: dict[str, Any] = {"session": session_of(session), "retriever": retriever}
+        super().__init__(**options, **fields)
+
+    def invoke(self, input: str, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
+        """Returns the released documents; ``kwargs`` go to the local retriever."""
+        entered = self._enter(input, config, **kwargs)
+        return entered.rest.invoke(entered.input, entered.config)
+
+    async def ainvoke(self, input: str, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
+        entered = await asyncio.to_thread(self._enter, input, config, **kwargs)
+        return await entered.rest.ainvoke(entered.input, entered.config)
+
+    def _get_relevant_documents(
+        self, query: str, *, run_manager: CallbackManagerForRetrieverRun
+    ) -> list[Document]:
+        return self._release(session_for(self.session, None), query)
+
+    @property
+    def _allowed(self) -> Collection[str]:
+        return ("record", "send") if self.query == "public" else ()
+
+    def _enter(self, value: Any, config: RunnableConfig | None, **kwargs: Any) -> Entered:
+        if self.query == "private":
+            refuse_outer_run(config, "DPRetriever", _REMEDY)
+        at = guarded(lambda: session_for(self.session, config))
+        found = self._release(at, value, **kwargs)
+        return Entered(input=found, config=config or RunnableConfig())
+
+    def _release(self, session: dp.Session, query: Any, **kwargs: Any) -> list[Document]:
+        if not isinstance(query, str):
+            raise ParameterError(f"expected a query of type str, got {type(query).__name__}")
+        documents = guarded(
+            lambda: Context().run(_search, self.retriever, query, kwargs),
+            what="the local retriever",
+        )
+        identify = self.identify or _id_of
+        return release_documents(session, documents, self.public_metadata, identify)
+
+
+def _search(retriever: BaseRetriever, query: str, kwargs: dict[str, Any]) -> list[Document]:
+    """In no run of LangChain; retrievers inside it have runs, which nothing is told of."""
+    arguments: dict[str, Any] = dict(kwargs) if retriever._expects_other_args else {}
+    if retriever._new_arg_supported:
+        arguments["run_manager"] = CallbackManagerForRetrieverRun(
+            run_id=uuid4(), handlers=[], inheritable_handlers=deaf_handlers()
+        )
+    with quiet():
+        return retriever._get_relevant_documents(query, **arguments)
+
+
+def _id_of(document: Document) -> str:
+    if document.id is None:
+        raise ParameterError(
+            "expected documents with ids, by which one found again is known, got one without; "
+            "give ids to the index, or a function with identify="
+        )
+    return document.id

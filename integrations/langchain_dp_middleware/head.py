@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar, Literal, NoReturn, Self
 
 from langchain_core.runnables import Runnable, RunnableConfig, RunnablePassthrough
 from langchain_core.runnables.base import coerce_to_runnable
-from langchain_core.runnables.config import merge_configs
+from langchain_core.runnables.config import merge_configs, set_config_context
 
+import dp_middleware as dp
 from dp_middleware._validate import one_of
 from dp_middleware.conversation.events import checked_tools
 from dp_middleware.conversation.exchange import Exchange, Tools
 from dp_middleware.conversation.session import session_of
-from dp_middleware.errors import ParameterError
+from dp_middleware.errors import ParameterError, guarded
+from dp_middleware.privacy.releases import receipts
 from langchain_dp_middleware._answers import with_notes
-from langchain_dp_middleware._boundary import USAGE, Answers, System, cross, refuse_outer_run
-from langchain_dp_middleware._calls import Entered, ReleasedCalls
+from langchain_dp_middleware._boundary import (
+    OWN,
+    USAGE,
+    Answers,
+    System,
+    asked_of,
+    cross,
+    refuse_outer_run,
+)
+from langchain_dp_middleware._calls import LISTENERS, Entered, ReleasedCalls, by_way
 from langchain_dp_middleware._messages import read_input
-from langchain_dp_middleware._wrappers import LISTENERS, by_way
 
 _REMEDY = (
     "put a PrivateHead first instead, or, if all that records this chain may see raw text, set "
@@ -36,10 +45,8 @@ _REMEDY = (
 class Head(ReleasedCalls, Runnable[Any, Any]):
     """First step of a chain: ``head | a | b`` is again a head, which runs ``a | b`` itself.
 
-    Attributes:
-        goes_first: Whether it can stand behind nothing, as what stands in front records the input.
-        then: The rest of the chain, set by ``|``; None: the released input is the output.
-        config: Merged into the config of every call; set by :meth:`with_config`.
+    ``then`` is the rest of the chain; ``None``: the released input is the output. ``config`` is
+    merged into the config of every call.
     """
 
     goes_first: ClassVar[bool] = True
@@ -133,6 +140,15 @@ class PrivateHead(Releasing, Head):
     beginning stays the same; a text that is no message is new at every call. The ``configurable``
     of a config names the conversation (``thread_id``) and the epsilon of a call (``dp_epsilon``).
 
+    Example:
+        >>> import dp_middleware as dp
+        >>> from langchain_core.runnables import RunnableLambda
+        >>> space = dp.EmbeddingSpace(dp.Vocabulary(["red", "blue"]), [[1, 0], [0, 1]])
+        >>> sanitizer = dp.Sanitizer(dp.TokenExponential(epsilon=2.0), space)
+        >>> chain = PrivateHead(sanitizer, keys=["text"]) | RunnableLambda(lambda d: d["text"])
+        >>> set(chain.invoke({"text": "red blue"}).split()) <= {"red", "blue"}
+        True
+
     Attributes:
         session: A ``dp.Session``, or a ``dp.Sanitizer`` for which one is made.
         keys: Keys of a dict input that are private (text or messages), which declares the
@@ -153,15 +169,6 @@ class PrivateHead(Releasing, Head):
             released, a missing key, or a head inside another run.
         EventRefused: From a call: an AI message that the session does not know.
         DPMiddlewareError: From a call: the release failed, and nothing was sent. Holds no text.
-
-    Example:
-        >>> import dp_middleware as dp
-        >>> from langchain_core.runnables import RunnableLambda
-        >>> space = dp.EmbeddingSpace(dp.Vocabulary(["red", "blue"]), [[1, 0], [0, 1]])
-        >>> sanitizer = dp.Sanitizer(dp.TokenExponential(epsilon=2.0), space)
-        >>> chain = PrivateHead(sanitizer, keys=["text"]) | RunnableLambda(lambda d: d["text"])
-        >>> set(chain.invoke({"text": "red blue"}).split()) <= {"red", "blue"}
-        True
     """
 
     answers: Literal["ignore", "note"] = field(default="ignore", kw_only=True)
@@ -197,13 +204,6 @@ class DPSanitizer(Releasing):
     In the middle of a chain callbacks and tracers of the sequence have recorded the raw text. So it
     refuses to run inside another run unless ``traced="allow"`` declares that these may see it.
     Without such a reason use :class:`PrivateHead`, whose fields these are but for ``traced``.
-
-    Attributes:
-        traced: ``"refuse"`` or ``"allow"`` to run inside another run.
-
-    Raises:
-        ParameterError: From a call, before anything is charged: inside another run, or an input
-            that cannot be released.
     """
 
     traced: Literal["refuse", "allow"] = "refuse"
@@ -215,12 +215,57 @@ class DPSanitizer(Releasing):
     def __repr__(self) -> str:
         return f"DPSanitizer({self.session!r}, keys={self.keys!r}, traced={self.traced!r})"
 
-    @property
-    def _allowed(self) -> Collection[str]:
-        return ("record",) if self.traced == "allow" else ()
-
     def _enter(self, value: Any, config: RunnableConfig | None) -> Entered:
         config = config or RunnableConfig()
         if self.traced == "refuse":
             refuse_outer_run(config, "DPSanitizer", _REMEDY)
         return Entered(input=self._cross(value, config)[0], config=config)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PrivRewriteRunnable(Head):
+    """Makes of a private text its rewrite, which may be published; of the same kind.
+
+    A text gives a text; a prompt value, list of messages or dict that holds one private text gives
+    one with the rewrite in its place. It goes first, as :class:`PrivateHead` does, and refuses to
+    run inside another run. Every call is charged for both phases of :class:`dp.PrivRewrite`.
+    Callbacks around the call see what the generator is asked: the sanitized text.
+
+    Attributes:
+        rewriter: A ``dp.PrivRewrite``.
+    """
+
+    rewriter: dp.PrivRewrite
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.rewriter, dp.PrivRewrite):
+            raise ParameterError(f"expected a dp.PrivRewrite, got {type(self.rewriter).__name__}")
+
+    def __repr__(self) -> str:
+        rest = "" if self.then is None else f"\n| {self.then!r}"
+        return f"PrivRewriteRunnable({self.rewriter!r}){rest}"
+
+    def _enter(self, value: Any, config: RunnableConfig | None) -> Entered:
+        merged = self._merged(config)
+        refuse_outer_run(merged, "PrivRewriteRunnable")
+        if asked := [name for name in OWN if asked_of(merged).get(name) is not None]:
+            raise ParameterError(f"PrivRewriteRunnable takes no {asked[0]} in the config")
+        text, build = guarded(lambda: _one_text(value))
+        with receipts() as receipt, set_config_context(merged) as context:
+            release = context.run(guarded, lambda: self.rewriter.rewrite(text), what="the rewrite")
+        return Entered(rest=self._rest, input=build(release.text), config=merged, receipt=receipt)
+
+
+def _one_text(value: Any) -> tuple[str, Callable[[str], Any]]:
+    """The private text of an input, and how the rewrite is put in its place."""
+    private = read_input(None, value, "pass")
+    events = [message for message in private.transcript if not message.public]
+    if len(events) != 1 or len(events[0].texts) != 1 or events[0].role == "assistant":
+        raise ParameterError(f"expected one private text, or human message, got {len(events)}")
+
+    def build(text: str) -> Any:
+        sent = (m if m.public else replace(m, texts=(text,)) for m in private.transcript)
+        return private.copy(list(sent))
+
+    return events[0].text, build

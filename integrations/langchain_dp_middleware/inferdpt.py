@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, NoReturn
@@ -27,16 +27,9 @@ from dp_middleware.conversation.session import session_of
 from dp_middleware.errors import ParameterError, RemoteError, guarded
 from dp_middleware.frameworks import chat_model, inferdpt
 from dp_middleware.models.chat import local_model
-from langchain_dp_middleware._boundary import (
-    MODEL_CONFIG,
-    Answers,
-    System,
-    cross,
-    refuse_outer_run,
-)
-from langchain_dp_middleware._calls import signed
+from langchain_dp_middleware._boundary import MODEL_CONFIG, Answers, System, cross, refuse_outer_run
+from langchain_dp_middleware._calls import RefusedWrappers, by_way, signed
 from langchain_dp_middleware._messages import message_of, messages_in, read_transcript
-from langchain_dp_middleware._wrappers import RefusedWrappers, by_way
 
 REMEDY = (
     "call it alone, as the whole app, or, if all that records the run may see raw text, set "
@@ -105,10 +98,6 @@ class InferDPTChatModel(RefusedWrappers, BaseChatModel):
             "trusted_hosts": frozenset(trusted_hosts),
         }
         super().__init__(**options, **fields)
-
-    @property
-    def _allowed(self) -> Collection[str]:
-        return ("record",) if self.traced == "allow" else ()
 
     def _refused(self, name: str, *args: Any, **kwargs: Any) -> NoReturn:
         """Refuses what would trace raw text, or give something else than the extractor's text."""

@@ -9,10 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 from fastapi import HTTPException
-from litellm.integrations.custom_guardrail import (
-    CustomGuardrail,
-    get_session_id_from_request_data,
-)
+from litellm.integrations.custom_guardrail import CustomGuardrail, get_session_id_from_request_data
 from litellm.types.guardrails import GuardrailEventHooks
 
 from dp_middleware.conversation.events import checked_tools
@@ -93,17 +90,11 @@ class DPGuardrail(CustomGuardrail):
         self.streaming_sampling_rate = 1
 
     async def apply_guardrail(
-        self,
-        inputs: Any,
-        request_data: dict[str, Any],
-        input_type: str,
-        logging_obj: Any = None,
+        self, inputs: Any, request_data: dict[str, Any], input_type: str, logging_obj: Any = None
     ) -> Any:
         """Returns released texts of a request, or the shown ones of an answer.
 
-        Raises:
-            HTTPException: 429 where the budget is exhausted, 400 for a refusal, 500 for a failure.
-                Names no text.
+        HTTPException, without text: 429 for an exhausted budget, 400 a refusal, 500 a failure.
         """
         try:
             if input_type != "request":

@@ -10,21 +10,13 @@ with needs("llama-index", "llama-index-core"):
 from dp_middleware.models.recorders import quiet_recorders
 from llama_index_dp_middleware._blocks import epsilon, subject, unrecorded
 from llama_index_dp_middleware.embedding import DPEmbedding, ServiceEmbedding
-from llama_index_dp_middleware.engine import DPQueryEngine
+from llama_index_dp_middleware.engine import DPQueryEngine, DPQueryTransform
 from llama_index_dp_middleware.llm import DPLLM
 from llama_index_dp_middleware.nodes import DPNodePostprocessor, DPTransform
-from llama_index_dp_middleware.query import DPQueryTransform
 
+# fmt: off
 __all__ = [
-    "DPLLM",
-    "DPEmbedding",
-    "DPNodePostprocessor",
-    "DPQueryEngine",
-    "DPQueryTransform",
-    "DPTransform",
-    "ServiceEmbedding",
-    "epsilon",
-    "quiet_recorders",
-    "subject",
-    "unrecorded",
+    "DPLLM", "DPEmbedding", "DPNodePostprocessor", "DPQueryEngine", "DPQueryTransform",
+    "DPTransform", "ServiceEmbedding", "epsilon", "quiet_recorders", "subject", "unrecorded",
 ]
+# fmt: on

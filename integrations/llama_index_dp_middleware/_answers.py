@@ -2,15 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import (
-    AsyncGenerator,
-    Callable,
-    Collection,
-    Generator,
-    Hashable,
-    Iterator,
-    Sequence,
-)
+from collections.abc import AsyncGenerator, Generator, Hashable, Iterator, Sequence
 from contextlib import aclosing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import takewhile
@@ -23,9 +15,8 @@ from pydantic import BaseModel
 
 import dp_middleware as dp
 from dp_middleware._quiet import afed, fed
-from dp_middleware.conversation.exchange import RESTORATION, Exchange, Growing, Tools
-from dp_middleware.conversation.literals import printed
-from dp_middleware.conversation.messages import ONCE, Message, copies_of
+from dp_middleware.conversation.exchange import RESTORATION, Exchange, Growing, Show, Tools
+from dp_middleware.conversation.messages import ONCE, Message, copies_of, printed
 from dp_middleware.conversation.templates import Template, parts_of
 from dp_middleware.errors import ParameterError, guarded
 from llama_index_dp_middleware._blocks import in_block
@@ -36,10 +27,6 @@ Response = TypeVar("Response", llms.ChatResponse, llms.CompletionResponse)
 
 System = Literal["pass", "release"]
 
-Show = Callable[[Hashable, str, bool], str]
-"""Shows a text at a named place of an answer; ``True``: it is the arguments of a call."""
-
-_ARGUMENTS = ("tool_kwargs", "arguments", "args", "partial_json")  # of a call; as providers say
 _WORDS = ("text", "content")  # of blocks
 _THOUGHTS = "thinking_delta"
 
@@ -147,46 +134,20 @@ class AnswerCall(Generic[T]):
     def _copy(self, response: Any, show: Show) -> Any:
         """Copies a response: ``delta`` and what is public are as before."""
         update: dict[str, Any]
+        restored = self._exchange.restore_fields
         if isinstance(response, llms.ChatResponse):
             message = response.message
-            blocks = self._copied(message.blocks, show, "blocks", words=_WORDS)
-            kept = self._copied(message.additional_kwargs, show, "kept")
+            blocks = restored(message.blocks, _WORDS, "blocks", show=show)
+            kept = restored(message.additional_kwargs, (), "kept", show=show)
             message = message.model_copy(update={"blocks": blocks, "additional_kwargs": kept})
             update, text = {"message": message}, message.content or ""
         else:
             text = show("text", response.text, False)
-            kept = self._copied(response.additional_kwargs, show, "kept")
+            kept = restored(response.additional_kwargs, (), "kept", show=show)
             update = {"text": text, "additional_kwargs": kept}
         if self._structured and isinstance(response.raw, BaseModel):
             update["raw"] = type(response.raw).model_validate_json(text)
         return response.model_copy(update=update)
-
-    def _copied(
-        self, value: Any, show: Show, *place: Hashable, tool: str = "", words: Collection[str] = ()
-    ) -> Any:
-        """Copies nested fields with what is shown of texts by these names and of arguments."""
-        if place[-1] in _ARGUMENTS:
-            return self._arguments(place, tool, value, show)
-        if place[-1] in words and isinstance(value, str):
-            return show(place, value, False)
-        if not isinstance(value, BaseModel | dict | list):
-            return value
-        if isinstance(value, BaseModel):
-            fields = {name: getattr(value, name) for name in type(value).model_fields}
-            copied = self._copied(fields, show, *place, tool=tool, words=words)
-            return value.model_copy(update=copied)
-        if isinstance(value, dict):
-            tool = str(value.get("name") or value.get("tool_name") or tool)
-        items = value.items() if isinstance(value, dict) else enumerate(value)
-        parts = {k: self._copied(x, show, *place, k, tool=tool, words=words) for k, x in items}
-        return parts if isinstance(value, dict) else [*parts.values()]
-
-    def _arguments(self, place: Hashable, tool: str, value: Any, show: Show) -> Any:
-        if not self._exchange.gives_originals(tool):
-            return value
-        if isinstance(value, str):
-            return show(place, value, True)
-        return self._exchange.restore_value(value, shown=False)
 
 
 def _with(piece: Any, words: str | None, thought: str) -> Any:
@@ -228,7 +189,7 @@ class Transcript:
     def _prompt(self, session: dp.Session, prompt: str) -> tuple[Exchange, str]:
         parts = parts_of(self.templates, "user", prompt)
         once = [Message(role="user", texts=(value,), id=ONCE) for value in parts.values]
-        exchange = self._exchange(session, once)
+        exchange = session.exchange(once, conversation=self.conversation, tools=self.tools)
         return exchange, parts.joined(message.text for message in exchange.sent)
 
     def _messages(
@@ -245,8 +206,5 @@ class Transcript:
         start = session.digest(begun[0].role, begun[0].event.text) if begun else ""
         for number, place in enumerate(leading):
             told[place] = replace(told[place], aside=True, id=f"{start} {number}")
-        exchange = self._exchange(session, told)
+        exchange = session.exchange(told, conversation=self.conversation, tools=self.tools)
         return exchange, copies_of(read, exchange.sent)
-
-    def _exchange(self, session: dp.Session, transcript: Sequence[Message]) -> Exchange:
-        return session.exchange(transcript, conversation=self.conversation, tools=self.tools)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar, copy_context
+from contextvars import ContextVar
 from typing import Any, TypeVar
 
 from llama_index_instrumentation.dispatcher import DISPATCHER_SPAN_DECORATED_ATTR
@@ -31,12 +31,8 @@ def epsilon(value: float) -> Iterator[None]:
     **other threads and processes** do not: give them ``session.at(value)``.
 
     Args:
-        value: Nats per token occurrence, a public number.
-
-    Raises:
-        ParameterError: Not positive and finite.
-        NotPrepared: From a call in the block: it takes a search first, by ``session.at(value)`` or
-            ``dp-middleware prepare`` when your program starts.
+        value: Nats per token occurrence, public. A call raises NotPrepared where it takes a search
+            first, by ``session.at(value)`` or ``dp-middleware prepare`` when your program starts.
     """
     with _set(_epsilon, min(checked_epsilon(value), _epsilon.get())):
         yield
@@ -47,13 +43,7 @@ def subject(name: str) -> Iterator[None]:
     """Charges all releases in this block to a subject; others share none of them.
 
     Of nested blocks the innermost holds. A ``dp.VectorResponse`` keeps its own subject. Threads and
-    tasks as for :func:`epsilon`.
-
-    Args:
-        name: Public: told by who is logged in, never by what a user sends.
-
-    Raises:
-        ParameterError: No name.
+    tasks as for :func:`epsilon`. The name is told by who is logged in, never by what a user sends.
     """
     asked: object = name
     if not isinstance(asked, str) or not asked.strip():
@@ -90,21 +80,10 @@ def unrecorded() -> Iterator[None]:
 
     Raises:
         ParameterError: A recorder of LlamaIndex is there that was not made discreet.
-
-    Example:
-        >>> with unrecorded():  # doctest: +SKIP
-        ...     answer = await agent.run(user_msg="raw", memory=memory)
     """
     refuse_recorders()
     with _quiet.unrecorded():
         yield
-
-
-def silent_pieces(pieces: Any) -> Any:
-    """Takes the items of a generator in an unrecorded context, which is not its reader's."""
-    is_async = hasattr(pieces, "__anext__")
-    take: Any = _quiet.apieces_unrecorded if is_async else _quiet.pieces_unrecorded
-    return take(copy_context(), pieces)
 
 
 def unspanned(method: Method) -> Method:

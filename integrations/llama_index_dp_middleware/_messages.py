@@ -39,9 +39,7 @@ def read_message(message: Any, where: str, templates: Collection[Template] = ())
     blocks: list[Parts] = []
     for block in message.blocks:
         if not isinstance(block, llms.TextBlock):
-            raise ParameterError(
-                f"{where}: only text blocks can be released; take other blocks out"
-            )
+            raise ParameterError(f"{where}: only text blocks can be released, got others")
         blocks.append(parts_of(templates, role, block.text))
     call = message.additional_kwargs.get("tool_call_id")
     kept = {"tool_call_id": call} if role == "tool" and isinstance(call, str) else {}

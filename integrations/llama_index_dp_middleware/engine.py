@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
+import asyncio
+import weakref
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
+from threading import Lock
 from typing import Any
+from uuid import uuid4
 
 from llama_index.core.base.base_query_engine import BaseQueryEngine
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.base.response import schema as responses
-from llama_index.core.prompts.mixin import PromptMixinType
+from llama_index.core.indices.query.query_transform.base import BaseQueryTransform
+from llama_index.core.prompts.mixin import PromptDictType, PromptMixinType
 from llama_index.core.schema import NodeWithScore, QueryBundle, QueryType
 
 import dp_middleware as dp
 from dp_middleware._quiet import afed, fed, in_thread, pieces_in_thread
 from dp_middleware.conversation.events import public_texts
 from dp_middleware.conversation.exchange import RESTORATION, Exchange
+from dp_middleware.conversation.messages import Message
+from dp_middleware.conversation.session import session_of
 from dp_middleware.errors import ParameterError, guarded
 from dp_middleware.frameworks import inferdpt
 from dp_middleware.models.chat import local_model
 from dp_middleware.models.trust import require_local
 from dp_middleware.privacy.releases import Receipt, receipts
-from llama_index_dp_middleware._blocks import unrecorded, unspanned
-from llama_index_dp_middleware.nodes import release_scored
-from llama_index_dp_middleware.query import DPQueryTransform, require_words
+from llama_index_dp_middleware._blocks import in_block, unrecorded, unspanned
+from llama_index_dp_middleware.nodes import CONVERSATION, release_scored
 
 _INSTRUCTION = "Answer the question that is the Original Text."
 _WITH_PASSAGES = "Answer the question at the end of the Original Text from what stands before it."
@@ -94,10 +100,8 @@ class DPQueryEngine(BaseQueryEngine):
     def query(self, str_or_query_bundle: QueryType) -> responses.RESPONSE_TYPE:
         query = _bundle(str_or_query_bundle)
         receipt, (passages, nodes), released = self._release(query)
-        if self._retriever is None:
-            answer = self._inner.query(released)
-        else:
-            answer = self._inner.synthesize(released, nodes)
+        inner, is_found = self._inner, self._retriever is not None
+        answer = inner.synthesize(released, nodes) if is_found else inner.query(released)
         exchange = self._exchange(query, passages, answer)
         if self._extractor is None:
             return _restored(exchange, answer, receipt)
@@ -112,10 +116,9 @@ class DPQueryEngine(BaseQueryEngine):
     async def aquery(self, str_or_query_bundle: QueryType) -> responses.RESPONSE_TYPE:
         query = _bundle(str_or_query_bundle)
         receipt, (passages, nodes), released = await in_thread(self._release, query)
-        if self._retriever is None:
-            answer = await self._inner.aquery(released)
-        else:
-            answer = await self._inner.asynthesize(released, nodes)
+        inner, is_found = self._inner, self._retriever is not None
+        pending = inner.asynthesize(released, nodes) if is_found else inner.aquery(released)
+        answer = await pending
         exchange = await in_thread(self._exchange, query, passages, answer)
         if self._extractor is None:
             return _restored(exchange, answer, receipt)
@@ -194,3 +197,58 @@ def _restored(
     return replace(
         answer, response=answer.response and exchange.restore(answer.response), metadata=metadata
     )
+
+
+class DPQueryTransform(BaseQueryTransform):
+    """Gives a new query bundle that holds the query as its session releases it, and nothing else.
+
+    One bundle has one release, though ``TransformQueryEngine`` transforms it twice. Bundles are
+    told apart as objects: an equal query in another one is a new release, as is every plain string.
+    ``TransformQueryEngine.query`` itself records the raw query; :class:`DPQueryEngine` does not.
+    """
+
+    def __init__(self, session: dp.Session | dp.Sanitizer) -> None:
+        self.session = session_of(session)
+        self._events: dict[int, str] = {}
+        self._lock = Lock()
+
+    def _get_prompts(self) -> PromptDictType:
+        return {}
+
+    def _update_prompts(self, prompts: PromptDictType) -> None:
+        """There are none."""
+
+    @unspanned
+    def _run(self, query_bundle: QueryBundle, metadata: dict[str, Any]) -> QueryBundle:
+        return self._release(query_bundle)
+
+    async def arun(self, query_bundle: QueryBundle) -> QueryBundle:
+        return await asyncio.to_thread(self._release, query_bundle)
+
+    def _release(self, bundle: QueryBundle) -> QueryBundle:
+        [sent] = self.exchange(bundle).sent
+        return QueryBundle(sent.text)
+
+    def exchange(
+        self, bundle: QueryBundle, nodes: Sequence[NodeWithScore] = (), quoted: Iterable[str] = ()
+    ) -> Exchange:
+        """Releases a query behind nodes for it; ``quoted``: released ones, found by an engine."""
+        require_words(bundle)
+        with self._lock:  # a bundle keeps the id of its event for as long as it lives
+            if id(bundle) not in self._events:
+                self._events[id(bundle)] = str(uuid4())
+                weakref.finalize(bundle, self._events.pop, id(bundle), None)
+            event_id = self._events[id(bundle)]
+        passages = {scored.node.id_: scored.node.get_content() for scored in nodes}
+        transcript = [
+            *(Message(role="tool", texts=(text,), id=name) for name, text in passages.items()),
+            Message(role="user", texts=(bundle.query_str,), id=event_id),
+        ]
+        session = in_block(self.session)
+        return session.exchange(transcript, conversation=CONVERSATION, quoted=quoted)
+
+
+def require_words(bundle: QueryBundle) -> None:
+    """Refuses a query with an image, before anything is charged or sees it."""
+    if bundle.image_path is not None:
+        raise ParameterError("expected a query of text only; an image cannot be released")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection
+from contextvars import copy_context
 from dataclasses import replace
 from typing import Any, NoReturn
 
@@ -13,6 +14,7 @@ from llama_index.core.llms.function_calling import FunctionCallingLLM
 from llama_index.core.llms.llm import LLM
 
 import dp_middleware as dp
+from dp_middleware import _quiet
 from dp_middleware._validate import one_of
 from dp_middleware.conversation.events import checked_tools, public_texts, with_outputs
 from dp_middleware.conversation.exchange import Tools
@@ -20,7 +22,7 @@ from dp_middleware.conversation.session import session_of
 from dp_middleware.conversation.templates import Template
 from dp_middleware.errors import ParameterError
 from llama_index_dp_middleware._answers import System, Transcript
-from llama_index_dp_middleware._blocks import silent_pieces, unrecorded, unspanned
+from llama_index_dp_middleware._blocks import unrecorded, unspanned
 from llama_index_dp_middleware._messages import templates_of
 
 _SETTINGS = (
@@ -31,13 +33,15 @@ _SETTINGS = (
 
 def _silent(name: str) -> Any:
     """Makes a method that runs its base class's unrecorded: raw arguments go into its records."""
+    is_async = name.startswith("a")
+    take: Any = _quiet.apieces_unrecorded if is_async else _quiet.pieces_unrecorded
 
     def inherited(self: DPLLM, args: tuple[Any, ...]) -> Any:
         model = self.answering(args[0]) if "structured" in name and args else self
         return getattr(super(DPLLM, model), name)
 
     def result_of(found: Any) -> Any:  # the steps of a stream are unrecorded, its reader's are not
-        return silent_pieces(found) if "stream" in name else found
+        return take(copy_context(), found) if "stream" in name else found
 
     @unspanned
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -49,7 +53,7 @@ def _silent(name: str) -> Any:
         with unrecorded():
             return result_of(await inherited(self, args)(*args, **kwargs))
 
-    return amethod if name.startswith("a") else method
+    return amethod if is_async else method
 
 
 def _released(name: str) -> Any:
@@ -124,10 +128,8 @@ class DPLLM(FunctionCallingLLM):
         conversation: str | None = None,
         tools: Tools = (),
     ) -> None:
-        if not isinstance(inner, LLM):
-            raise ParameterError(f"expected a LlamaIndex LLM, got {type(inner).__name__}")
-        if isinstance(inner, DPLLM):
-            raise ParameterError("expected a model that is not wrapped yet, got a DPLLM")
+        if isinstance(inner, DPLLM) or not isinstance(inner, LLM):
+            raise ParameterError(f"expected inner= a LlamaIndex LLM, got {type(inner).__name__}")
         one_of(("pass", "release"), system=system)
         texts = public_texts(public_system, "public_system")
         named = filter(None, {*texts, inner.system_prompt})

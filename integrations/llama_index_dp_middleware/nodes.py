@@ -48,21 +48,17 @@ class _Releases(BaseModel):
 class DPTransform(_Releases, schema.TransformComponent):
     """Releases the text of nodes; a step of an ``IngestionPipeline``, best the first one.
 
-    Gives new nodes with the same ids, the chosen keys of their metadata, and the ids of the source
-    and of the previous and the next node. Ids, order and the numbers of nodes and tokens are
+    Gives new nodes with the same ids, the chosen keys of their ``metadata``, and the ids of the
+    source and of the previous and the next node. Ids, order and the numbers of nodes and tokens are
     public. A node that is seen again with its id and text costs nothing; ids must be unique.
 
     With ``num_workers`` its sanitizer goes to other processes, where it makes a new session: all
     charges arrive, draws are independent, the memo is not shared, and no block reaches them. Steps
     before it hold raw text, and so does the span of ``IngestionPipeline.run``: :func:`unrecorded`.
 
-    Attributes:
-        metadata: Keys of metadata that are public and kept.
-
     Raises:
         ParameterError: From a call: a node that is not text; nothing was charged. From pickling: a
             scope that cannot go to another process, or pseudonyms.
-        DPMiddlewareError: From a call: the release failed. Holds no text.
     """
 
     def __init__(  # again: type checkers would be shown pydantic's own
@@ -92,10 +88,9 @@ class DPTransform(_Releases, schema.TransformComponent):
         return await asyncio.to_thread(self, nodes)
 
     def to_dict(self, **kwargs: Any) -> dict[str, Any]:
-        """Returns the fields, and a random one that nobody keeps.
+        """Has a random field that nobody keeps: the ingestion cache knows entries by a hash of it.
 
-        The ingestion cache knows an entry by an unsalted hash of raw text and this: so nobody can
-        guess it, and it never gives one document's release for another with the same text.
+        Nobody can guess that, and no document is given another's release for an equal text.
         """
         return {**super().to_dict(**kwargs), "salt": uuid4().hex}
 
@@ -115,13 +110,6 @@ class DPNodePostprocessor(_Releases, BaseNodePostprocessor):
 
     Which nodes are retrieved, how many and in which order **has no guarantee**. The retriever's own
     spans hold raw nodes: see :func:`unrecorded`, or use :class:`DPQueryEngine`.
-
-    Attributes:
-        metadata: Keys of metadata that are public and kept.
-
-    Raises:
-        ParameterError: From a call: a node that is not text; nothing was charged.
-        DPMiddlewareError: From a call: the release failed. Holds no text.
     """
 
     def __init__(  # again: type checkers would be shown pydantic's own
@@ -140,9 +128,7 @@ class DPNodePostprocessor(_Releases, BaseNodePostprocessor):
 
 
 def release_scored(
-    session: dp.Session,
-    nodes: Sequence[schema.NodeWithScore],
-    metadata: tuple[str, ...],
+    session: dp.Session, nodes: Sequence[schema.NodeWithScore], metadata: tuple[str, ...]
 ) -> list[schema.NodeWithScore]:
     """As :func:`release_nodes`, for nodes that were found; the copies have no scores."""
     raw = [scored.node for scored in nodes]

@@ -21,9 +21,7 @@ from pydantic import BaseModel
 from dp_middleware._quiet import aclosing
 from dp_middleware.conversation.events import checked_tools, public_texts
 from dp_middleware.conversation.exchange import Exchange, Growing, Tools
-from dp_middleware.conversation.literals import printed
-from dp_middleware.conversation.messages import Message, Role
-from dp_middleware.conversation.response_items import answer_of, item_of
+from dp_middleware.conversation.messages import Message, Role, answer_of, item_of, printed
 from dp_middleware.conversation.session import session_of
 from dp_middleware.errors import ParameterError
 
@@ -156,12 +154,8 @@ def _answered(exchange: Exchange, item: BaseModel) -> Any:
 def private_run(session: object, inner: Model, **settings: Any) -> RunConfig:
     """Makes a run's configuration: all agents use one :class:`DPModel`, and spans hold no data.
 
-    Args:
-        session: As of :class:`DPModel`, and so ``inner``.
-        settings: Those of :class:`DPModel`, and of ``agents.RunConfig``.
-
-    Raises:
-        ParameterError: Spans were asked to hold data, or another model is given.
+    ``settings`` are those of :class:`DPModel`, and of ``agents.RunConfig``. ParameterError: spans
+    were asked to hold data, or another model is given.
     """
     if settings.get("trace_include_sensitive_data") or "model" in settings:
         raise ParameterError("expected neither trace_include_sensitive_data=True nor model=")
@@ -170,20 +164,14 @@ def private_run(session: object, inner: Model, **settings: Any) -> RunConfig:
 
 
 def release_input(
-    session: object,
-    *,
-    public_instructions: Collection[str] = (),
-    conversation: str | None = None,
+    session: object, *, public_instructions: Collection[str] = (), conversation: str | None = None
 ) -> CallModelInputFilter:
     """Makes a ``call_model_input_filter`` that releases instructions, messages, outputs of tools.
 
     For models that the SDK finds by name. It sees no answers, so **answers in the input are
     declared public**: they are sent as they are, or under new pseudonyms, and nothing is restored.
     It cannot see how the run is traced: give that ``trace_include_sensitive_data=False``, or spans
-    of functions export what tools returned. :class:`DPModel` has none of these limits.
-
-    Args:
-        session: As of :class:`DPModel`, and so the rest.
+    of functions export what tools returned. :class:`DPModel`, whose options these are, can.
     """
     options: Any = {"conversation": conversation, "unknown": "pass"}
     released = releasing(session, public_instructions, **options)
@@ -233,10 +221,7 @@ def _message(item: Any, where: str, calls: set[str]) -> Message:
     if not isinstance(said, str) and any(part.get("type") not in _SAID for part in said or ()):
         raise ParameterError("only text and refusals of an answer can be sent again")
     if answer is None:
-        raise ParameterError(
-            f"{where}: expected a message of text, a call of a function or its output behind it; "
-            "other items cannot be released"
-        )
+        raise ParameterError(f"{where}: expected a message of text, a call or its output after it")
     calls.update(call.id for call in answer.calls)
     return answer
 

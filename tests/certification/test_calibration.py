@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
+from support.cases import over, refuses
 from support.spaces import CASES, random_space, space_of, spaces
 
 import dp_middleware as dp
@@ -36,12 +37,8 @@ def test_the_nominal_epsilon_grows_with_what_the_proof_gives_away():
     assert dp.calibrate(dp.TokenExponential(epsilon=1.0), space, epsilon=3.0).epsilon > 3.0
 
 
-def jumping_space():
-    return random_space(tokens=200, dimensions=64, seed=3)
-
-
 def test_it_stops_below_the_jump_and_the_certificate_says_so():
-    space = jumping_space()
+    space = random_space(tokens=200, dimensions=64, seed=3)
     below, above = (
         dp.certify(dp.RanTextStrict(epsilon=JUMP + step), space).epsilon for step in (-1e-9, 1e-9)
     )
@@ -54,22 +51,6 @@ def test_it_stops_below_the_jump_and_the_certificate_says_so():
     assert any("just below" in line and "jumps" in line for line in certificate.assumptions)
 
 
-def test_other_parameters_are_kept():
-    mechanism = dp.TokenExponential(epsilon=1.0, score="shifted_cosine")
-    assert dp.calibrate(mechanism, random_space(), epsilon=2.0).score == "shifted_cosine"
-
-
-@pytest.mark.parametrize("name", ["custext", "custext-aggressive"])
-def test_an_infinite_loss_cannot_be_calibrated(name):
-    with pytest.raises(dp.CannotCalibrate, match="infinite for every epsilon"):
-        dp.calibrate(CASES[name](1.0), random_space(), epsilon=3.0)
-
-
-def test_dropped_tokens_cannot_be_calibrated_away():
-    with pytest.raises(dp.CannotCalibrate, match="dropped"):
-        dp.calibrate(dp.TokenExponential(epsilon=1.0), random_space(unknown="drop"), epsilon=3.0)
-
-
 def test_a_loss_ends_where_probabilities_do():
     """Of 128 bits the least is one unit."""
     space = random_space(tokens=30, seed=5)
@@ -77,14 +58,6 @@ def test_a_loss_ends_where_probabilities_do():
         found = dp.calibrate(dp.SanText(epsilon=1.0), space, epsilon=target)
         most = min(target, 128 * math.log(2) + 1e-9)
         assert 0.998 * most < dp.certify(found, space).epsilon <= most
-
-
-def test_rows_never_overflow_on_the_way():
-    alike = dp.EmbeddingSpace(dp.Vocabulary(list("abc")), [[1.0]] * 3)
-    found = dp.calibrate(dp.RanText(epsilon=3.0), alike, epsilon=2.0)
-    assert dp.certify(found, alike).epsilon == pytest.approx(0.0, abs=1e-6)
-    with pytest.raises(dp.ParameterError, match="epsilon <= 1000"):
-        dp.RanText(epsilon=1500.0)
 
 
 def test_within_its_classes_custext_can():
@@ -129,13 +102,22 @@ def test_beyond_what_tem_can_lose_it_stays_below_the_target():
         assert 0.97 * min(target, max(losses)) <= exact <= target
 
 
-def test_where_all_tokens_are_alike_there_is_nothing_to_lose():
+@over("kind, epsilon", [(dp.SanText, 1.0), (dp.RanText, 3.0)])
+def test_where_all_tokens_are_alike_there_is_nothing_to_lose(kind, epsilon):
     alike = space_of([[1.0]] * 3)
-    found = dp.calibrate(dp.SanText(epsilon=1.0), alike, epsilon=2.0)
-    assert dp.certify(found, alike).epsilon == pytest.approx(0.0, abs=1e-9)
+    found = dp.calibrate(kind(epsilon=epsilon), alike, epsilon=2.0)
+    assert dp.certify(found, alike).epsilon == pytest.approx(0.0, abs=1e-6)
 
 
-@pytest.mark.parametrize("epsilon", [0.0, -1.0, math.inf, math.nan])
-def test_a_bad_target_is_refused(epsilon):
-    with pytest.raises(dp.ParameterError, match="epsilon"):
-        dp.calibrate(dp.SanText(epsilon=1.0), random_space(), epsilon=epsilon)
+def test_what_cannot_be_is_refused():
+    mechanism = dp.TokenExponential(epsilon=1.0, score="shifted_cosine")
+    infinite = (CASES[name](1.0) for name in ("custext", "custext-aggressive"))
+    for told, space, made in (
+        ("infinite for every epsilon", random_space(), infinite),
+        ("dropped", random_space(unknown="drop"), [mechanism]),
+    ):
+        refuses(told, lambda m, s=space: dp.calibrate(m, s, 3.0), *made, kind=dp.CannotCalibrate)
+    targets = (0.0, -1.0, math.inf, math.nan)
+    refuses("epsilon", lambda aim: dp.calibrate(mechanism, random_space(), aim), *targets)
+    refuses("epsilon <= 1000", lambda epsilon: dp.RanText(epsilon=epsilon), 1500.0)
+    assert dp.calibrate(mechanism, random_space(), epsilon=2.0).score == "shifted_cosine"

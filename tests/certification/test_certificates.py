@@ -5,18 +5,19 @@ import math
 
 import numpy as np
 import pytest
-from support.cases import over
+from support.cases import over, refuses
 from support.spaces import brute_force_loss, random_space, space_of
 
 import dp_middleware as dp
-from dp_middleware.certification import calibration, certificates, storage
+from dp_middleware.certification import calibration, certificates
+from dp_middleware.mechanisms import base
 from dp_middleware.vocabulary import frequencies
 
 
 @pytest.fixture
 def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("DP_MIDDLEWARE_CACHE", str(tmp_path))
-    monkeypatch.setattr(storage, "_WORTH_STORING", 1)
+    monkeypatch.setattr(base, "_WORTH_STORING", 1)
     return tmp_path
 
 
@@ -36,21 +37,6 @@ def test_the_witness_attains_the_loss():
     assert loss == pytest.approx(certificate.epsilon, abs=1e-9)
 
 
-def test_within_classes_only_neighbours_count():
-    space = random_space(tokens=12, seed=1)
-    mechanism = dp.TokenExponential(epsilon=5.0)
-    everywhere = dp.certify(mechanism, space)
-    apart = space.vocabulary.id_of(everywhere.witness.token)
-    labels = np.array([i % 2 == apart % 2 for i in range(12)])
-    labels[space.vocabulary.id_of(everywhere.witness.other)] = not labels[apart]
-    within = dp.certify(mechanism, space, adjacency=dp.Adjacency.within(labels))
-    rows = mechanism.log_probs(np.arange(12), space)
-    by_hand = max(np.ptp(rows[labels == label], axis=0).max() for label in (True, False))
-    assert within.epsilon == pytest.approx(by_hand, abs=1e-9)
-    assert within.epsilon < everywhere.epsilon
-    assert any("class of a token is public" in line for line in within.assumptions)
-
-
 def test_the_unknown_symbol_is_an_input():
     """A uniform row can be farther from a token than any other token is."""
     known, unknown = (
@@ -68,30 +54,30 @@ def test_dropping_unknown_tokens_is_a_leak():
     assert certificate.epsilon == math.inf
     assert isinstance(certificate.guarantee, dp.NoGuarantee)
     assert "dropped" in certificate.guarantee.reason
-    known = dp.certify(
-        dp.TokenExponential(epsilon=3.0), space, adjacency=dp.Adjacency.within(["known"] * 12)
-    )
-    assert known.finite
+    assert certificate.metric is None
+    for labels, finite in ((["known"] * 12, True), (["any"] * 13, False)):
+        relation = dp.Adjacency.within(labels)
+        found = dp.certify(dp.SanText(epsilon=3.0), space, adjacency=relation)
+        assert (found.finite, found.metric) == (finite, None)  # it is of substitution
+    policy = dp.KeepPolicy.words(["w1"], label="one word")  # hides nothing of this
+    with pytest.raises(dp.InfiniteEpsilon):
+        dp.Sanitizer(dp.TokenExponential(epsilon=3.0), space, policy=policy).release("w2 zxqv")
 
 
-@pytest.mark.parametrize("count", [0, 11, 14])
-def test_classes_of_the_wrong_length_are_refused(count):
-    with pytest.raises(dp.ParameterError, match="expected 12 class labels"):
-        dp.certify(
-            dp.TokenExponential(epsilon=1.0),
-            random_space(),
-            adjacency=dp.Adjacency.within(range(count)),
-        )
-
-
-def test_a_stored_certificate_is_read_back(cache, monkeypatch):
-    space = random_space(tokens=20)
-    mechanism = dp.RanText(epsilon=3.0)
+def test_a_stored_certificate_is_read_back_unless_it_is_damaged_or_of_other_code(
+    cache, monkeypatch
+):
+    space, mechanism = random_space(tokens=20), dp.RanText(epsilon=3.0)
     computed = dp.certify(mechanism, space)
-    monkeypatch.setattr(certificates, "enumerate_pairs", None)  # would fail if computed again
+    with monkeypatch.context() as patch:
+        patch.setattr(certificates, "enumerate_pairs", None)  # would fail if computed again
+        assert dp.certify(mechanism, space) == computed
+    (path,) = (cache / "certificates").glob("*.json")
+    path.write_text(path.read_text()[:40])
     assert dp.certify(mechanism, space) == computed
-    infinite = cache / "certificates"
-    assert len(list(infinite.glob("*.json"))) == 1
+    monkeypatch.setattr(certificates, "code_fingerprint", lambda: "other")
+    dp.certify(mechanism, space)
+    assert len(list((cache / "certificates").glob("*.json"))) == 2
 
 
 def test_a_calibration_is_read_back(cache, monkeypatch):
@@ -103,32 +89,6 @@ def test_a_calibration_is_read_back(cache, monkeypatch):
     assert dp.certify(again, space).epsilon <= 3.0
     with pytest.raises(TypeError):
         dp.calibrate(dp.TokenExponential(epsilon=1.0), space, epsilon=3.001)
-
-
-def test_a_damaged_file_is_computed_again(cache):
-    space = random_space(tokens=20)
-    mechanism = dp.TokenExponential(epsilon=3.0)
-    computed = dp.certify(mechanism, space)
-    for path in (cache / "certificates").glob("*.json"):
-        path.write_text(path.read_text()[:40])
-    assert dp.certify(mechanism, space) == computed
-
-
-def test_a_cache_that_cannot_be_written_costs_time_only(tmp_path, monkeypatch):
-    blocked = tmp_path / "file"
-    blocked.write_text("not a folder")
-    monkeypatch.setenv("DP_MIDDLEWARE_CACHE", str(blocked))
-    monkeypatch.setattr(storage, "_WORTH_STORING", 1)
-    assert dp.certify(dp.TokenExponential(epsilon=3.0), random_space()).finite
-
-
-def test_other_code_does_not_read_it(cache, monkeypatch):
-    space = random_space(tokens=20)
-    mechanism = dp.TokenExponential(epsilon=3.0)
-    dp.certify(mechanism, space)
-    monkeypatch.setattr(storage, "code_fingerprint", lambda: "other")
-    dp.certify(mechanism, space)
-    assert len(list((cache / "certificates").glob("*.json"))) == 2
 
 
 def test_a_space_whose_code_is_unknown_does_not_read_it(cache):
@@ -188,38 +148,21 @@ def test_a_subclass_does_not_inherit_a_stored_certificate(cache):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Unnormalised(dp.TokenExponential):
-    """A known-bad fixture: forgets to normalise."""
+class Shifted(dp.TokenExponential):
+    """Known-bad: forgets to normalise, or overflows."""
+
+    by: float
 
     def log_probs(self, ids, space):
-        return super().log_probs(ids, space) + 0.1
+        return super().log_probs(ids, space) + self.by
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class NotANumber(dp.TokenExponential):
-    """A known-bad fixture: overflows."""
-
-    def log_probs(self, ids, space):
-        return super().log_probs(ids, space) * np.nan
-
-
-@pytest.mark.parametrize("kind", [Unnormalised, NotANumber])
-def test_rows_that_are_no_law_are_neither_certified_nor_drawn_from(kind):
-    space = random_space(tokens=20)
+@over("by", [0.1, math.nan])
+def test_rows_that_are_no_law_are_neither_certified_nor_drawn_from(by):
+    space, wrong = random_space(tokens=20), Shifted(epsilon=1.0, by=by)
     with pytest.raises(dp.ParameterError, match="sum to one"):
-        dp.certify(kind(epsilon=1.0), space)
-    with pytest.raises(dp.ParameterError, match="sum to one"):
-        dp.Sanitizer(kind(epsilon=1.0), space, accept_infinite=True).release("w1")
-
-
-def test_a_policy_does_not_hide_that_tokens_are_dropped():
-    space = random_space(unknown="drop")
-    mechanism = dp.TokenExponential(epsilon=3.0)
-    together = dp.certify(mechanism, space, adjacency=dp.Adjacency.within([0] * 13))
-    assert together.epsilon == math.inf
-    policy = dp.KeepPolicy.words(["w1"], label="one word")
-    with pytest.raises(dp.InfiniteEpsilon):
-        dp.Sanitizer(mechanism, space, policy=policy).release("w2 zxqv")
+        dp.certify(wrong, space)
+    refuses("sum to one", dp.Sanitizer(wrong, space, accept_infinite=True).release, "w1")
 
 
 @over("mechanism", [dp.SanText, dp.TruncatedExponential])
@@ -238,23 +181,11 @@ def test_the_metric_guarantee_holds_for_all_pairs(mechanism, epsilon):
     assert certificate.guarantee == dp.PureDP(epsilon=certificate.epsilon)
 
 
-def test_a_metric_guarantee_is_of_substitution_and_of_finite_losses():
-    space, mechanism = random_space(), dp.SanText(epsilon=3.0)
-    within = dp.certify(mechanism, space, adjacency=dp.Adjacency.within([0] * 13))
-    dropped = dp.certify(mechanism, random_space(unknown="drop"))
-    assert within.metric is dropped.metric is None
-    assert dp.certify(dp.TokenExponential(epsilon=3.0), space).metric is None
-    assert within.epsilon == dp.certify(mechanism, space).epsilon
-
-
-@pytest.mark.parametrize("labels", [[[1], [2]], [math.nan, 1.0]])
-def test_labels_that_cannot_be_compared_are_refused(labels):
-    with pytest.raises(dp.ParameterError, match="class labels"):
-        dp.Adjacency.within(labels)
-
-
-def test_what_is_no_mechanism_is_refused():
-    with pytest.raises(dp.ParameterError, match="expected a mechanism"):
-        dp.certify("rantext", random_space())
-    with pytest.raises(dp.ParameterError, match=r"dp\.Adjacency"):
-        dp.certify(dp.SanText(epsilon=1.0), random_space(), adjacency=[0] * 12)
+def test_what_makes_no_sense_is_refused():
+    mechanism = dp.TokenExponential(epsilon=1.0)
+    within, space = dp.Adjacency.within, random_space()
+    certify = lambda relation: dp.certify(mechanism, space, adjacency=relation)  # noqa: E731
+    refuses("class labels", within, [[1], [2]], [math.nan, 1.0])
+    refuses("expected 12 class labels", certify, *(within(range(n)) for n in (0, 11, 14)))
+    refuses(r"dp\.Adjacency", certify, [0] * 12)
+    refuses("expected a mechanism", lambda made: dp.certify(made, space), "rantext")

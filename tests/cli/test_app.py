@@ -15,6 +15,19 @@ from typer.testing import CliRunner
 import dp_middleware as dp
 from dp_middleware.cli import app
 
+EVALUATED = [
+    ("--attack", "none-such"),
+    ("--metric", "bayes"),
+    ("-m", "none-such"),
+    ("-e", "-1"),
+    ("--chat-model", "none-such"),
+]
+
+
+@pytest.fixture
+def nowhere(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+
 
 @over(
     "arguments",
@@ -34,15 +47,28 @@ from dp_middleware.cli import app
         ("certify", "santext", CANARY),
         ("mechanisms", CANARY, "more"),
         ("sanitize", "x", "--keep", CANARY),
+        ("attack", CANARY),
+        *(("attack", name, CANARY) for name in ("none-such", "rouge-l", "llm-inference")),
+        *(("attack", name, CANARY) for name in ("masked-token", "bayes-language-model")),
+        ("attack", "embedding-inversion", " "),
+        ("attack", "embedding-inversion", CANARY),
+        ("attack", "embedding-inversion", "--file", f"/no/such/{CANARY}"),
+        ("attack", "llm-inference", CANARY, "--model", "none-such"),
+        ("evaluate",),
+        ("evaluate", "--out", "x"),
+        ("evaluate", CANARY),
+        ("evaluate", f"/no/such/{CANARY}.csv", "--out", "x"),
+        *(("evaluate", CANARY, "--out", "x", *more) for more in EVALUATED),
     ],
 )
 @over("as_json", [False, True])
-def test_bad_usage_is_2_on_one_line_without_the_text(arguments, as_json):
-    assert refused(*arguments, as_json=as_json).exit_code == 2
+def test_bad_usage_is_2_on_one_line_without_the_text(arguments, as_json, letters, nowhere):
+    code = refused(*arguments, as_json=as_json).exit_code
+    assert code == 2 or (code == 5 and arguments[:2] == ("evaluate", CANARY))
 
 
-@pytest.mark.parametrize(
-    ("error", "code"),
+@over(
+    "error, code",
     [
         (dp.BudgetExhausted("spent"), 3),
         (dp.RemoteError("timeout"), 4),
@@ -56,8 +82,7 @@ def test_exit_code_of_what_a_release_raises(monkeypatch, error, code):
         raise error
 
     monkeypatch.setattr(dp.Sanitizer, "release", fail)
-    result = run("sanitize", CANARY, "--json")
-    assert result.exit_code == code
+    result = run("sanitize", CANARY, "--json", code=code)
     assert json.loads(result.stdout)["error"]["type"] == type(error).__name__
 
 
@@ -87,18 +112,16 @@ assert not heavy, heavy
 
 def test_text_that_is_not_utf8_in_a_real_process():
     code = "from dp_middleware.cli import app; app()"
-    result = process("-c", code, "sanitize", input=CANARY.encode() + b"\xff\xfe")
-    assert result.returncode == 2
-    assert CANARY.encode() not in result.stdout + result.stderr
-    argument = process("-c", code, "sanitize", CANARY.encode() + b"\xff", input=b"")
-    assert argument.returncode == 2
-    assert CANARY.encode() not in argument.stdout + argument.stderr
+    wrong = CANARY.encode() + b"\xff\xfe"
+    for arguments, given in (((), wrong), ((wrong,), b"")):
+        result = process("-c", code, "sanitize", *arguments, input=given)
+        assert result.returncode == 2
+        assert CANARY.encode() not in result.stdout + result.stderr
 
 
 def test_a_real_process_releases_utf8_whatever_the_locale():
     code = """
 import dp_middleware as dp
-from dp_middleware.cli import app
 from dp_middleware import embedding
 space = dp.EmbeddingSpace(dp.Vocabulary(["\u00fc", "\u00e9"]), [[1.0, 0.0], [0.0, 1.0]])
 embedding.default_space = lambda: space
@@ -122,10 +145,7 @@ app()
         (("sanitize", "x", "-m", "nearest-respons"), "did you mean nearest-response?"),
         (("attack", "bayse", "x"), "did you mean bayes?"),
         (("evaluate", "x", "--out", "y", "--metric", "rougel"), "did you mean rouge-l?"),
-        (
-            ("sanitize", "x", "--space", "o2000"),
-            "one of default, wordpieces, glove, cl100k, o200k; did you mean o200k?",
-        ),
+        (("sanitize", "x", "--space", "o2000"), "cl100k, o200k; did you mean o200k?"),
     ],
 )
 def test_a_name_that_is_nearly_one_of_ours_is_suggested(arguments, told):

@@ -4,24 +4,19 @@ import json
 
 import pytest
 from support.cases import over
-from support.commands import flat, refused, run
+from support.commands import flat, run
 from support.contract import OpenAIServer
 from support.texts import CANARY
 
 import dp_middleware as dp
 
-pytest.importorskip("pandas", reason="needs the eval extra")
 pytestmark = pytest.mark.usefixtures("letters")
-
-
-ATTACKS = ("bayes-on-text", "bayes-uniform", "embedding-inversion")
 
 
 def test_bayes_without_a_text_is_exact_and_reads_nothing():
     found = json.loads(run("attack", "bayes", "-e", "2", "--json", stdin="unread").stdout)
     assert found["rate"] == pytest.approx(found["certificate"]["recovery"])
     assert (found["trials"], found["confidence"]) == (0, 1.0)
-    assert "exact" in flat(run("attack", "bayes", "-e", "2").stdout)
 
 
 def test_bayes_with_a_text_charges_nothing_and_shows_blind_guesses(tmp_path):
@@ -32,7 +27,7 @@ def test_bayes_with_a_text_charges_nothing_and_shows_blind_guesses(tmp_path):
     assert dp.PrivacyLedger(ledger, budget=50).spent("default") == 0
 
 
-@pytest.mark.parametrize("name", ATTACKS)
+@over("name", ["bayes-on-text", "bayes-uniform", "embedding-inversion"])
 def test_attacks_on_a_text_show_rate_interval_and_assumptions(name):
     arguments = ("attack", name, "-e", "2", "-m", "token-exponential")
     text = "the patient w1\nw2 w3 w4\nw5\n"
@@ -49,7 +44,6 @@ def test_attacks_on_a_text_show_rate_interval_and_assumptions(name):
 
 
 def test_a_chat_model_is_sent_the_release_only_and_the_ledger_is_charged(tmp_path):
-    pytest.importorskip("openai")
     ledger = f"sqlite:///{tmp_path / 'l.db'}"
     with OpenAIServer('{"1": ["the"], "2": ["patient"]}') as server:
         options = ("--model", f"openai:m@{server.url}", "--ledger", ledger, "--budget", "50")
@@ -59,23 +53,3 @@ def test_a_chat_model_is_sent_the_release_only_and_the_ledger_is_charged(tmp_pat
     found = json.loads(result.stdout)
     assert found["details"]["tokens"] == 1  # the other is not in the vocabulary
     assert dp.PrivacyLedger(ledger).spent("default") == pytest.approx(2, rel=1e-3)
-
-
-@over(
-    "arguments",
-    [
-        (CANARY,),
-        ("none-such", CANARY),
-        ("rouge-l", CANARY),
-        ("llm-inference", CANARY),
-        ("masked-token", CANARY),
-        ("bayes-language-model", CANARY),
-        ("embedding-inversion", " "),
-        ("embedding-inversion", CANARY),
-        ("embedding-inversion", "--file", f"/no/such/{CANARY}"),
-        ("llm-inference", CANARY, "--model", "none-such"),
-    ],
-)
-@over("as_json", [False, True])
-def test_a_bad_attack_is_2_on_one_line(arguments, as_json):
-    assert refused("attack", *arguments, as_json=as_json).exit_code == 2

@@ -4,6 +4,7 @@ import json
 import stat
 
 import pytest
+from support.cases import over
 from support.commands import WORDS, flat, run
 from support.contract import OpenAIServer
 from support.texts import CANARY
@@ -13,7 +14,6 @@ from dp_middleware.privacy.ledger.ledger import PrivacyLedger
 
 @pytest.fixture(autouse=True)
 def data(tmp_path):
-    """The data folder of this test."""
     return tmp_path / "data" / "dp-middleware"
 
 
@@ -34,23 +34,24 @@ def test_no_option_charges_nothing(data):
     assert not data.exists()
 
 
-@pytest.mark.parametrize(
-    "refused",
+@over(
+    "options",
     [
         ("--within-classes", "--mechanism", "nearest-response"),
         ("--mechanism", "dp-mlm"),
         ("--context", "causal:sshleifer/tiny-gpt2"),
+        *(("--budget", value) for value in ("0", "-1", "nan", "much")),
     ],
 )
-def test_options_that_are_refused_create_no_ledger(data, refused):
-    assert sanitize("--budget", "5", *refused, code=2).stdout == ""
-    assert not data.exists()
+def test_options_that_are_refused_create_no_ledger(data, options):
+    assert sanitize("--budget", "5", *options, code=2).stdout == ""
+    assert not (data / "ledger.db").exists()
 
 
 def test_a_budget_is_spent_release_by_release_and_then_refused(data):
-    first = sanitize("--budget", "5")
-    assert "spends 4 nats on this text, charged 2 nats to default" in flat(first.stderr)
-    assert "default: charged 2 nats in all, remaining 3" in flat(first.stderr)
+    first = flat(sanitize("--budget", "5").stderr)
+    assert "spends 4 nats on this text, charged 2 nats to default" in first
+    assert "default: charged 2 nats in all, remaining 3" in first
     second = json.loads(sanitize("--budget", "5", "--json").stdout)["budget"]
     assert second["subject"] == "default"
     assert (second["charged"], second["remaining"]) == (pytest.approx(4), pytest.approx(1))
@@ -61,12 +62,14 @@ def test_a_budget_is_spent_release_by_release_and_then_refused(data):
     refused = json.loads(sanitize("--budget", "5", "--json", code=3).stdout)
     assert list(refused) == ["error"]
     assert accounts() == {"default": pytest.approx(4)}
-    assert run("ledger", "verify").exit_code == 0
+    run("ledger", "verify", code=0)
+    file = data / "ledger.db"  # the user's alone
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (data, file)] == [0o700, 0o600]
+    assert CANARY.encode() not in file.read_bytes()
 
 
 @pytest.mark.parametrize("as_json", [True, False])
 def test_a_ledger_that_fails_after_the_draw_loses_no_release(data, monkeypatch, as_json):
-    """The file is taken away between the draw and the display."""
     real = PrivacyLedger.charge
 
     def charge_and_lose(self, *arguments):
@@ -84,14 +87,6 @@ def test_a_ledger_that_fails_after_the_draw_loses_no_release(data, monkeypatch, 
     assert "budget" not in (json.loads(result.stdout) if as_json else flat(result.stdout))
 
 
-def test_the_folder_and_the_file_are_the_users_alone(data):
-    sanitize("--budget", "5")
-    assert stat.S_IMODE(data.stat().st_mode) == 0o700
-    assert stat.S_IMODE((data / "ledger.db").stat().st_mode) == 0o600
-    kept = (data / "ledger.db").read_bytes()
-    assert CANARY.encode() not in kept
-
-
 def test_subjects_have_budgets_of_their_own():
     sanitize("--budget", "3", "--subject", "anna")
     sanitize("--subject", "ben")
@@ -100,11 +95,9 @@ def test_subjects_have_budgets_of_their_own():
     assert list(accounts("--subject", "ben")) == ["ben"]
 
 
-@pytest.mark.parametrize("option", [("--subject", "anna"), ("--ledger", "sqlite:///{}/l.db")])
-def test_without_a_ledger_there_must_be_a_budget(option, data, tmp_path):
-    name, value = option
+@over("name, value", [("--subject", "anna"), ("--ledger", "sqlite:///{}/l.db")])
+def test_without_a_ledger_there_must_be_a_budget(name, value, data, tmp_path):
     missing = sanitize(name, value.format(tmp_path), code=2)
-    assert "existing ledger" in missing.stderr
     assert "--budget creates a ledger" in flat(missing.stderr)
     assert not data.exists()
     assert not (tmp_path / "l.db").exists()
@@ -120,21 +113,12 @@ def test_a_url_by_option_and_by_environment(data, tmp_path, monkeypatch):
     assert "sqlite:///FILE" in sanitize("--ledger", "mysql://h/n", code=2).stderr
 
 
-NOISE = ("--mechanism", "metric-noise", "--nominal")
-
-
 def test_a_metric_budget_of_its_own_or_none():
-    terms = ("--budget", "5", "--metric-budget", "inf")
+    terms = ("--budget", "5", "--metric-budget", "inf", "--mechanism", "metric-noise", "--nominal")
     for _ in range(4):
-        sanitize(*terms, *NOISE)
+        sanitize(*terms)
     assert "metric_budget=inf; got" in flat(sanitize("--budget", "5", code=2).stderr)
     assert json.loads(run("ledger", "show", "--json").stdout)["metric_budget"] == "inf"
-
-
-@pytest.mark.parametrize("value", ["0", "-1", "nan", "much"])
-def test_a_budget_is_a_positive_number(value, data):
-    assert sanitize("--budget", value, code=2).stdout == ""
-    assert not (data / "ledger.db").exists()
 
 
 def test_chat_is_charged_once_and_an_exhausted_budget_sends_nothing():

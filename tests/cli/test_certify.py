@@ -1,4 +1,4 @@
-"""``dp-middleware certify`` says what the library certifies."""
+"""``certify`` says what the library certifies, ``mechanisms`` what it has."""
 
 import json
 
@@ -6,6 +6,7 @@ import pytest
 from support.commands import CERTIFICATE, flat, run
 
 import dp_middleware as dp
+from dp_middleware.sanitizers.calibrated import DEFAULT_MECHANISM
 
 
 def test_certify_agrees_with_the_library(toy):
@@ -43,6 +44,13 @@ def test_lists_of_rantext_are_fitted_to_a_share(toy):
     options = ("--nominal", "--list-size", "0.3", "--json")
     (found,) = json.loads(run("certify", "rantext", *options).stdout)
     assert found["mechanism"] == dp.RanText.with_list_size(toy, epsilon=10.0, size=0.3).fingerprint
-    refused = run("certify", "santext", "--list-size", "0.3")
-    assert refused.exit_code == 2
-    assert "--list-size" in refused.stderr
+    assert "--list-size" in run("certify", "santext", "--list-size", "0.3", code=2).stderr
+
+
+def test_mechanisms_lists_what_the_library_has():
+    rows = json.loads(run("mechanisms", "--json").stdout)
+    assert [row["name"] for row in rows] == list(dp.MECHANISMS)
+    assert all(row[field] for row in rows for field in row), "a docstring lacks a section"
+    assert rows[0]["name"] == DEFAULT_MECHANISM  # as the help of --mechanism says
+    table = run("mechanisms").stdout
+    assert all(name in table for name in dp.MECHANISMS)

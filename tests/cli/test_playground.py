@@ -7,10 +7,7 @@ import subprocess
 import sys
 
 import httpx
-import pytest
 from support.commands import refused
-
-pytest.importorskip("starlette", reason="needs the extra gateway")
 
 
 def test_it_prints_the_url_of_a_page_with_plain_choices_first():

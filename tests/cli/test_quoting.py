@@ -2,15 +2,11 @@
 
 import json
 
-import numpy as np
 import pytest
 from support.cases import over
 from support.commands import CliRunner, app
 from support.texts import CANARY
 from typer.main import get_command
-
-import dp_middleware as dp
-from dp_middleware import embedding
 
 COMMANDS = get_command(app).commands
 LOCAL = ("--extractor", "ollama:x")
@@ -20,13 +16,10 @@ NEEDED = {  # what a command needs before it reads a text
     "chat": ("--remote", "ollama:x", *LOCAL),
     "attack": ("masked-token", "--model", "/nowhere"),
 }
-TAKES_NAMES = {  # of a person's choice; they are used, not refused
-    *("--subject", "--ledger", "--instruction")
-}
+TAKES_NAMES = {"--subject", "--ledger", "--instruction"}  # of a person's choice: they are used
 
 
 def options_of(command):
-    """Names of the options of a command that take a value."""
     every = [each for each in COMMANDS[command].params if each.param_type_name == "option"]
     return [name for each in every if not each.is_flag for name in each.opts]
 
@@ -44,24 +37,15 @@ def placed(command):
 
 
 @pytest.fixture(autouse=True)
-def toy(monkeypatch, tmp_path):
-    """A space of five words, and nothing kept or reached."""
-    vectors = np.random.default_rng(0).normal(size=(5, 3))
-    space = dp.EmbeddingSpace(dp.Vocabulary([f"w{i}" for i in range(5)]), vectors)
-    monkeypatch.setattr(embedding, "default_space", lambda: space)
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+def nowhere(monkeypatch, tmp_path):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setenv("OLLAMA_HOST", "http://127.0.0.1:9")
     monkeypatch.chdir(tmp_path)
 
 
 def test_every_command_that_takes_a_text_is_here():
-    takes_text = {
-        name
-        for name, command in COMMANDS.items()
-        if any(each.name == "text" for each in command.params)
-    }
-    assert takes_text == set(NEEDED)
+    names = {name: {each.name for each in command.params} for name, command in COMMANDS.items()}
+    assert {name for name, parameters in names.items() if "text" in parameters} == set(NEEDED)
 
 
 @pytest.mark.slow

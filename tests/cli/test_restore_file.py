@@ -4,10 +4,9 @@ import csv
 import json
 
 import pytest
+from support.cases import over
 from support.commands import flat, run
 from support.texts import CANARY
-
-pytest.importorskip("onnxruntime", reason="needs the extra detect")
 
 DATA = """id,name,mail,notes
 1,Maria Lopez,maria@acme.test,"Maria asks for ORD-77812, again"
@@ -63,8 +62,8 @@ def test_files_with_one_key_agree_without_a_mapping(places, tmp_path):
     assert mails[0] == mails[2] != mails[1]
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
+@over(
+    "options, said",
     [
         (["--pseudonyms", "-c", "name=persn"], "expected a kind of 'name' out of person"),
         (["--pseudonyms", "-c", "nmae=person"], "got 0 among 4 columns"),

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from support.cases import over
 from support.commands import WORDS, flat, run
 from support.texts import CANARY
 
@@ -24,9 +25,7 @@ def test_a_column_of_a_csv_file(places):
     assert [who for who, _ in rows] == ["who", "ann", "bob", "ann"]
     assert {*rows[1][1].split(), *rows[2][1].split()} <= {*WORDS}
     assert result.stdout == ""
-    assert "rows 3 texts 2, 4 tokens cost a ledger would be charged 20 nats in all" in flat(
-        result.stderr
-    )
+    assert "texts 2, 4 tokens cost a ledger would be charged 20 nats" in flat(result.stderr)
 
 
 def test_subjects_pay_and_a_dry_run_tells_how_much(places, tmp_path):
@@ -58,9 +57,9 @@ def test_lines_of_text_need_no_column(tmp_path):
     assert [len(line.split()) for line in (tmp_path / "out.txt").read_text().splitlines()] == [2, 1]
 
 
-@pytest.mark.parametrize("suffix", ["csv", "TSV", "jsonl", "parquet"])
+@over("suffix", ["csv", "TSV", "jsonl", "parquet"])
 def test_sanitize_eats_no_delimiters(tmp_path, suffix):
     path = tmp_path / f"x.{suffix}"
     path.write_text(CANARY)
-    result = run("sanitize", "--file", path, code=2)
-    assert "dp-middleware sanitize-file IN OUT" in flat(result.stderr)
+    refused = run("sanitize", "--file", path, code=2)
+    assert "dp-middleware sanitize-file IN OUT" in flat(refused.stderr)

@@ -6,7 +6,7 @@ import pickle
 import numpy as np
 import pytest
 import torch
-from support.cases import over
+from support.cases import over, refuses
 from support.gpt2 import gpt2
 from support.texts import CANARY
 from tokenizers import ByteLevelBPETokenizer
@@ -33,15 +33,18 @@ CORPUS = [
 ]
 
 
+END = "<|endoftext|>"
+
+
+def byte_level(texts, size, **options):
+    trained = ByteLevelBPETokenizer()
+    trained.train_from_iterator(texts, size, special_tokens=[END], show_progress=False)
+    return PreTrainedTokenizerFast(tokenizer_object=trained._tokenizer, eos_token=END, **options)
+
+
 @pytest.fixture(scope="module")
 def tokenizer():
-    trained = ByteLevelBPETokenizer()
-    trained.train_from_iterator(
-        CORPUS * 20, vocab_size=420, special_tokens=["<|endoftext|>"], show_progress=False
-    )
-    return PreTrainedTokenizerFast(
-        tokenizer_object=trained._tokenizer, eos_token="<|endoftext|>", model_max_length=WINDOW
-    )
+    return byte_level(CORPUS * 20, 420, model_max_length=WINDOW)
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +70,6 @@ def space():
 
 @pytest.fixture(params=["start token", "no start token"])
 def pair(request, network, tokenizer):
-    """With GPT-2's end token in front of a text, and a tokenizer that has no such token."""
     if request.param == "start token":
         return network, tokenizer
     bare = PreTrainedTokenizerFast(
@@ -96,34 +98,39 @@ def centred(rows):
 
 
 @over("size", [1, 2, WINDOW - 1, WINDOW, WINDOW + 1, 40])
-def test_logits_are_those_of_one_position_at_a_time(pair, space, size):
-    ids = np.random.default_rng(size).integers(0, len(space), size)
-    logits = CausalContext(pair).logits(ids, space)
-    expected = np.array([literal(pair, space, ids, position) for position in range(size)])
-    assert logits.dtype == np.float64
-    assert size == 1 or np.std(expected[1:]) > 0.1
-    np.testing.assert_allclose(logits, expected, atol=1e-4)
-
-
-def test_the_stream_says_what_the_full_pass_says(pair, space):
+def test_logits_and_streams_are_those_of_one_position_at_a_time(pair, space, size):
     """Over three moves of the window; the cache changes nothing but the time."""
-    context = CausalContext(pair)
-    ids = np.random.default_rng(3).integers(0, len(space), 40)
-    stream, rows = context.start(space), []
-    for number in ids:
-        rows.append(stream.logits()[0])
-        assert np.array_equal(stream.logits()[0], rows[-1])  # asking again changes nothing
+    ids, context = np.random.default_rng(size).integers(0, len(space), size), CausalContext(pair)
+    expected = np.array([literal(pair, space, ids, position) for position in range(size)])
+    assert size == 1 or np.std(expected[1:]) > 0.1
+    logits, stream, late = context.logits(ids, space), context.start(space), context.start(space)
+    assert logits.dtype == np.float64
+    np.testing.assert_allclose(logits, expected, atol=1e-4)
+    for position, number in enumerate(ids):
+        row = stream.logits()
+        np.testing.assert_allclose(row[0], expected[position], atol=1e-4)
+        assert np.array_equal(stream.logits(), row)  # asking again changes nothing
+        if position == 7:  # the first question
+            np.testing.assert_allclose(late.logits(), row, atol=1e-4)
         stream.append(int(number))
-    np.testing.assert_allclose(rows, context.logits(ids, space), atol=1e-4)
-    several = context.start(space)  # no question until the eighth position
-    for number in ids[:7]:
-        several.append(int(number))
-    np.testing.assert_allclose(several.logits()[0], rows[7], atol=1e-4)
+        late.append(int(number))
+
+
+def test_one_token_influences_the_next_window_and_no_more(folder, space):
+    context = CausalContext(folder)
+    assert (context.capacity, context.window) == (WINDOW - 1, WINDOW)
+    ids, most = np.random.default_rng(1).integers(0, len(space), 45), 0
+    logits = context.logits(ids, space)
+    for place in range(0, 25):
+        other = np.where(np.arange(45) == place, (ids + 1) % len(space), ids)
+        moved = np.abs(context.logits(other, space) - logits).max(axis=1) > 1e-4
+        assert not moved[: place + 1].any()
+        assert np.flatnonzero(moved)[-1] <= place + context.capacity
+        most = max(most, 1 + int(moved.sum()))  # its own row moves by its own id
+    assert most == context.window
 
 
 class Bare(torch.nn.Module):
-    """A network that says nothing of its parts."""
-
     def __init__(self, network):
         super().__init__()
         self.inner, self.config, self.device = network, network.config, network.device
@@ -145,16 +152,9 @@ def small(kind, tokenizer, **options):
 
 
 GPTJ = {"n_positions": WINDOW, "n_embd": 32, "n_layer": 2, "n_head": 2, "rotary_dim": 8}
-GEMMA = {
-    "hidden_size": 32,
-    "intermediate_size": 48,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 2,
-    "num_key_value_heads": 1,
-    "head_dim": 16,
-    "max_position_embeddings": WINDOW,
-    "sliding_window": 4,
-}
+TINY = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2}
+TINY |= {"num_attention_heads": 2, "max_position_embeddings": WINDOW}
+GEMMA = {**TINY, "num_key_value_heads": 1, "head_dim": 16, "sliding_window": 4}
 
 
 @pytest.mark.parametrize(
@@ -166,10 +166,8 @@ GEMMA = {
         (lambda network, tokenizer: small(Gemma2Config, tokenizer, **GEMMA), False),
         (lambda network, tokenizer: Bare(network), False),
     ],
-    ids=["gpt-2", "a bias", "sliding windows", "a cap", "no base"],
 )
 def test_the_head_of_a_space_says_what_the_whole_one_says(made, short, network, tokenizer, space):
-    """Or the whole one is used, where there is more to it."""
     model = made(network, tokenizer)
     context, ids = CausalContext((model, tokenizer)), np.arange(20) % len(space)
     stream = context.start(space)
@@ -200,24 +198,7 @@ def test_a_stream_never_sees_raw_tokens(folder, space):
             stream.append(int(output))
 
 
-def test_one_token_influences_the_next_window_and_no_more(folder, space):
-    context = CausalContext(folder)
-    assert (context.capacity, context.window) == (WINDOW - 1, WINDOW)
-    ids = np.random.default_rng(1).integers(0, len(space), 45)
-    logits, most = context.logits(ids, space), 0
-    for place in range(0, 25):
-        other = ids.copy()
-        other[place] = (other[place] + 1) % len(space)
-        moved = np.abs(context.logits(other, space) - logits).max(axis=1) > 1e-4
-        assert not moved[: place + 1].any()
-        moved[place] = True  # its own row, by its own id
-        assert np.flatnonzero(moved)[-1] <= place + context.capacity
-        most = max(most, int(moved.sum()))
-    assert most == context.window
-
-
 def test_unknown_tokens_are_fed_as_the_model_s_own(folder, network, tokenizer, space):
-    """GPT-2's end token stands for what it does not know."""
     own = model_ids(space.vocabulary, tokenizer)
     logits = CausalContext(folder).logits([3, -1, 5], space)
     with torch.no_grad():
@@ -225,28 +206,24 @@ def test_unknown_tokens_are_fed_as_the_model_s_own(folder, network, tokenizer, s
     np.testing.assert_allclose(logits, centred(whole[:, own].numpy()), atol=1e-4)
 
 
-def test_a_tokenizer_without_any_such_token_is_refused(network, tokenizer, space):
+def test_what_makes_no_sense_is_refused(folder, network, tokenizer, space, tmp_path):
+    context = CausalContext(folder)
+    refuses("expected ids", lambda ids: context.logits(ids, space), [-2], [10**6], [0.5], [[0]])
+    refuses("expected ids", context.start(space).append, -1)
     bare = PreTrainedTokenizerFast(tokenizer_object=tokenizer.backend_tokenizer)
-    with pytest.raises(dp.ParameterError, match="unknown, mask, start or end"):
-        CausalContext((network, bare)).logits([0, 1], space)
-
-
-@over("ids", [[-2], [10**6], [0.5], [[0]]])
-def test_bad_ids_are_refused(folder, space, ids):
-    with pytest.raises(dp.ParameterError, match="expected ids"):
-        CausalContext(folder).logits(ids, space)
-    with pytest.raises(dp.ParameterError, match="expected ids"):
-        CausalContext(folder).start(space).append(-1)
+    unable = CausalContext((network, bare))
+    refuses("unknown, mask, start or end", lambda ids: unable.logits(ids, space), [0, 1])
+    with pytest.raises(dp.ParameterError, match=r"folder or the name") as caught:
+        CausalContext(str(tmp_path / "nothing-here")).ready()
+    assert "nothing-here" not in str(caught.value)
 
 
 def test_the_same_letters_with_the_same_blank_are_the_same_token(tokenizer):
     own = tokenizer.get_vocab()
     words = dp.Vocabulary(["cat", "café", "patients", "zebra"])  # each stands behind a blank
-    found = model_ids(words, tokenizer).tolist()
-    assert found[0] == own["Ġcat"]
-    assert found[1] == own["ĠcafÃ©"]  # é is two bytes
-    assert found[2] == own["Ġpatients"]
-    assert found[3] == tokenizer(" zebra")["input_ids"][0]
+    expected = [own[piece] for piece in ("Ġcat", "ĠcafÃ©", "Ġpatients")]  # é is two bytes
+    expected.append(tokenizer(" zebra")["input_ids"][0])
+    assert model_ids(words, tokenizer).tolist() == expected
     assert _own_tokens(tokenizer)["café", True] == own["ĠcafÃ©"]  # without splitting it
     assert _own_tokens(tokenizer)["s", False] == own["s"]
     pieces = dp.Vocabulary([" cat", "cat", " the", "s"])  # a leading blank starts a word
@@ -259,32 +236,23 @@ def test_the_same_letters_with_the_same_blank_are_the_same_token(tokenizer):
 
 def test_nothing_of_a_text_is_logged_or_shown(folder, space, caplog, capsys):
     caplog.set_level(logging.DEBUG)
-    context = CausalContext(folder)
-    ids = space.vocabulary.encode(f"the cats {CANARY} " * 30)
+    context, ids = CausalContext(folder), space.vocabulary.encode(f"the cats {CANARY} " * 30)
     context.logits(ids, space)
     stream = context.start(space)
     stream.append(1)
     stream.logits()
-    printed = capsys.readouterr()
-    shown = caplog.text + printed.out + printed.err + repr(context) + repr(stream)
+    shown = f"{caplog.text} {capsys.readouterr()} {context!r} {stream!r} {pickle.dumps(context)!r}"
     assert CANARY not in shown
     assert "cats" not in shown
 
 
 @pytest.mark.parametrize("kind", [BertConfig, RobertaConfig])
-@pytest.mark.parametrize("spread", [0.02, 0.4])
+@over("spread", [0.02, 0.4])
 def test_a_model_that_sees_later_tokens_is_refused(kind, spread, tokenizer, space):
     """The library loads BERT as a causal model; one token would move all positions."""
     torch.manual_seed(0)
-    config = kind(
-        vocab_size=len(tokenizer),
-        hidden_size=16,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=16,
-        max_position_embeddings=WINDOW + 2,
-        initializer_range=spread,
-    )
+    config = kind(vocab_size=len(tokenizer), initializer_range=spread, **TINY)
+    config.max_position_embeddings = WINDOW + 2
     both = AutoModelForCausalLM.from_config(config)
     with pytest.raises(dp.ParameterError, match=r"causal model.*later tokens.*MaskedContext"):
         CausalContext((both, tokenizer)).window  # noqa: B018
@@ -311,15 +279,7 @@ def test_a_space_of_the_models_own_tokens_and_embeddings(network, tokenizer):
     assert np.array_equal(model_ids(space.vocabulary, tokenizer), ids)  # of another context too
     assert space.vocabulary.decode(space.vocabulary.encode("the café owners")) == "the café owners"
     assert context.space(7).vocabulary.tokens == tokens[:7]
-    with pytest.raises(dp.ParameterError, match="size <= "):
-        context.space(10**6)
-
-
-def test_a_missing_folder_is_refused_and_not_quoted(tmp_path):
-    missing = str(tmp_path / "nothing-here")
-    with pytest.raises(dp.ParameterError, match=r"folder or the name") as caught:
-        CausalContext(missing).ready()
-    assert "nothing-here" not in str(caught.value)
+    refuses("size <= ", context.space, 10**6)
 
 
 @over("size", [1, WINDOW, 40])
@@ -369,18 +329,15 @@ def test_a_public_prompt_stands_before_every_text(network, tokenizer, folder, sp
     assert not np.allclose(rows, plain.logits(ids, space), atol=1e-3)
     again = pickle.loads(pickle.dumps(asked))
     assert again.parameters == asked.parameters == {**plain.parameters, "prompt": "the cat"}
-    with pytest.raises(dp.ParameterError, match="prompt of type str"):
-        CausalContext(folder, prompt=3)
-    with pytest.raises(dp.ParameterError, match="room for a token"):
-        CausalContext(folder, prompt="the cat sat on the mat " * 3).start(space).logits()
+    refuses("prompt of type str", lambda prompt: CausalContext(folder, prompt=prompt), 3)
+    long = CausalContext(folder, prompt="the cat sat on the mat " * 3)
+    refuses("room for a token", lambda where: long.start(where).logits(), space)
 
 
 def test_a_closing_sign_of_word_pieces_is_fed_without_a_blank():
     """As the model has read it: a byte-level model's " ." is another token, and rare."""
-    trained = ByteLevelBPETokenizer()
-    trained.train_from_iterator(["a b . c, (d)"] * 9, vocab_size=280, show_progress=False)
-    trained.add_tokens(["Ġ.", "Ġ(", "Ġcat"])
-    own = PreTrainedTokenizerFast(tokenizer_object=trained._tokenizer, eos_token="<|endoftext|>")
+    own = byte_level(["a b . c, (d)"] * 9, 280)
+    own.add_tokens(["Ġ.", "Ġ(", "Ġcat"])
     vocabulary = dp.Vocabulary.from_encoder("all-MiniLM-L6-v2")
     fed = own.convert_ids_to_tokens(model_ids(vocabulary, own).tolist())
     by_token = dict(zip(vocabulary.tokens, fed, strict=True))

@@ -5,27 +5,26 @@ import logging
 import pickle
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 from support.bert import save_bert
-from support.cases import over
+from support.cases import over, refuses
 from support.texts import CANARY
 from transformers import AutoTokenizer, BertForMaskedLM, RobertaConfig, RobertaForMaskedLM
 
 import dp_middleware as dp
 from dp_middleware import _files
-from dp_middleware.contexts import MaskedContext
+from dp_middleware.contexts import MaskedContext, masked
 from dp_middleware.contexts._vocabulary_map import model_ids
-from dp_middleware.contexts.masked import window_starts
 
 WINDOW = 16
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A BERT of 2 layers and 16 positions, saved with the WordPieces of a real encoder."""
     return save_bert(tmp_path_factory.mktemp("bert"), positions=WINDOW, width=32, layers=2)
 
 
@@ -36,11 +35,9 @@ def pair(folder):
 
 @pytest.fixture(scope="module")
 def space():
-    """Some WordPieces of the encoder, in an order of their own."""
     whole = dp.Vocabulary.from_encoder("all-MiniLM-L6-v2")
     chosen = np.random.default_rng(0).choice(len(whole), 300, replace=False)
-    tokens = [whole.tokens[k] for k in chosen] + ["the", "cat", "##s"]
-    tokens = list(dict.fromkeys(tokens))
+    tokens = [*dict.fromkeys([*(whole.tokens[k] for k in chosen), "the", "cat", "##s"])]
     vocabulary = dp.Vocabulary(tokens, tokenizer=whole.tokenizer)
     return dp.EmbeddingSpace(vocabulary, np.ones((len(tokens), 1)))
 
@@ -70,10 +67,12 @@ def own_ids(tokenizer, space):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("size", [1, 2, 9, WINDOW - 2, WINDOW - 1, 31])
+@over("size", [1, 2, 9, WINDOW - 2, WINDOW - 1, 31])
 def test_masked_logits_are_those_of_one_position_at_a_time(folder, pair, space, size):
     (ids,) = texts(space, size)
     logits = MaskedContext(folder, device="cpu").logits(ids, space)
+    loaded = MaskedContext(pair)
+    assert np.array_equal(loaded.logits(ids, space), logits)
     assert logits.shape == (size, len(space))
     assert logits.dtype == np.float64
     tokens = np.array(own_ids(pair[1], space))[ids]
@@ -83,28 +82,18 @@ def test_masked_logits_are_those_of_one_position_at_a_time(folder, pair, space, 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("unmasked", [False, True])
-def test_batches_do_not_matter(folder, space, unmasked):
+@over("unmasked", [False, True])
+def test_batches_do_not_matter(folder, space, unmasked, monkeypatch):
     for ids in texts(space, 7, 40):
-        rows = [
-            MaskedContext(folder, batch_tokens=tokens, unmasked=unmasked).logits(ids, space)
-            for tokens in (1, 50, 100_000)
-        ]
+        rows = []
+        for tokens in (1, 50, 100_000):
+            monkeypatch.setattr(masked, "_CPU_TOKENS", tokens)
+            rows.append(MaskedContext(folder, unmasked=unmasked).logits(ids, space))
         np.testing.assert_allclose(rows[0], rows[1], atol=5e-5)
         np.testing.assert_allclose(rows[0], rows[2], atol=5e-5)
 
 
-def test_a_masked_position_ignores_its_own_token_and_an_unmasked_one_does_not(folder, space):
-    (ids,) = texts(space, 9)
-    other = ids.copy()
-    other[4] = (other[4] + 1) % len(space)
-    masked, unmasked = MaskedContext(folder), MaskedContext(folder, unmasked=True)
-    assert np.array_equal(masked.logits(ids, space)[4], masked.logits(other, space)[4])
-    assert np.abs(masked.logits(ids, space)[3] - masked.logits(other, space)[3]).max() > 1e-2
-    assert np.abs(unmasked.logits(ids, space)[4] - unmasked.logits(other, space)[4]).max() > 1e-2
-
-
-@pytest.mark.parametrize("unmasked", [False, True])
+@over("unmasked", [False, True])
 def test_one_token_influences_the_window_and_no_more(folder, space, unmasked):
     context = MaskedContext(folder, unmasked=unmasked)
     assert context.capacity == WINDOW - 2
@@ -117,25 +106,13 @@ def test_one_token_influences_the_window_and_no_more(folder, space, unmasked):
             other = ids.copy()
             other[place] = (other[place] + 1) % len(space)
             moved = np.abs(context.logits(other, space) - logits).max(axis=1) > 1e-4
+            assert moved[place] == unmasked
             moved[place] = True  # its own row, by its own id
             assert np.abs(np.flatnonzero(moved) - place).max() < context.capacity
             most = max(most, int(moved.sum()))
     assert most <= context.window
     if not unmasked:
         assert most == context.window  # reached in a text of 2 * capacity - 1 tokens
-
-
-@over("size", [0, 1, 5, 14, 15, 27, 28, 100])
-@over("stride", [1, 2, 7, 14])
-def test_every_position_lies_in_its_window_near_the_middle(size, stride):
-    length = min(14, size)
-    starts = window_starts(size, length, stride)
-    inside = np.arange(size) - starts
-    assert ((inside >= 0) & (inside < max(1, length))).all()
-    assert ((starts >= 0) & (starts + length <= size)).all()
-    free = (starts > 0) & (starts < size - length)
-    assert (np.abs(inside[free] - (length - 1) / 2) <= stride / 2 + 0.5).all()
-    assert (np.diff(starts) >= 0).all()
 
 
 def test_unknown_tokens_are_fed_as_unknown(folder, pair, space):
@@ -146,29 +123,7 @@ def test_unknown_tokens_are_fed_as_unknown(folder, pair, space):
     np.testing.assert_allclose(logits, expected, atol=1e-5)
 
 
-@over("ids", [[-2], [10**6], [0.5], [[0]]])
-def test_bad_ids_are_refused(folder, space, ids):
-    with pytest.raises(dp.ParameterError, match="expected ids"):
-        MaskedContext(folder).logits(ids, space)
-
-
-def test_a_stream_masks_the_position_behind_what_was_released(folder, pair, space):
-    context = MaskedContext(folder)
-    stream = context.start(space)
-    (released,) = texts(space, 18)
-    own = np.array(own_ids(pair[1], space))
-    for position, number in enumerate(released):
-        left = own[released[max(0, position - (WINDOW - 3)) : position]]
-        tokens = np.append(left, 0)  # the place that is masked
-        row = stream.logits()
-        assert row.shape == (1, len(space))
-        np.testing.assert_allclose(row[0], literal(pair, space, tokens, len(left)), atol=1e-5)
-        stream.append(int(number))
-    with pytest.raises(dp.ParameterError, match="expected ids"):
-        stream.append(-1)
-
-
-@pytest.mark.parametrize("place", [0, 2, 17, 20])
+@over("place", [0, 2, 17, 20])
 def test_a_stream_sees_public_tokens_ahead_and_masks_what_is_to_be_drawn(
     folder, pair, space, place
 ):
@@ -186,11 +141,14 @@ def test_a_stream_sees_public_tokens_ahead_and_masks_what_is_to_be_drawn(
     blind = context.start(space)
     for number in numbers[:place]:
         blind.append(int(number))
+    left = np.array(own_ids(pair[1], space))[numbers[:place]][3 - WINDOW :]
+    expected = literal(pair, space, np.append(left, 0), len(left))  # the place that is masked
+    np.testing.assert_allclose(blind.logits()[0], expected, atol=1e-5)
     is_last = place == 20  # the last public token: nothing is ahead
     assert np.allclose(stream.logits(), blind.logits(), atol=1e-5) == is_last
 
 
-@pytest.mark.parametrize("unmasked", [False, True])
+@over("unmasked", [False, True])
 def test_blocks_at_places_are_those_rows(folder, space, unmasked):
     context, (ids,) = MaskedContext(folder, unmasked=unmasked), texts(space, 30)
     whole = context.logits(ids, space)
@@ -214,38 +172,18 @@ def test_a_space_of_the_models_own_word_pieces(folder, pair):
     assert own.vocabulary.encode(text).tolist() == known.encode(text).tolist()
 
 
-def test_a_loaded_model_is_as_good_as_its_folder(folder, pair, space):
-    (ids,) = texts(space, 6)
-    loaded = MaskedContext(pair)
-    assert np.array_equal(loaded.logits(ids, space), MaskedContext(folder).logits(ids, space))
-    assert "BertForMaskedLM" in repr(loaded)
-    with pytest.raises(dp.ParameterError, match="folder"):
-        pickle.dumps(loaded)
-
-
-@over("wrong", [{"batch_tokens": 0}, {"batch_tokens": 1.5}])
-def test_bad_parameters_are_refused(folder, wrong):
-    with pytest.raises(dp.ParameterError, match="batch_tokens"):
-        MaskedContext(folder, **wrong)
-
-
-def test_a_model_without_a_mask_token_is_refused(pair, space):
-    class Maskless:
-        mask_token_id = None
-
-    with pytest.raises(dp.ParameterError, match="CausalContext"):
-        MaskedContext((pair[0], Maskless())).logits([0], space)
-
-
-def test_the_bound_of_the_logits_is_the_largest_on_public_texts(folder, space):
+def test_logits_are_bounded_on_public_texts_and_what_makes_no_sense_is_refused(folder, pair, space):
     context = MaskedContext(folder)
+    refuses("expected ids", lambda ids: context.logits(ids, space), [-2], [10**6], [0.5], [[0]])
+    refuses("expected ids", context.start(space).append, -1)
+    maskless = MaskedContext((pair[0], SimpleNamespace(mask_token_id=None)))
+    refuses("CausalContext", lambda ids: maskless.logits(ids, space), [0])
+    refuses("folder", pickle.dumps, MaskedContext(pair))
     public = [" ".join(t for t in space.vocabulary.tokens if t.isalpha())[:60], "the cats", ""]
     rows = [context.logits(ids, space) for ids in map(space.vocabulary.encode, public) if len(ids)]
     assert context.logit_bound(public, space) == max(row.max() for row in rows) > 0
-    with pytest.raises(dp.ParameterError, match="sequence of public texts"):
-        context.logit_bound("the cats", space)
-    with pytest.raises(dp.ParameterError, match="more text"):
-        context.logit_bound([], space)
+    refuses("sequence of public texts", lambda text: context.logit_bound(text, space), "the cats")
+    refuses("more text", lambda texts: context.logit_bound(texts, space), [])
 
 
 def test_nothing_of_a_text_is_logged_or_shown(folder, space, caplog, capsys):
@@ -255,25 +193,17 @@ def test_nothing_of_a_text_is_logged_or_shown(folder, space, caplog, capsys):
     assert (ids == -1).any()
     context.logits(ids, space)
     context.start(space).logits()
-    printed = capsys.readouterr()
-    shown = caplog.text + printed.out + printed.err + repr(context) + repr(pickle.dumps(context))
+    shown = f"{caplog.text} {capsys.readouterr()} {context!r} {pickle.dumps(context)!r}"
     assert CANARY not in shown
     assert "cats" not in shown
 
 
 def test_roberta_counts_positions_from_behind_the_padding(space):
-    """514 positions are 512 tokens; one too many would be outside of the embedding."""
     tokenizer = AutoTokenizer.from_pretrained(_files.encoder_source("all-MiniLM-L6-v2"))
     tokenizer.model_max_length = 10**30
-    config = RobertaConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=8,
-        num_hidden_layers=1,
-        num_attention_heads=1,
-        intermediate_size=8,
-        max_position_embeddings=WINDOW + 2,
-        pad_token_id=1,
-    )
+    tiny = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1}
+    tiny |= {"intermediate_size": 8, "max_position_embeddings": WINDOW + 2, "pad_token_id": 1}
+    config = RobertaConfig(vocab_size=len(tokenizer), **tiny)
     context = MaskedContext((RobertaForMaskedLM(config), tokenizer))
     assert context.capacity == WINDOW - 2
     (ids,) = texts(space, 30)
@@ -330,9 +260,10 @@ def test_a_constant_added_to_the_head_changes_nothing(pair, space):
     assert np.abs(after.mean(axis=1)).max() < 1e-12
 
 
-def test_two_contexts_may_share_a_network_in_two_threads(pair, space):
+def test_two_contexts_may_share_a_network_in_two_threads(pair, space, monkeypatch):
     """Each pass hooks into the network; the two must not see the other's hook."""
-    contexts = [MaskedContext(pair, batch_tokens=60), MaskedContext(pair, unmasked=True)]
+    monkeypatch.setattr(masked, "_CPU_TOKENS", 60)  # more than one pass
+    contexts = [MaskedContext(pair), MaskedContext(pair, unmasked=True)]
     inputs = texts(space, 30, 11)
     pairs = list(zip(contexts, inputs, strict=True))
     expected = [context.logits(ids, space) for context, ids in pairs]

@@ -8,15 +8,14 @@ import dp_middleware as dp
 from dp_middleware.conversation.guardrail import Rules, release_request, restore_response
 
 CANARY = "zxqcanary"
-PUBLIC = Rules(tools="public")
 
 
-def exchanged(session, asked, rules=PUBLIC):
-    return release_request(session, asked, rules, reference="call", whose="ann")
+def exchanged(session, asked, **rules):
+    return release_request(session, asked, Rules(**rules), reference="call", whose="ann")
 
 
-def released(session, asked, rules=PUBLIC):
-    return exchanged(session, asked, rules)[0]
+def released(session, asked, **rules):
+    return exchanged(session, asked, **rules)[0]
 
 
 def charges(ledger):
@@ -25,13 +24,13 @@ def charges(ledger):
 
 def chat(*messages):
     """What a proxy gives for a chat."""
-    texts = [part for m in messages for part in _texts(m.get("content"))]
-    calls = [call for m in messages for call in m.get("tool_calls", ())]
+    contents = [message.get("content") or () for message in messages]
+    texts = [
+        [each] if isinstance(each, str) else [part["text"] for part in each] for each in contents
+    ]
+    calls = [call for message in messages for call in message.get("tool_calls", ())]
+    texts = [text for some in texts for text in some]
     return {"texts": texts, "structured_messages": list(messages), "tool_calls": calls}
-
-
-def _texts(content):
-    return [content] if isinstance(content, str) else [part["text"] for part in content or ()]
 
 
 def user(text):
@@ -54,32 +53,43 @@ def test_every_text_is_released_by_its_role(session, ledger):
         {"role": "user", "content": [{"type": "text", "text": CANARY}] * 2},
         {"role": "tool", "content": CANARY},
     )
-    rules = Rules(public_system=frozenset(["be brief"]))
-    texts = released(session, asked, rules)["texts"]
-    assert texts[0] == "be brief"
-    assert len(texts) == 5
+    rules = {"public_system": frozenset(["be brief"])}
+    texts = released(session, asked, **rules)["texts"]
+    assert (texts[0], len(texts)) == ("be brief", 5)
     assert CANARY not in str(texts)
     assert len(charges(ledger)) == 3
     more = chat(*asked["structured_messages"], user("w1"))
-    assert released(session, more, rules)["texts"][:5] == texts
+    assert released(session, more, **rules)["texts"][:5] == texts
     assert len(charges(ledger)) == 4
+
+
+def test_what_is_declared_public_passes(session, ledger):
+    asked = chat({"role": "system", "content": "w9 is public"}, user(CANARY), answer("so it is"))
+    asked["tools"] = [{"type": "function"}]
+    rules = {"system": "public", "answers": "pass", "tools": "public"}
+    system, private, said = released(session, asked, **rules)["texts"]
+    assert (system, said) == ("w9 is public", "so it is")
+    assert CANARY not in private
+    assert len(charges(ledger)) == 1
+    for name, value in (("tools", "yes"), ("answers", "noted"), ("system", "pass")):
+        with pytest.raises(dp.errors.ParameterError):
+            Rules(**{name: value})
 
 
 def test_texts_without_messages_are_new_at_every_call(session, ledger):
     for times in (1, 2):
-        found = released(session, {"texts": [CANARY, CANARY]}, Rules())
-        assert CANARY not in str(found)
+        assert CANARY not in str(released(session, {"texts": [CANARY, CANARY]}))
         assert len(charges(ledger)) == 2 * times
 
 
 def test_answers_go_out_again_and_no_others(session, ledger):
-    said = {"texts": ["all is well"], "tool_calls": [call('{"word": "w1"}')]}
+    known = call('{"word": "w1"}')
     _, exchange = exchanged(session, chat(user("w1")))
-    assert restore_response(exchange, said)["texts"] == ["all is well"]
-    message = {**answer("all is well"), "tool_calls": [call('{"word": "w1"}')]}
-    found = released(session, chat(user("w1"), message, user("w2")), Rules())
-    assert found["texts"][1] == "all is well"
-    assert found["tool_calls"] == [call('{"word": "w1"}')]
+    said = restore_response(exchange, {"texts": ["all is well"], "tool_calls": [known]})
+    assert said["texts"] == ["all is well"]
+    message = {**answer("all is well"), "tool_calls": [known]}
+    found = released(session, chat(user("w1"), message, user("w2")))
+    assert (found["texts"][1], found["tool_calls"]) == ("all is well", [known])
     before = len(charges(ledger))
     for other in (
         answer(CANARY),
@@ -87,36 +97,25 @@ def test_answers_go_out_again_and_no_others(session, ledger):
         {**message, "tool_calls": [call('{"word": "w1"}', name=CANARY)]},
     ):
         with pytest.raises(dp.errors.EventRefused) as caught:
-            released(session, chat(user("w1"), other), Rules())
+            released(session, chat(user("w1"), other))
         assert CANARY not in str(caught.value)
     assert len(charges(ledger)) == before
 
 
-def test_declared_answers_pass(session):
-    found = released(session, chat(user("w1"), answer("so it is")), Rules(answers="pass"))
-    assert found["texts"][1] == "so it is"
-
-
+W1 = chat(user("w1"))
+PART = {"type": "text", "text": "w1", "image": CANARY}
 REFUSED = {
-    "images": {**chat(user("w1")), "images": [CANARY]},
-    "tools": {**chat(user("w1")), "tools": [{"type": "function"}]},
+    "images": {**W1, "images": [CANARY]},
+    "tools": {**W1, "tools": [{"type": "function"}]},
     "another role": chat({"role": CANARY, "content": "w1"}),
-    "another part": {
-        "texts": ["w1"],
-        "structured_messages": [{"role": "user", "content": [{"type": CANARY, "text": "w1"}]}],
-    },
-    "other texts": {"texts": [CANARY], "structured_messages": [user("w1")]},
-    "missing texts": {"texts": [], "structured_messages": [user("w1")]},
-    "other calls": {"texts": ["w1"], "structured_messages": [user("w1")], "tool_calls": [call("")]},
+    "another part": chat({"role": "user", "content": [{"type": CANARY, "text": "w1"}]}),
+    "other texts": {**W1, "texts": [CANARY]},
+    "missing texts": {**W1, "texts": []},
+    "other calls": {**W1, "tool_calls": [call("")]},
     "calls of a user": chat({**user("w1"), "tool_calls": [call(CANARY)]}),
     "calls without messages": {"texts": ["w1"], "tool_calls": [call(CANARY)]},
     "another field": chat({**user("w1"), "name": CANARY}),
-    "another field of a part": {
-        "texts": ["w1"],
-        "structured_messages": [
-            {"role": "user", "content": [{"type": "text", "text": "w1", "image": CANARY}]}
-        ],
-    },
+    "another field of a part": chat({"role": "user", "content": [PART]}),
     "another field of a call": chat({**answer("w1"), "tool_calls": [{**call(""), "note": CANARY}]}),
     "an id of no call": chat({"role": "tool", "content": "w1", "tool_call_id": CANARY}),
     "no text": {"texts": [7]},
@@ -128,20 +127,9 @@ REFUSED = {
 @over("asked", REFUSED.values())
 def test_what_cannot_be_released_is_refused(asked, session, ledger):
     with pytest.raises(dp.errors.DPMiddlewareError) as caught:
-        released(session, asked, Rules())
+        released(session, asked)
     assert CANARY not in str(caught.value)
     assert not charges(ledger)
-
-
-def test_tools_are_sent_where_they_are_public(session):
-    asked = {**chat(user("w1")), "tools": [{"type": "function"}]}
-    assert released(session, asked, PUBLIC)["texts"]
-
-
-def test_rules_are_checked():
-    for options in ({"tools": "yes"}, {"answers": "noted"}, {"system": "pass"}):
-        with pytest.raises(dp.errors.ParameterError):
-            Rules(**options)
 
 
 def pseudonyms():
@@ -150,8 +138,8 @@ def pseudonyms():
 
 
 def test_pseudonyms_come_back_as_originals_also_in_arguments():
-    session, rules = pseudonyms(), Rules(originals=["look_up"])
-    found, exchange = exchanged(session, chat(user("Mirela Tamburi")), rules)
+    session = pseudonyms()
+    found, exchange = exchanged(session, chat(user("Mirela Tamburi")), originals=["look_up"])
     [sent] = found["texts"]
     assert "Mirela" not in sent
     said = {"texts": [f"{sent} agreed"], "tool_calls": [call(f'{{"word": "{sent}"}}')]}
@@ -159,9 +147,8 @@ def test_pseudonyms_come_back_as_originals_also_in_arguments():
     assert shown["texts"] == ["Mirela Tamburi agreed"]
     assert shown["tool_calls"] == [call('{"word": "Mirela Tamburi"}')]
     again = {**answer(shown["texts"][0]), "tool_calls": shown["tool_calls"]}
-    found = released(session, chat(user("Mirela Tamburi"), again), Rules())
-    assert found["texts"] == [sent, said["texts"][0]]
-    assert found["tool_calls"] == said["tool_calls"]
+    found = released(session, chat(user("Mirela Tamburi"), again))
+    assert (found["texts"], found["tool_calls"]) == ([sent, *said["texts"]], said["tool_calls"])
 
 
 def test_what_could_become_a_pseudonym_is_held_back():
@@ -183,12 +170,4 @@ def test_calls_that_are_declared_public_are_refused_beside_pseudonyms():
     hidden = call(r'{"who": "M\u0069rela Tamburi"}')
     asked = chat(user("w1"), {**answer("so it is"), "tool_calls": [hidden]})
     with pytest.raises(dp.errors.EventRefused):
-        released(pseudonyms(), asked, Rules(answers="pass"))
-
-
-def test_public_instructions_pass(session, ledger):
-    asked = chat({"role": "system", "content": "w9 is public"}, user(CANARY))
-    texts = released(session, asked, Rules(system="public"))["texts"]
-    assert texts[0] == "w9 is public"
-    assert CANARY not in texts[1]
-    assert len(charges(ledger)) == 1
+        released(pseudonyms(), asked, answers="pass")

@@ -2,9 +2,11 @@
 
 import asyncio
 import json
+import os
 import sys
 
 import pytest
+from support.cases import over
 from support.entities import detector
 
 import dp_middleware as dp
@@ -47,31 +49,31 @@ server.run()
 def test_an_agent_with_the_official_client(tmp_path):
     """A named tool gets originals, another one does not, and the agent sees none."""
     (tmp_path / "server.py").write_text(SERVER)
-    told: list[str] = []
+    told = []
 
     async def talk():
         from mcp import ClientSession, StdioServerParameters
         from mcp.client.stdio import stdio_client
 
-        names = ["find", "close"]
-        tools = [part for name in names for part in ("--tool", name)]
         server = ["--", sys.executable, str(tmp_path / "server.py")]
-        command = ["-c", CLI, "mcp", *tools, *server]
-        parameters = StdioServerParameters(command=sys.executable, args=command, env=_env())
+        command = ["-c", CLI, "mcp", "--tool", "find", "--tool", "close", *server]
+        parameters = StdioServerParameters(
+            command=sys.executable, args=command, env=dict(os.environ)
+        )
         async with stdio_client(parameters) as pipes, ClientSession(*pipes) as client:
+
+            async def call(name, **arguments):
+                result = await client.call_tool(name, arguments)
+                told.append(result.model_dump_json())
+                return result
+
             begun = await client.initialize()
-            assert begun.instructions == "Finds people."
-            assert begun.capabilities.resources is None
-            listed = await client.list_tools()
-            assert {tool.name for tool in listed.tools} == {"find", "close", "fails"}
-            found = await client.call_tool("find", {"who": "the customer"})
-            told.append(found.model_dump_json())
+            assert (begun.instructions, begun.capabilities.resources) == ("Finds people.", None)
+            assert {t.name for t in (await client.list_tools()).tools} == {"find", "close", "fails"}
+            found = await call("find", who="the customer")
             record = found.structuredContent or json.loads(found.content[0].text)
-            order = {"who": record["name"], "order": record["order"]}
-            told.append((await client.call_tool("close", order)).model_dump_json())
-            told.append(
-                (await client.call_tool("fails", {"who": record["name"]})).model_dump_json()
-            )
+            await call("close", who=record["name"], order=record["order"])
+            await call("fails", who=record["name"])
             with pytest.raises(mcp.McpError, match="tools only"):
                 await client.read_resource("people://all")
             return record
@@ -82,14 +84,7 @@ def test_an_agent_with_the_official_client(tmp_path):
     assert not [text for text in told if any(w in text for w in ("Mirela", "Tamburi", "48213"))]
     seen = (tmp_path / "seen").read_text().splitlines()
     assert seen == ["find the customer", "close Mirela Tamburi 48213"]
-    assert record["name"] in told[1]
-    assert record["name"] in told[2]
-
-
-def _env():
-    import os
-
-    return dict(os.environ)
+    assert all(record["name"] in text for text in told[1:])
 
 
 class Ends:
@@ -97,12 +92,10 @@ class Ends:
 
     def __init__(self, **options):
         self.server, self.client = [], []
-        session = dp.Pseudonyms(detector(), on_empty="pass").session()
-        self.proxy = McpProxy(session, **options)
+        self.proxy = McpProxy(dp.Pseudonyms(detector(), on_empty="pass").session(), **options)
 
     def says(self, message):
-        line = message if isinstance(message, str) else json.dumps(message)
-        self.proxy.from_client(line, self.server.append, self.client.append)
+        self.proxy.from_client(json.dumps(message), self.server.append, self.client.append)
 
     def answers(self, message):
         line = message if isinstance(message, str) else json.dumps(message)
@@ -116,17 +109,21 @@ def request(method, number=1, **params):
     return {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
 
 
-@pytest.mark.parametrize(
+RESULTS = [SECRET, {"content": SECRET}, {"content": [SECRET]}]
+RESULTS += [
+    {"content": [{"type": SECRET, "data": SECRET}]},
+    {"structuredContent": {SECRET: [SECRET]}},
+]
+
+
+@over(
     "message",
     [
         "no JSON: Mirela Tamburi",
         "[]",
+        *({"jsonrpc": "2.0", "id": 7, "result": result} for result in RESULTS),
         {"jsonrpc": "2.0", "id": 1, "result": {"content": [{"type": "text", "text": SECRET}]}},
         {"jsonrpc": "2.0", "id": 5, "result": {"content": SECRET}},
-        {"jsonrpc": "2.0", "id": 7, "result": SECRET},
-        {"jsonrpc": "2.0", "id": 7, "result": {"content": [SECRET]}},
-        {"jsonrpc": "2.0", "id": 7, "result": {"content": [{"type": SECRET, "data": SECRET}]}},
-        {"jsonrpc": "2.0", "id": 7, "result": {"structuredContent": {SECRET: [SECRET]}}},
         {"jsonrpc": "2.0", "id": 7, "error": {"code": 3, "message": SECRET, "data": SECRET}},
         request("sampling/createMessage", text=SECRET),
         request("elicitation/create", message=SECRET),
@@ -142,9 +139,7 @@ def test_nothing_of_a_server_reaches_the_agent_unreleased(message):
     assert "Mirela" not in json.dumps(ends.client)
 
 
-@pytest.mark.parametrize(
-    "method", ["resources/read", "prompts/get", "completion/complete", "logging/setLevel", "x"]
-)
+@over("method", ["resources/read", "prompts/get", "completion/complete", "logging/setLevel", "x"])
 def test_an_agent_can_ask_for_tools_only(method):
     ends = Ends()
     ends.says(request(method, uri="people://all"))

@@ -1,6 +1,7 @@
 """A memo in a file: it counts right, and looks at a few rows however many there are."""
 
 import sqlite3
+from contextlib import closing
 
 import pytest
 from support.entities import detector
@@ -42,15 +43,15 @@ HARMED = {
     "a first row taken out": "DELETE FROM sealed WHERE number = (SELECT min(number) FROM sealed)",
     "a last row taken out": "DELETE FROM sealed WHERE number = (SELECT max(number) FROM sealed)",
     "rows in another order": "UPDATE sealed SET number = 10 - number",
-    "a row twice": "INSERT INTO sealed(conversation, created, data) SELECT conversation, created, "
-    "data FROM sealed LIMIT 1",
+    "a row twice": "INSERT INTO sealed(conversation, created, data) "
+    "SELECT conversation, created, data FROM sealed LIMIT 1",
     "a count of fewer": "UPDATE conversations SET kept = kept - 1",
     "other data": "UPDATE sealed SET data = CAST(substr(data, 1, length(data) - 1) || 'x' AS BLOB)",
     "no data": "UPDATE sealed SET data = x'00'",
 }
 
 
-@pytest.mark.parametrize("harm", HARMED.values(), ids=HARMED)
+@pytest.mark.parametrize("harm", HARMED)
 def test_rows_are_bound_to_their_places(harm, tmp_path):
     pytest.importorskip("faker", reason="the lists of names are of the extra detect")
 
@@ -63,18 +64,16 @@ def test_rows_are_bound_to_their_places(harm, tmp_path):
         return released, session().mapping()
 
     assert read() == read()
-    with sqlite3.connect(tmp_path / "memo.db") as connection:
-        connection.execute(harm)
-    connection.close()
+    with closing(sqlite3.connect(tmp_path / "memo.db")) as connection, connection:
+        connection.execute(HARMED[harm])
     with pytest.raises(dp.ParameterError) as caught:
         read()
     assert not any(name in str(caught.value) for name in NAMES)
 
 
 def test_a_memo_of_an_older_version_is_refused(tmp_path):
-    with sqlite3.connect(tmp_path / "memo.db") as connection:
+    with closing(sqlite3.connect(tmp_path / "memo.db")) as connection, connection:
         connection.execute("CREATE TABLE checks (value BLOB NOT NULL)")
         connection.execute("INSERT INTO checks VALUES (?)", (Digests(KEY).of("check"),))
-    connection.close()
     with pytest.raises(dp.ParameterError, match="older version"):
         FileMemo(tmp_path / "memo.db", Digests(KEY).of, None)

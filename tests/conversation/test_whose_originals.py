@@ -1,6 +1,7 @@
 """Nobody is shown the originals of another caller, through whichever adapter they ask."""
 
 import asyncio
+import itertools
 import json
 import re
 
@@ -37,54 +38,56 @@ def turns(history):
     return [{"role": role, "content": text} for role, text in history]
 
 
-def chat_model(remote, seen):
-    pytest.importorskip("langchain_openai")
+def langchain(answer):
+    """A model of LangChain is asked with a history; arguments of its calls are seen."""
+
+    def setup(remote, seen):
+        pytest.importorskip("langchain_openai")
+        import langchain_dp_middleware as ours
+
+        ask = answer(ours, langchain_model(remote.url), seen)
+
+        def shown(history):
+            message = ask(history)
+            seen.extend(call["args"]["text"] for call in getattr(message, "tool_calls", ()))
+            return message if isinstance(message, str) else message.text
+
+        return shown
+
+    return setup
+
+
+@langchain
+def chat_model(ours, inner, seen):
     from langchain_core.tools import tool
-    from langchain_dp_middleware import DPChatModel
 
-    model = DPChatModel(pseudonyms(), langchain_model(remote.url), tools="all")
-    asked = model.bind_tools([tool(note(seen))])
-    return lambda history: show(seen, asked.invoke(history))
+    return ours.DPChatModel(pseudonyms(), inner, tools="all").bind_tools([tool(note(seen))]).invoke
 
 
-def chat_model_stream(remote, seen):
-    pytest.importorskip("langchain_openai")
-    from langchain_dp_middleware import DPChatModel
-
-    model = DPChatModel(pseudonyms(), langchain_model(remote.url))
+@langchain
+def chat_model_stream(ours, inner, seen):
+    model = ours.DPChatModel(pseudonyms(), inner)
     return lambda history: "".join(piece.text for piece in model.stream(history))
 
 
-def show(seen, message):
-    """The text of a message of LangChain; arguments of its calls are seen."""
-    seen += [call["args"]["text"] for call in message.tool_calls]
-    return message.text
+@langchain
+def head_on_messages(ours, inner, seen):
+    return (ours.PrivateHead(pseudonyms(), answers="note") | inner).invoke
 
 
-def head_on_messages(remote, seen):
-    pytest.importorskip("langchain_openai")
-    from langchain_dp_middleware import PrivateHead
-
-    chain = PrivateHead(pseudonyms(), answers="note") | langchain_model(remote.url)
-    return lambda history: chain.invoke(history).text
+@langchain
+def head_on_texts(ours, inner, seen):
+    chain = ours.PrivateHead(pseudonyms()) | (lambda given: given["q"]) | inner
+    return lambda history: chain.invoke({"q": history[-1][1]})
 
 
-def head_on_texts(remote, seen):
-    pytest.importorskip("langchain_openai")
-    from langchain_dp_middleware import PrivateHead
-
-    chain = PrivateHead(pseudonyms()) | (lambda d: d["q"]) | langchain_model(remote.url)
-    return lambda history: chain.invoke({"q": history[-1][1]}).text
-
-
-def unnamed_agent(remote, seen):
+@langchain
+def unnamed_agent(ours, inner, seen):
     agents = pytest.importorskip("langchain.agents")
     from langchain_core.tools import tool
-    from langchain_dp_middleware import DPAgentMiddleware
 
-    ours = DPAgentMiddleware(pseudonyms(), traced="allow", tools="all")
-    tools = [tool(note(seen))]
-    agent = agents.create_agent(langchain_model(remote.url), tools, middleware=[ours])
+    middleware = ours.DPAgentMiddleware(pseudonyms(), traced="allow", tools="all")
+    agent = agents.create_agent(inner, [tool(note(seen))], middleware=[middleware])
     said = {}  # by their text: an agent knows answers by their ids
 
     def ask(history):
@@ -95,27 +98,21 @@ def unnamed_agent(remote, seen):
     return ask
 
 
-def llama_model(remote):
-    pytest.importorskip("llama_index.llms.openai")
-    from llama_index_dp_middleware import DPLLM
+def of_llama(ask):
+    def setup(remote, seen):
+        pytest.importorskip("llama_index.llms.openai")
+        from llama_index_dp_middleware import DPLLM
 
-    return DPLLM(pseudonyms(), llama_index_llm(remote.url), tools="all")
+        model = DPLLM(pseudonyms(), llama_index_llm(remote.url), tools="all")
+        return lambda history: ask(model, history)
+
+    return setup
 
 
 def llama_messages(history):
     from llama_index.core.llms import ChatMessage
 
     return [ChatMessage(text, role=role) for role, text in history]
-
-
-def of_llama(ask):
-    """A model is asked with a history by ``ask``."""
-
-    def setup(remote, seen):
-        model = llama_model(remote)
-        return lambda history: ask(model, history)
-
-    return setup
 
 
 llama_complete = of_llama(lambda m, h: m.complete(h[-1][1]).text)
@@ -125,10 +122,11 @@ llama_stream_chat = of_llama(lambda m, h: [*m.stream_chat(llama_messages(h))][-1
 
 
 def llama_agent(remote, seen):
-    model = llama_model(remote)
+    pytest.importorskip("llama_index.llms.openai")
     from llama_index.core.agent.workflow import FunctionAgent
-    from llama_index_dp_middleware import unrecorded
+    from llama_index_dp_middleware import DPLLM, unrecorded
 
+    model = DPLLM(pseudonyms(), llama_index_llm(remote.url), tools="all")
     agent = FunctionAgent(tools=[note(seen)], llm=model, streaming=False)
 
     async def run(history):
@@ -144,13 +142,11 @@ def llama_agent(remote, seen):
 
 def query_engine(remote, seen):
     pytest.importorskip("llama_index.llms.openai")
-    from llama_index.core import VectorStoreIndex
-    from llama_index.core.embeddings import MockEmbedding
+    from llama_index.core import MockEmbedding, VectorStoreIndex
     from llama_index.core.schema import TextNode
     from llama_index_dp_middleware import DPQueryEngine
 
-    node = TextNode(id_="n", text="Names are words.")
-    index = VectorStoreIndex([node], embed_model=MockEmbedding(4))
+    index = VectorStoreIndex([TextNode(text="Names are words.")], embed_model=MockEmbedding(4))
     engine = DPQueryEngine(pseudonyms(), index.as_query_engine(llm=llama_index_llm(remote.url)))
     return lambda history: str(engine.query(history[-1][1]))
 
@@ -160,8 +156,7 @@ def openai_agent(remote, seen, streams=False):
     from agents import Agent, OpenAIChatCompletionsModel, Runner, function_tool
     from openai_agents_dp_middleware import private_run
 
-    client = async_client(remote.url)
-    inner = OpenAIChatCompletionsModel(MODEL, client)
+    inner = OpenAIChatCompletionsModel(MODEL, async_client(remote.url))
     how = private_run(pseudonyms(), inner, tracing_disabled=True, tools="all")
     agent = Agent("helper", tools=[function_tool(note(seen))])
 
@@ -187,8 +182,7 @@ def pydantic_agent(remote, seen):
     from pydantic_ai.providers.openai import OpenAIProvider
     from pydantic_ai_dp_middleware import DPModel
 
-    client = async_client(remote.url)
-    inner = OpenAIChatModel(MODEL, provider=OpenAIProvider(openai_client=client))
+    inner = OpenAIChatModel(MODEL, provider=OpenAIProvider(openai_client=async_client(remote.url)))
     agent = Agent(DPModel(pseudonyms(), inner, tools="all"), tools=[note(seen)])
 
     def message(role, text):
@@ -196,12 +190,12 @@ def pydantic_agent(remote, seen):
             return ModelRequest([UserPromptPart(text)])
         return ModelResponse([TextPart(text)])
 
-    async def run(history):
+    def ask(history):
         *before, (_, text) = history
         said = [message(*turn) for turn in before]
-        return (await agent.run(text, message_history=said)).output
+        return asyncio.run(agent.run(text, message_history=said)).output
 
-    return lambda history: asyncio.run(run(history))
+    return ask
 
 
 @pytest.fixture(scope="module")
@@ -212,8 +206,6 @@ def shared():
 
 
 def posted(path, field, read, stream=False):
-    """Asks a gateway, as an end user of a key that many share."""
-
     def setup(gateway, seen):
         def ask(history):
             given = turns(history) if field != "prompt" else history[-1][1]
@@ -251,25 +243,24 @@ def of_completion(answer):
 
 def webhook(gateway, seen):
     """LiteLLM's generic guardrail, behind a proxy whose users share a key."""
+    calls = itertools.count()
 
     def guard(kind, call, **given):
         about = {"user_api_key_hash": "k"}
         body = {"input_type": kind, "request_data": about, "litellm_call_id": call, **given}
-        headers = {"x-api-key": KEYS["ann"]}
-        url = f"{gateway.root}/beta/litellm_basic_guardrail_api"
+        url, headers = (
+            f"{gateway.root}/beta/litellm_basic_guardrail_api",
+            {"x-api-key": KEYS["ann"]},
+        )
         return httpx.post(url, json=body, headers=headers).json()["texts"]
 
     def ask(history):
-        call = str(len(calls))
-        calls.append(call)
-        texts = [text for _, text in history]
+        call, (roles, texts) = str(next(calls)), zip(*history, strict=True)
         sent = guard("request", call, texts=texts, structured_messages=turns(history))
-        roles = [role for role, _ in history]
         request = {"messages": turns(zip(roles, sent, strict=True))}
         gateway.upstream.requests.append(request)
         return guard("response", call, texts=[gateway.upstream.reply(request)])[0]
 
-    calls = []
     return ask
 
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 import pytest
+from support.cases import over
 from support.ledgers import Charges
 from support.spaces import random_space
 from support.texts import CANARY
@@ -22,8 +23,6 @@ LAW = dp.TokenExponential(epsilon=1.0)
 ROWS = pa.table(
     {"text": ["w1 w2", None, "w3", ""], "note": ["w4", "w5 w6", None, None], "who": [*"abab"]}
 )
-
-
 KEY = chunk_key("job", 0)
 
 
@@ -52,38 +51,25 @@ def test_no_draw_without_the_charge(monkeypatch):
         releaser.release(ROWS)
 
 
-@pytest.mark.parametrize("nats", [0.1, 1 / 3, 9.999999999999998, 10.0])
-@pytest.mark.parametrize("texts", [2, 3, 1000])
+@over("nats", [0.1, 1 / 3, 9.999999999999998, 10.0])
+@over("texts", [2, 3, 1000])
 def test_many_texts_cost_what_their_charges_would(tmp_path, nats, texts):
     guarantee = dp.privacy.PureDP(epsilon=nats)
     certificate = replace(dp.certify(LAW, SPACE), epsilon=nats, guarantee=guarantee)
-    ledger = dp.PrivacyLedger(f"sqlite:///{tmp_path}/ledger.db", budget=1e5)
+    ledger = dp.PrivacyLedger(f"sqlite:///{tmp_path}/{texts}-{nats}.db", budget=1e5)
     ledger.charge("once", of_texts(certificate, texts), 1)
     ledger.charge("document", certificate, texts, unit="document")
     document = ledger.spent("document")
     assert document <= ledger.spent("once") <= document + 2e-12  # a step of the ledger
 
 
-def test_the_second_call_neither_pays_nor_draws(tmp_path):
-    ledger, store = Charges(), ChunkFolder(tmp_path / "parts")
-    key = chunk_key("job", 0, 4)
-    first = release_chunk(store, key, ROWS, columns(ledger))
-    charges = len(ledger.rows)
-    again = release_chunk(ChunkFolder(tmp_path / "parts"), key, ROWS, columns(ledger))
-    assert (first.equals(again), len(ledger.rows)) == (True, charges)
-    assert chunk_key("job", 4, 8) != key != chunk_key("another", 0, 4)
-    assert store.path.stat().st_mode & 0o077 == 0
-
-
 def test_pseudonyms_of_a_row_agree_and_are_kept_by_nobody():
     def detector(text):
         return [(k, k + 3, "PERSON") for k in range(len(text)) if text.startswith("Ann", k)]
 
-    releaser = Columns(
-        releaser=dp.Pseudonyms(detector, kinds=["person"], on_empty="pass"), names=("text", "note")
-    )
+    pseudonyms = dp.Pseudonyms(detector, kinds=["person"], on_empty="pass")
     rows = pa.table({"text": ["Ann is ill", None], "note": ["dear Ann", "no name"]})
-    released = releaser.release(rows)
+    released = Columns(releaser=pseudonyms, names=("text", "note")).release(rows)
     name = released["text"][0].as_py().removesuffix(" is ill")
     assert name != "Ann"
     assert released["note"].to_pylist() == [f"dear {name}", "no name"]
@@ -148,12 +134,9 @@ def stopped(store, releaser, rows=ROWS):
 LONG = ROWS.set_column(0, "text", pa.array(["w1 " * 30] * 4))
 
 
-@pytest.mark.parametrize(
-    "change", ["nothing", "folder", "ledger", "row", "payer", "option", "law", "version", "seed"]
-)
-def test_what_is_the_same_is_charged_once_and_drawn_alike_and_all_else_anew(
-    tmp_path, change, monkeypatch
-):
+@over("change", ["nothing", "folder", "ledger", "row", "payer", "option", "law", "version", "seed"])
+def test_the_same_is_charged_once_and_drawn_alike_and_all_else_anew(tmp_path_factory, change):
+    tmp_path = tmp_path_factory.mktemp(change)
     url, store = f"sqlite:///{tmp_path}/ledger.db", ChunkFolder(tmp_path / "parts")
     dp.PrivacyLedger(url, budget=1e4).close()
     shutil.copy(tmp_path / "ledger.db", tmp_path / "backup.db")
@@ -172,26 +155,28 @@ def test_what_is_the_same_is_charged_once_and_drawn_alike_and_all_else_anew(
         options = {"scope": lambda text: [(0, len(text))]}
     elif change == "law":
         options = {"law": dp.TokenExponential(epsilon=1.5)}
-    elif change == "version":
-        monkeypatch.setattr("dp_middleware.corpora.once.__version__", "another")
     elif change == "seed":
         (store.path / f"{KEY}.seed").unlink()
-    ledger = dp.PrivacyLedger(url)
-    second = stopped(store, columns(ledger, **options), rows)
+    ledger, version = dp.PrivacyLedger(url), "another" if change == "version" else dp.__version__
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("dp_middleware.corpora.once.__version__", version)
+        second = stopped(store, columns(ledger, **options), rows)
     is_new = change not in ("nothing", "folder", "ledger")
     assert [len(ledger.rows(who)) for who in "ab"] == [1 + is_new] * 2
     assert (first["text"] != second["text"]) == is_new
     assert (tmp_path / "parts" / f"{KEY}.seed").stat().st_mode & 0o077 == 0
 
 
-@pytest.mark.parametrize("harm", ["short", "open"])
-def test_a_seed_that_others_know_or_may_have_written_is_refused(tmp_path, harm):
+def test_a_seed_that_others_know_or_may_have_written_is_refused(tmp_path):
     ledger, store = dp.PrivacyLedger(f"sqlite:///{tmp_path}/l", budget=100), ChunkFolder(tmp_path)
     store.seed(KEY)
     seed = tmp_path / f"{KEY}.seed"
-    seed.write_bytes(b"") if harm == "short" else seed.chmod(0o644)
-    with pytest.raises(dp.ParameterError, match="for its owner alone"):
-        release_chunk(store, KEY, ROWS, columns(ledger))
+    kept = seed.read_bytes()
+    for content, mode in ((b"", 0o600), (kept, 0o644)):
+        seed.write_bytes(content)
+        seed.chmod(mode)
+        with pytest.raises(dp.ParameterError, match="for its owner alone"):
+            release_chunk(store, KEY, ROWS, columns(ledger))
     assert not ledger.subjects()
 
 
@@ -209,41 +194,22 @@ def test_pseudonyms_that_are_paid_for_are_the_same_after_a_crash(tmp_path):
 
 def test_what_is_refused_quotes_nothing(tmp_path):
     store = ChunkFolder(tmp_path / "parts")
-    for wrong in (
-        pa.table({"text": [1], "who": ["a"]}),
-        pa.table({"text": [CANARY], "who": [None]}),
-        pa.table({CANARY: ["a"], "who": ["a"]}),
-    ):
+    own = {"who": ["a"]}
+    for wrong in ({"text": [1], **own}, {"text": [CANARY], "who": [None]}, {CANARY: ["a"], **own}):
         with pytest.raises(dp.errors.ParameterError) as error:
-            release_chunk(store, "key", wrong, columns(Charges(), names=("text",)))
+            release_chunk(store, "key", pa.table(wrong), columns(Charges(), names=("text",)))
         assert CANARY not in str(error.value)
     assert not [*store.path.glob("*.arrow")]
     with pytest.raises(dp.errors.ParameterError):
         ChunkFolder(tmp_path / "none" / "parts")
 
 
-def test_the_fingerprint_tells_what_decides_a_release():
-    prints = {
-        one.fingerprint
-        for one in (
-            columns(Charges()),
-            columns(Charges(), subject=None),
-            columns(Charges(), names=("text",)),
-            columns(Charges(), scope=str.split),
-            Columns(releaser=dp.Sanitizer(LAW, random_space(seed=1)), names=("text",)),
-        )
-    }
-    assert len(prints) == 5
-    assert columns(Charges()).fingerprint in prints
-
-
 def test_a_session_whose_charge_is_refused_draws_with_fresh_bytes_from_then_on(tmp_path):
     ledger = dp.PrivacyLedger(f"sqlite:///{tmp_path}/l", budget=2)
     pseudonyms = dp.Pseudonyms(list, kinds=["amount"], on_empty="pass", ledger=ledger, subject="a")
     session = pseudonyms.session()
-    releaser = Columns(
-        releaser=pseudonyms, names=("text",), kinds={"text": "amount"}, session=session
-    )
+    kinds = {"text": "amount"}
+    releaser = Columns(releaser=pseudonyms, names=("text",), kinds=kinds, session=session)
     rows = pa.table({"text": [f"${n}7,123.45" for n in range(1, 9)]})
     with pytest.raises(dp.BudgetExhausted):
         releaser.release(rows, lambda: bytes(32))

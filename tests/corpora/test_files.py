@@ -15,12 +15,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
+from support.cases import over
 from support.ledgers import Charges
 from support.spaces import random_space
 from support.texts import CANARY
 
 import dp_middleware as dp
 from dp_middleware.corpora import ChunkFolder, sanitize_file
+from dp_middleware.corpora.lines import Csv
 
 SPACE = random_space()
 LAW = dp.TokenExponential(epsilon=1.0)
@@ -33,7 +35,6 @@ def sanitizer(ledger=None, subject="someone"):
 
 
 def released(text):
-    """Whether every word is one that can be released."""
     return {*text.split()} <= WORDS
 
 
@@ -48,9 +49,8 @@ def run(folder, suffix, data, columns="text", **options):
     target.unlink(missing_ok=True)
     source.write_bytes(data)
     options.setdefault("chunk_rows", 2)
-    report = sanitize_file(
-        source, target, columns, sanitizer(options.pop("ledger", None)), **options
-    )
+    releaser = sanitizer(options.pop("ledger", None))
+    report = sanitize_file(source, target, columns, releaser, **options)
     assert not [*folder.glob(".*")]
     return report, target.read_bytes()
 
@@ -63,12 +63,10 @@ def run(folder, suffix, data, columns="text", **options):
     separator=st.sampled_from([",", "\t"]),
 )
 def test_other_cells_of_csv_stay(tmp_path, rows, ending, mark, separator):
-    text = io.StringIO()
+    text, form = io.StringIO(), {"lineterminator": ending, "delimiter": separator}
     table = [("id", "text", 'a "note"'), *(("k" + a, b, c) for a, b, c in rows)]
-    writer = csv.writer(
-        text, lineterminator=ending, delimiter=separator, quoting=csv.QUOTE_ALL
-    )  # else a lone \r would end a row
-    writer.writerows(table)
+    quoted = csv.QUOTE_ALL  # else a lone \r would end a row
+    csv.writer(text, quoting=quoted, **form).writerows(table)
     data = (mark + text.getvalue()).encode()
     _, out = run(tmp_path, ".csv" if separator == "," else ".tsv", data)
     assert out.startswith(b"\xef\xbb\xbf") == bool(mark)
@@ -81,32 +79,9 @@ def test_other_cells_of_csv_stay(tmp_path, rows, ending, mark, separator):
         assert len(after.split()) == sanitizer().count(before)
 
 
-@pytest.mark.parametrize("rest", ["", '"w1","x"\n', 'x"w1,x\n', '","x"" \n'])
-def test_a_quote_that_is_not_closed_does_not_carry_texts_out(tmp_path, rest):
-    data = f'text,id\nw1,"abc\n{CANARY},{rest}'.encode()
-    ledger = Charges()
-    with pytest.raises(dp.ParameterError) as error:
-        run(tmp_path, ".csv", data, ledger=ledger)
-    assert CANARY not in str(error.value)
-    assert not ledger.rows
-    assert [path.name for path in tmp_path.iterdir()] == ["in.csv"]
-
-
 def test_all_but_the_released_cells_stays_byte_for_byte(tmp_path):
     data = b'a,,"",n\xffm,"q""\r\n",text\n1,2,3,4,5,\n"1",,"",5" \xff,"q""\r\n",\r\n,,,,,""'
     assert run(tmp_path, ".csv", data)[1] == data
-
-
-@pytest.mark.parametrize("cells", [[7], [None], [["zxqvcanary"]], [{CANARY: "w1"}], ["\udcff"]])
-def test_parquet_without_texts_is_refused_before_a_charge_and_leaves_nothing(tmp_path, cells):
-    column = pa.array(cells) if cells != ["\udcff"] else pa.array([b"\xff"]).view(pa.string())
-    sink, ledger = io.BytesIO(), Charges()
-    pq.write_table(pa.table({"text": pa.chunked_array([column])}), sink)
-    with pytest.raises(dp.ParameterError) as error:
-        run(tmp_path, ".parquet", sink.getvalue(), ledger=ledger)
-    assert CANARY not in str(error.value)
-    assert error.value.__context__ is None
-    assert [path.name for path in tmp_path.iterdir()] == ["in.parquet"]
 
 
 VALUES = st.recursive(
@@ -154,35 +129,28 @@ def test_other_bytes_of_json_stay(tmp_path, rows, ascii_only, blank):
 def test_lines_of_text(tmp_path, lines):
     _, out = run(tmp_path, ".txt", "".join(f"{line}\r\n" for line in lines).encode())
     results = out.decode().split("\r\n")[:-1]
-    assert [len(line.split()) for line in results] == [
-        dp.Sanitizer(LAW, SPACE).count(line) for line in lines
-    ]
+    assert [len(line.split()) for line in results] == [sanitizer().count(line) for line in lines]
     assert all(map(released, results))
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int8(), pa.string())],
-)
+DICTIONARY = pa.dictionary(pa.int8(), pa.string())
+
+
+@over("kind", [pa.string(), pa.large_string(), pa.string_view(), DICTIONARY])
 def test_columns_of_parquet_stay(tmp_path, kind):
     text = pa.array(["w1 w2", None, "secret", "", "w3"])
     text = text.dictionary_encode().cast(kind) if pa.types.is_dictionary(kind) else text.cast(kind)
-    table = pa.table(
-        {
-            "n": pa.array([1, None, 3, 4, 5], pa.uint8()),
-            "text": text,
-            "nested": pa.array([[{"a": 1}], [], None, [{"a": None}], []]),
-            "when": pa.array([0, 1, 2, 3, None], pa.timestamp("us", "Asia/Tokyo")),
-            "raw": pa.array([b"\xff", b"", None, b"\x00", b"x"], pa.binary()),
-        },
-        metadata={"made": "by us"},
-    )
-    sink = io.BytesIO()
+    others = {
+        "n": pa.array([1, None, 3, 4, 5], pa.uint8()),
+        "nested": pa.array([[{"a": 1}], [], None, [{"a": None}], []]),
+        "when": pa.array([0, 1, 2, 3, None], pa.timestamp("us", "Asia/Tokyo")),
+        "raw": pa.array([b"\xff", b"", None, b"\x00", b"x"], pa.binary()),
+    }
+    table, sink = pa.table({"text": text, **others}, metadata={"made": "by us"}), io.BytesIO()
     pq.write_table(table, sink)
     report, out = run(tmp_path, ".parquet", sink.getvalue(), ledger=Charges())
     result = pq.read_table(io.BytesIO(out))
-    others = ["n", "nested", "when", "raw"]
-    assert result.select(others).equals(table.select(others))
+    assert result.select([*others]).equals(table.select([*others]))
     assert result.schema.metadata[b"made"] == b"by us"
     assert result["text"].type == pq.read_table(io.BytesIO(sink.getvalue()))["text"].type
     texts = result["text"].to_pylist()
@@ -217,61 +185,62 @@ def test_a_scope_says_what_of_a_cell_is_released(tmp_path):
     assert (ledger.tokens, report.texts, report.epsilon) == ([1], 2, EPS)
 
 
-def test_no_rows(tmp_path):
-    assert run(tmp_path, ".csv", b"id,text\r\n")[1] == b"id,text\r\n"
-    assert run(tmp_path, ".jsonl", b"")[1] == b""
-    assert run(tmp_path, ".txt", b"")[1] == b""
-    with pytest.raises(dp.errors.ParameterError, match="empty file"):
-        run(tmp_path, ".csv", b"")
+def parquet(*cells):
+    """A file whose column of texts holds these; bytes are no UTF-8."""
+    column = pa.array(cells)
+    column = column.view(pa.string()) if isinstance(cells[0], bytes) else column
+    sink = io.BytesIO()
+    pq.write_table(pa.table({"text": pa.chunked_array([column])}), sink)
+    return sink.getvalue()
 
 
-BROKEN = {
-    "cells": (".csv", f"id,text\n1,w1\n2,{CANARY},3\n4,w1\n".encode(), "row 2"),
-    "bytes": (".csv", b"id,text\n1,w1\n2,\xff" + CANARY.encode() + b"\n4,w1\n", "row 2"),
-    "line": (".txt", b"w1\n\xff" + CANARY.encode() + b"\nw1\n", "row 2"),
-    "json": (".jsonl", f'{{"text":"w1"}}\n{{"text":{CANARY}\n{{"text":"w2"}}\n'.encode(), "row 2"),
-    "number": (".jsonl", b'{"text":"w1"}\n{"text":7, "a":"zxqvcanary"}\n{"text":"w2"}\n', "row 2"),
-    "missing": (".jsonl", b'{"text":"w1"}\n{"a":"zxqvcanary"}\n{"text":"w2"}\n', "row 2"),
-    "twice": (".jsonl", b'{"text":"w1"}\n{"text":"a","text":"zxqvcanary"}\n{"text":""}\n', "row 2"),
-    "surrogate": (
-        ".jsonl",
-        b'{"text":"w1"}\n{"text":"\\ud800 zxqvcanary"}\n{"text":""}\n',
-        "row 2",
+OPEN = f'text,id\nw1,"abc\n{CANARY},'
+REFUSED = [  # a suffix, the bytes of a file, and what is said
+    *((".csv", f"{OPEN}{rest}", None) for rest in ("", '"w1","x"\n', 'x"w1,x\n', '","x"" \n')),
+    *((".parquet", parquet(cell), None) for cell in (7, None, [CANARY], {CANARY: "w1"}, b"\xff")),
+    (".csv", f"id,text\n1,w1\n2,{CANARY},3\n4,w1\n", "row 2"),
+    (".csv", b"id,text\n1,w1\n2,\xffzxqvcanary\n4,w1\n", "row 2"),
+    (".txt", b"w1\n\xffzxqvcanary\nw1\n", "row 2"),
+    *(
+        (".jsonl", f'{{"text":"w1"}}\n{row}\n{{"text":"w2"}}\n', "row 2")
+        for row in (
+            f'{{"text":{CANARY}',
+            f'{{"text":7, "a":"{CANARY}"}}',
+            f'{{"a":"{CANARY}"}}',
+            f'{{"text":"a","text":"{CANARY}"}}',
+            f'{{"text":"\\ud800 {CANARY}"}}',
+        )
     ),
-}
+    (".csv", f"{CANARY},b\n1,2\n", None),
+    (".csv", "text,text\n1,2\n", None),
+    (".jsonl", "[1]\n", None),
+    (".parquet", CANARY, None),
+    (".doc", "a\n", None),
+    (".csv", b"id,text\n1,\xff zxqvcanary,3\n", None),
+    (".csv", CANARY * 20_000, None),
+    (".csv", "", "empty file"),
+]
 
 
-@pytest.mark.parametrize("name", BROKEN)
-def test_a_broken_row_is_refused_before_any_charge(tmp_path, name):
-    suffix, data, place = BROKEN[name]
-    ledger = Charges()
-    with pytest.raises(dp.errors.ParameterError, match=place) as error:
-        run(tmp_path, suffix, data, ledger=ledger)
-    assert CANARY not in str(error.value)
-    assert error.value.__context__ is None
-    assert ledger.rows == []
-
-
-@pytest.mark.parametrize(
-    ("suffix", "data", "columns"),
-    [
-        (".csv", f"{CANARY},b\n1,2\n".encode(), ["text"]),
-        (".csv", b"text,text\n1,2\n", ["text"]),
-        (".jsonl", b"[1]\n", ["text"]),
-        (".parquet", CANARY.encode(), ["text"]),
-        (".txt", b"a\n", ["line"]),
-        (".doc", b"a\n", ["text"]),
-        (".csv", b"text\na\n", []),
-        (".csv", b"id,text\n1,\xff zxqvcanary,3\n", ["text"]),
-        (".csv", CANARY.encode() * 20_000, ["text"]),
-    ],
-)
+@over("suffix, data, said", REFUSED)
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of Arrow
-def test_what_cannot_be_done_is_refused_without_a_quote(tmp_path, suffix, data, columns):
-    with pytest.raises(dp.errors.ParameterError) as error:
-        run(tmp_path, suffix, data, columns)
+def test_a_broken_file_is_refused_before_any_charge_and_leaves_nothing(
+    tmp_path_factory, suffix, data, said
+):
+    ledger, folder = Charges(), tmp_path_factory.mktemp("broken")
+    data = data.encode() if isinstance(data, str) else data
+    with pytest.raises(dp.ParameterError, match=said) as error:
+        run(folder, suffix, data, "text", ledger=ledger)
     assert CANARY not in str(error.value)
     assert error.value.__cause__ is error.value.__context__ is None
+    assert ledger.rows == []
+    assert [path.name for path in folder.iterdir()] == [f"in{suffix}"]
+
+
+@over("suffix, columns", [(".txt", ["line"]), (".csv", []), (".csv", ["txet"])])
+def test_columns_that_are_not_there_are_refused(tmp_path, suffix, columns):
+    with pytest.raises(dp.ParameterError):
+        run(tmp_path, suffix, b"text\na\n", columns)
 
 
 @pytest.mark.parametrize("kind", ["folder", "link", "open", "file"])
@@ -296,35 +265,36 @@ def test_what_is_no_folder_of_a_run_is_neither_read_nor_removed(kind, tmp_path):
     assert not ledger.rows
 
 
-def test_an_interrupted_run_goes_on_with_the_same_job_only(tmp_path, monkeypatch):
+def test_an_interrupted_run_goes_on_with_the_same_job_only(tmp_path):
     source, target = tmp_path / "in.csv", tmp_path / "out.csv"
     source.write_text("id,text\n" + "".join(f"{k},w1 w2\n" for k in range(10)))
     ledger = Charges(budget=12)  # of twenty tokens
+
+    def go(ledger, chunk_rows=1, **more):
+        releaser = sanitizer(ledger)
+        return sanitize_file(source, target, ["text"], releaser, chunk_rows=chunk_rows, **more)
+
     with pytest.raises(dp.BudgetExhausted):
-        sanitize_file(source, target, ["text"], sanitizer(ledger), chunk_rows=1)
+        go(ledger)
     assert len(ledger.rows) == 6
     folder = tmp_path / ".out.csv.parts"
     assert folder.stat().st_mode & 0o077 == 0
     kept = {path.name: path.read_bytes() for path in folder.glob("*.arrow")}
     for options in ({"chunk_rows": 2}, {"id": "id"}):
         with pytest.raises(dp.errors.ParameterError, match="parameters"):
-            sanitize_file(
-                source, target, ["text"], sanitizer(Charges()), **{"chunk_rows": 1, **options}
-            )
+            go(Charges(), **options)
     status = source.stat()
     os.utime(source, ns=(status.st_atime_ns, status.st_mtime_ns + 1))
     with pytest.raises(dp.errors.ParameterError, match="source"):
-        sanitize_file(source, target, ["text"], sanitizer(Charges()), chunk_rows=1)
+        go(Charges())
     os.utime(source, ns=(status.st_atime_ns, status.st_mtime_ns))
     more = Charges()
-    report = sanitize_file(source, target, ["text"], sanitizer(more), chunk_rows=1)
+    report = go(more)
     assert len(more.rows) == 4
     assert (report.resumed, report.chunks) == (6, 10)
     first = list(csv.DictReader(io.StringIO(target.read_text())))[:6]
-    texts = {
-        pa.ipc.open_file(pa.py_buffer(data)).read_all()["text"][0].as_py() for data in kept.values()
-    }
-    assert {row["text"] for row in first} == texts
+    tables = [pa.ipc.open_file(pa.py_buffer(data)).read_all() for data in kept.values()]
+    assert {row["text"] for row in first} == {table["text"][0].as_py() for table in tables}
 
 
 def test_a_second_run_is_told_of_the_first(tmp_path):
@@ -341,23 +311,17 @@ def test_a_second_run_is_told_of_the_first(tmp_path):
 
 def test_a_full_disk_loses_nothing(tmp_path):
     ledger = Charges()
-    data = b"text\n" + b"w1 w2\n" * 6
 
     def full(self, file, released):
         for _ in released:
             raise OSError(28, "No space left on device")
 
-    from dp_middleware.corpora.lines import Csv
-
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Csv, "write", full)
         with pytest.raises(dp.errors.ParameterError, match="No space left"):
-            run(tmp_path, ".csv", data, ledger=ledger)
-    charged = len(ledger.rows)
-    os.utime(tmp_path / "in.csv", ns=(1, 1))
+            run(tmp_path, ".csv", b"text\n" + b"w1 w2\n" * 6, ledger=ledger)
     assert not (tmp_path / "out.csv").exists()
-    status = len([*(tmp_path / ".out.csv.parts").glob("*.arrow")])
-    assert (status, charged) == (1, 1)
+    assert len([*(tmp_path / ".out.csv.parts").glob("*.arrow")]) == len(ledger.rows) == 1
 
 
 @pytest.mark.slow
@@ -366,16 +330,13 @@ def test_workers(tmp_path):
     source, target = tmp_path / "in.csv", tmp_path / "out.csv"
     source.write_text("id,text\n" + "".join(f"{k},w{k % 12} w2\n" for k in range(100)))
     seen = []
-    report = sanitize_file(
-        source, target, ["text"], sanitizer(ledger), workers=2, chunk_rows=5,
-        progress=lambda done, total: seen.append((done, total)),
-    )  # fmt: skip
+    options = {"workers": 2, "chunk_rows": 5, "progress": lambda *counts: seen.append(counts)}
+    report = sanitize_file(source, target, ["text"], sanitizer(ledger), **options)
     assert (report.rows, report.chunks) == (100, 20)
     assert seen[-1] == (100, 100)
     assert len(ledger.rows("someone")) == 20
-    assert [row["id"] for row in csv.DictReader(io.StringIO(target.read_text()))] == [
-        str(k) for k in range(100)
-    ]
+    rows = csv.DictReader(io.StringIO(target.read_text()))
+    assert [row["id"] for row in rows] == [str(k) for k in range(100)]
 
 
 @pytest.mark.parametrize(

@@ -16,14 +16,9 @@ WORKER = Path(__file__).parents[1] / "support" / "memory_of_worker.py"
 def private_megabytes(sanitizer, folder):
     """Of a fresh process that was sent the sanitizer and has drawn with it."""
     (folder / "sanitizer").write_bytes(pickle.dumps(sanitizer))
-    done = subprocess.run(
-        [sys.executable, WORKER, folder / "sanitizer"],
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    return float(done.stdout)
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, WORKER, folder / "sanitizer"]
+    return float(subprocess.check_output(command, env=environment, text=True))
 
 
 @pytest.mark.slow

@@ -27,8 +27,12 @@ pydantic_deprecations = pytest.mark.filterwarnings(
 )
 
 
+def page_of(name):
+    return (DOCS / name).read_text("utf-8")
+
+
 def blocks(page):
-    return re.findall(r"```python\n(.*?)```", (DOCS / page).read_text("utf-8"), flags=re.DOTALL)
+    return re.findall(r"```python\n(.*?)```", page_of(page), flags=re.DOTALL)
 
 
 def run(page, names, close=None):
@@ -44,8 +48,7 @@ def run(page, names, close=None):
 
 
 def rows(page, head):
-    """The two cells of every row of a table."""
-    table = (DOCS / page).read_text("utf-8").split(f"{head}\n|---|---|\n")[1].split("\n\n")[0]
+    table = page_of(page).split(f"{head}\n|---|---|\n")[1].split("\n\n")[0]
     cells = [re.split(r"(?<!\\)\|", line.strip("| ")) for line in table.splitlines()]
     return [(first.strip().replace("\\|", "|"), second.strip()) for first, second in cells]
 
@@ -61,7 +64,6 @@ def space_of(words):
 
 
 def hearing(probe, word):
-    """Sources that were told of a word."""
     return {source for source, text in probe.records().items() if word in text} - SHOWN
 
 
@@ -97,8 +99,7 @@ def test_files(sanitizer, tmp_path, monkeypatch):
     tickets = "id,name,mail,phone,notes\n1,Mirela Tamburi,m@acme.test,,Mirela called\n"
     Path("tickets.csv").write_text(tickets)
     names = {"sanitizer": sanitizer, "dp": dp, "key": b"k" * 32}
-    blocks = re.findall(r"```python\n(.*?)```", (DOCS / "corpora.md").read_text(), re.DOTALL)
-    for block in blocks:  # the first starts workers, which a test of a page does not wait for
+    for block in blocks("corpora.md"):  # the first starts workers, for which no test waits
         exec(block.replace("workers=2", "workers=1"), names)
     assert names["report"].tokens == 3
     assert "Mirela" not in Path("safe_tickets.csv").read_text()
@@ -108,7 +109,7 @@ def test_files(sanitizer, tmp_path, monkeypatch):
 @over("page", PAGES)
 def test_links_lead_somewhere(page):
     """To pages and headings ``make docs`` looks; here to tests, and to what is not a page."""
-    text = (DOCS / page).read_text("utf-8")
+    text = page_of(page)
     for target in re.findall(r"\]\(([\w./]+)\)", text):
         target = re.sub(r"^notebooks/(\w+)\.md$", r"../notebooks/\1.ipynb", target)
         assert (DOCS / page).parent.joinpath(target).is_file(), target
@@ -122,35 +123,29 @@ def test_production_keeps_one_memo_for_each_user(sanitizer, tmp_path, monkeypatc
     monkeypatch.chdir(tmp_path)
     names = {"sanitizer": sanitizer}
     run("production.md", names)
-    first = names["session_of"]("ana", b"k" * 32).release("message-1", "user", "my left leg")
-    again = names["session_of"]("ana", b"k" * 32).release("message-1", "user", "my left leg")
-    assert first.text == again.text  # after a restart
+    sessions = [names["session_of"]("ana", b"k" * 32) for _ in range(2)]  # after a restart
+    first, again = (each.release("message-1", "user", "my left leg") for each in sessions)
+    assert first.text == again.text
     assert names["ledger"].spent("ana") == pytest.approx(sanitizer.certificate.epsilon, abs=1e-9)
     assert names["ledger"].spent("bea") == 0.0
 
 
+def listed(page, module):
+    return {*re.findall(rf"^::: {re.escape(module)}\.(\w+)$", page_of(page), re.MULTILINE)}
+
+
 def test_the_reference_is_complete():
-    listed = re.findall(
-        r"^::: dp_middleware\.(\w+)$", (DOCS / "api/dp_middleware.md").read_text(), re.M
-    )
-    assert {*listed, "MECHANISMS", "attacks", "metrics"} == set(dp.__all__)
-
-
-def test_the_reference_of_pseudonyms_is_complete():
     from dp_middleware import pseudonyms
     from dp_middleware.pseudonyms import kinds
 
-    text = (DOCS / "api/parts.md").read_text()
-    listed = re.findall(r"^::: dp_middleware\.pseudonyms\.(\w+)$", text, re.M)
-    assert {*listed, "Pseudonyms"} == set(pseudonyms.__all__)
-    listed = re.findall(r"^::: dp_middleware\.pseudonyms\.kinds\.(\w+)$", text, re.M)
-    assert set(listed) == set(kinds.__all__)
+    own = listed("api/dp_middleware.md", "dp_middleware")
+    assert {*own, "MECHANISMS", "attacks", "metrics"} == set(dp.__all__)
+    page, name = "api/parts.md", "dp_middleware.pseudonyms"
+    assert {*listed(page, name), "Pseudonyms"} == set(pseudonyms.__all__)
+    assert listed(page, f"{name}.kinds") == set(kinds.__all__)
 
 
 def test_pseudonyms(probe, sanitizer, capsys):
-    pytest.importorskip("langchain")
-    pytest.importorskip("langchain_openai")
-    pytest.importorskip("onnxruntime")
     from langchain_core.tools import tool
 
     asked = []
@@ -208,8 +203,6 @@ def test_scopes_and_classes(sanitizer):
 
 @pytest.fixture
 def langchain(probe, sanitizer):
-    pytest.importorskip("langchain")
-    pytest.importorskip("langchain_openai")
     from langchain_core.embeddings import DeterministicFakeEmbedding
     from langchain_core.prompts import ChatPromptTemplate
     from langchain_core.tools import tool
@@ -234,7 +227,6 @@ def langchain(probe, sanitizer):
 
 
 def looking_up(request):
-    """Calls a tool if it may, and then answers."""
     if request.get("tools") and request["messages"][-1]["role"] == "user":
         return [ToolCall(name="look_up", arguments={"word": "leg"})]
     return "a left leg"
@@ -251,7 +243,6 @@ def test_langchain(langchain, probe):
 
 
 def call(part, word, config):
-    """Private text into what a row of the table makes."""
     from langchain_core.language_models import BaseChatModel
     from langchain_core.retrievers import BaseRetriever
     from langgraph.pregel import Pregel
@@ -265,7 +256,6 @@ def call(part, word, config):
 
 
 def shaped(langchain):
-    """Names in the table's cells."""
     import langchain_dp_middleware as adapters
     from langchain.agents import create_agent
 
@@ -311,22 +301,18 @@ def test_a_head_does_not_see_what_an_agent_s_tools_return(langchain, probe):
 
 
 def test_the_reference_of_langchain_is_complete():
-    adapters = pytest.importorskip("langchain_dp_middleware")
-    listed = dict(rows("langchain.md", "| Module | Names |"))
-    names = {
-        name
-        for module, cell in listed.items()
-        for name in re.findall(r"`(\w+)`", cell)
-        if getattr(importlib.import_module(module.strip("`")), name)
-    }
+    import langchain_dp_middleware as adapters
+
+    names = set()
+    for module, cell in rows("langchain.md", "| Module | Names |"):
+        names |= {*re.findall(r"`(\w+)`", cell)}
+        part = importlib.import_module(module.strip("`"))
+        assert all(hasattr(part, name) for name in re.findall(r"`(\w+)`", cell))
     assert names == set(adapters.__all__)
 
 
 @pytest.fixture
 def llama_index(probe, sanitizer):
-    pytest.importorskip("llama_index.core")
-    pytest.importorskip("llama_index.llms.openai")
-    pytest.importorskip("faker")
     from llama_index.core import VectorStoreIndex
     from llama_index.core.embeddings import MockEmbedding
     from llama_index.core.schema import TextNode

@@ -5,7 +5,7 @@ import textwrap
 import tomllib
 from pathlib import Path
 
-import pytest
+from support.cases import over
 
 import dp_middleware as dp
 from dp_middleware.models import endpoints
@@ -22,27 +22,22 @@ def test_the_four_servers_have_their_urls():
     assert all(url in specs for _, url, specs in ROWS)
 
 
-@pytest.mark.parametrize("spec", SPECS)
+@over("spec", SPECS)
 def test_each_may_read_raw_text(spec):
-    pytest.importorskip("openai")
     require_trusted(endpoints.open_model(spec, private=True))
 
 
 def test_the_example_runs(monkeypatch):
-    monkeypatch.setattr(
-        dp, "ollama", lambda name: dp.chat_model(lambda messages: name, local=True), raising=False
-    )
-    shared = {
-        "sanitizer": dp.sanitizer(epsilon=10),
-        "remote": dp.chat_model(lambda messages: "rest"),
-    }
+    local = lambda name: dp.chat_model(lambda messages: name, local=True)  # noqa: E731
+    monkeypatch.setattr(dp, "ollama", local, raising=False)
+    remote = dp.chat_model(lambda messages: "rest")
+    shared = {"sanitizer": dp.sanitizer(epsilon=10), "remote": remote}
     [block] = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
     exec(block, shared)
     assert shared["answer"].text == "llama3.2"
 
 
 def test_the_upstream_is_one_that_the_gateway_reads():
-    pytest.importorskip("starlette")
     from dp_middleware.gateway import Settings
 
     upstream = tomllib.loads(textwrap.dedent(PAGE[PAGE.index("    [upstream]") :]))["upstream"]

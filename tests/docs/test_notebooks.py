@@ -7,21 +7,18 @@ import re
 import sys
 from pathlib import Path
 
-import pytest
-
-nbformat = pytest.importorskip("nbformat")
-pytest.importorskip("nbclient")
+import nbformat
+from support.cases import over
 
 FOLDER = Path(__file__).parents[2] / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 ABSOLUTE = re.compile(r"(?<![\w.:/*])/(?:home|Users|root|work|tmp|opt|var|mnt|usr)\b|\b[A-Z]:\\")
 PLACES = {str(Path.home()), str(FOLDER.parent), sys.prefix, getpass.getuser()} - {"/", "ana"}
 
-every = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+every = over("path", NOTEBOOKS)
 
 
 def metadata():
-    """What ``notebooks/execute.py`` writes into a notebook."""
     spec = importlib.util.spec_from_file_location("execute", FOLDER / "execute.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -37,7 +34,6 @@ def cells(path, kind):
 
 
 def without_images(output):
-    """An output as text; a picture's base64 says nothing."""
     data = {kind: text for kind, text in output.get("data", {}).items() if "image" not in kind}
     return f"{output.get('text', '')} {data}"
 
@@ -71,11 +67,10 @@ def test_has_no_trace_of_its_author(path):
         assert cell.id == f"{path.stem[:2]}-{number:02d}"
         assert not cell.metadata  # no times at which it ran
         shown += [cell.source, *map(without_images, cell.get("outputs", []))]
-    text = "\n".join(shown)
+    text, places = "\n".join(shown), "|".join(map(re.escape, PLACES))
     assert "Traceback" not in text
     assert not ABSOLUTE.search(text)
-    for place in PLACES:
-        assert not re.search(rf"(?<!\w){re.escape(place)}(?!\w)", text), "names this machine"
+    assert not re.search(rf"(?<!\w)(?:{places})(?!\w)", text), "names this machine"
 
 
 @every
@@ -96,19 +91,13 @@ def test_links_lead_somewhere(path):
 
 def test_which_mechanism_keeps_most_is_told_as_04_shows():
     """Its sentence on 4, 6 and 9 against the tables above it."""
-    shown = [
-        [line.split() for line in output.data["text/plain"].splitlines()]
-        for cell in cells(FOLDER / "04_privacy_against_utility.ipynb", "code")
-        for output in cell.outputs
-        if "bayes" in output.get("data", {}).get("text/plain", "")
-        or "cosine   " in output.get("data", {}).get("text/plain", "")
-    ]
-    assert len(shown) == 2
-    best = [
-        {epsilon: max(table[3:], key=lambda row: float(row[k]))[0] for k, epsilon in order}
-        for table in shown
-        for order in [list(enumerate(table[1][1:4], start=1))]
-    ]
+    code = cells(FOLDER / "04_privacy_against_utility.ipynb", "code")
+    texts = [o.get("data", {}).get("text/plain", "") for cell in code for o in cell.outputs]
+    shown = [text for text in texts if "bayes" in text or "cosine   " in text]
+    best = []
+    for table in ([line.split() for line in text.splitlines()] for text in shown):
+        order = enumerate(table[1][1:4], start=1)
+        best.append({e: max(table[3:], key=lambda row, k=k: float(row[k]))[0] for k, e in order})
     recovered, kept = best
     codebook, most = "nearest-response", "custext-strict"
     assert kept == {"4.0": codebook, "6.0": codebook, "9.0": most}

@@ -1,11 +1,26 @@
-"""The scripts of benchmarks/papers: their tables, options and prompts."""
+"""The scripts of benchmarks/papers: what they compute of what was measured."""
+
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
+from support.spaces import random_space
 
 import dp_middleware as dp
 
-pytestmark = pytest.mark.usefixtures("scripts")
+PAPERS = Path(__file__).parents[2] / "benchmarks" / "papers"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def scripts():
+    """Scripts import each other as they do when they run."""
+    with pytest.MonkeyPatch.context() as patch:
+        for folder in (PAPERS.parent, PAPERS):
+            patch.syspath_prepend(str(folder))
+        yield
+        for name in ("probing", *(path.stem for path in PAPERS.glob("*.py"))):
+            sys.modules.pop(name, None)
 
 
 def test_the_size_of_rantexts_lists_with_its_own_constants():
@@ -13,13 +28,13 @@ def test_the_size_of_rantexts_lists_with_its_own_constants():
 
     So y is on the list of x with probability exp(-|x - y| / 99), and the share is their mean.
     """
-    import rantext_lists
+    import inferdpt
 
     places = np.arange(100.0)
     words = dp.Vocabulary([f"w{k}" for k in range(100)])
     space = dp.EmbeddingSpace(words, places[:, None])
     expected = np.exp(-np.abs(places[:, None] - places) / 99.0).mean()
-    shares = rantext_lists.published_shares(space, 1.0, draws=20_000)
+    shares = inferdpt.published_shares(space, 1.0, draws=20_000)
     assert shares.mean() == pytest.approx(expected, abs=0.01)
     within = dp.RanText(epsilon=1.0).list_chances(space, 0.3)[0]
     assert (abs(shares - 0.3) < 0.031).mean() == pytest.approx(within, abs=0.02)
@@ -44,6 +59,17 @@ def test_inferdpts_claims_are_judged_at_the_top_ten():
     assert not next(inferdpt.verdicts(lower, {})).holds
 
 
+def test_defaults_say_what_options_take(monkeypatch):
+    import pages
+
+    words = "x.py data --sizes 3 --sizes 4 --half b --flag --per-text 2"
+    monkeypatch.setattr("sys.argv", words.split())
+    defaults = {"sizes": [int], "rows": ["a"], "half": ("a", "b"), "flag": False, "per_text": 1.5}
+    found = vars(pages.options("In 95 % of all.", "folder", "more*", model=str, **defaults))
+    known = {"sizes": [3, 4], "rows": ["a"], "half": "b", "flag": True, "per_text": 2.0}
+    assert found == known | {"folder": Path("data"), "more": [], "model": None}
+
+
 def test_printed_lines_stand_above_ours():
     import common
 
@@ -57,8 +83,6 @@ def test_printed_lines_stand_above_ours():
 
 
 class Vectors:
-    """A sentence vector for each text, by a table."""
-
     def __init__(self):
         two = (0.6, 0.8)
         self.table = {"one": (1.0, 0.0), "two": two, "three": (0.0, 1.0), "two again": two}
@@ -76,25 +100,9 @@ def rewrites():
     space = dp.EmbeddingSpace(dp.Vocabulary(words), vectors)
     bench = privrewrite.Bench(space=space, service=Vectors())
     pool = bench.pool("x", ["one", "two", " ", "three", "TWO", "two again"], bert=False)
-    assert pool.candidates == ("one", "two", "three", "two again")
+    assert pool.candidates == ["one", "two", "three", "two again"]
     np.testing.assert_allclose(pool.scores[:, 0], [1.0, 0.6, 0.0, 0.6])
     return bench, pool
-
-
-def test_the_expected_cosine_of_a_choice_by_hand():
-    """Utilities (<m(x), m(y)> + 1) / 2 with m(x) = (1, 0) are 1, 0.8, 0.5; sensitivity 1."""
-    import privrewrite
-
-    bench, pool = rewrites()
-    naive = privrewrite.Setting(k=3, tau=1.0, epsilon=4.0, sensitivity="naive")
-    found = bench.chosen(pool, [naive, privrewrite.Setting(k=1)])[:, 0]
-    weights = np.exp([2.0, 1.6, 1.0])
-    assert found[0] == pytest.approx(float(weights @ [1.0, 0.6, 0.0]) / weights.sum())
-    assert found[1] == pytest.approx(1.0)
-    # (1 + 0.6) / 2 = 0.8 and (1 + 0.8) / 2 = 0.9: with 0.75 "two" goes, "three" stays
-    pruned = privrewrite.Setting(k=3, tau=0.75, epsilon=4.0, sensitivity="naive")
-    weights = np.exp([2.0, 1.0])
-    assert bench.chosen(pool, [pruned])[0, 0] == pytest.approx(weights[0] / weights.sum())
 
 
 def test_the_law_of_a_choice_is_the_librarys():
@@ -112,49 +120,70 @@ def test_the_law_of_a_choice_is_the_librarys():
         assert found == pytest.approx(float(law @ pool.scores[:, 0]), abs=1e-5)
 
 
-def test_known_candidates_keep_a_share_of_a_texts_words():
-    import privrewrite
+def test_paired_differences_are_judged_by_hand():
+    import common
 
-    texts = [" ".join(f"{name}{k}" for k in range(50)) for name in "ab"]
-    first, second = privrewrite.known(texts, 200)
-    shares = [np.mean([word.startswith("a") for word in text.split()]) for text in first]
-    # a uniform share is its own, of the others half is foreign
-    assert np.mean(shares) == pytest.approx(0.75, abs=0.1)
-    assert min(shares) < 0.6 < 0.9 < max(shares)
-    assert {len(text.split()) for text in first + second} == {50}
+    # t = 2 / (1 / sqrt(3)) = 3.464 with 2 degrees of freedom
+    more, less, both = np.array([1.0, 2, 3]), np.array([-1.0, -2, -3]), np.array([-1.0, 0, 1])
+    assert common.chance(more) == pytest.approx(0.0371, abs=1e-4)
+    assert common.chance(less) == pytest.approx(1 - 0.0371, abs=1e-4)
+    assert [common.chance(np.full(3, k)) for k in (2.0, 0.0, -2.0)] == [0.0, 0.5, 1.0]
+    assert common.paired("more", {"a": more}).holds is True
+    assert common.paired("more", {"a": more, "b": both}).holds is None
+    assert common.paired("more", {"a": more, "b": np.full(3, -1.0)}).holds is False
 
 
-def test_the_script_of_privrewrite_runs(tmp_path, monkeypatch, capsys):
-    pytest.importorskip("bert_score", reason="needs the extra eval")
-    import privrewrite
+def test_dyntexts_parts_are_its_own():
+    import dyntext as parts
+    import protocol
 
-    words = [f"w{k}" for k in range(30)]
-    vectors = np.random.default_rng(0).normal(size=(30, 4))
-    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    space = dp.EmbeddingSpace(dp.Vocabulary(words), vectors)
+    space = random_space(tokens=60, dimensions=4)
+    ids = np.arange(60)
+    whole = dp.DynText(epsilon=2.0).log_probs(ids, space)
+    of_parts = parts.OnLists(epsilon=2.0, smooth=True).log_probs(ids, space)
+    np.testing.assert_allclose(of_parts, whole, atol=1e-9)
+    public, lengths = parts.lists(space, smooth=False)
+    assert np.ptp(public.log_sigma) == 0
+    rows = parts.ABLATIONS["w/o smooth"](2.5, space).log_probs(ids, space)
+    assert ((rows > -np.inf).sum(axis=1) == lengths).all()
+    entropy = protocol.sampler.insecure_entropy(0)
+    drawn = parts.ABLATIONS["w/o replacement"](1e6, space).perturb(ids, space, entropy)
+    assert drawn.tolist() == ids.tolist()
+    drawn = parts.ABLATIONS["w/o replacement"](1.0, space).perturb(ids, space, entropy)
+    assert all(whole[x, y] > -np.inf for x, y in zip(ids, drawn, strict=True))
+    assert (drawn != ids).any()
 
-    class Service:
-        def encode(self, texts):
-            rows = np.array(
-                [vectors[[words.index(w) for w in t.split()]].sum(axis=0) for t in texts]
-            )
-            return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
-    def writer(prompts, tokens):
-        sent = [prompt.splitlines()[-1] for prompt in prompts]
-        return [f"{text}\nw{number % 7}" for number, text in enumerate(sent)]
+def test_kept_words_are_no_tokens_to_attack():
+    import protocol
 
-    lines = [f'{{"text": "{" ".join(words[k : k + 12])}"}}\n' for k in (0, 5, 9)]
-    for name in ("medquad", "imdb"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "dev.jsonl").write_text("".join(lines))
-    monkeypatch.setattr(privrewrite, "frequent_space", lambda size: space)
-    monkeypatch.setattr(privrewrite, "QUICK", (3, 2, 2, 2))
-    monkeypatch.setattr(dp, "EmbeddingService", Service)
-    monkeypatch.setattr(privrewrite, "open_writer", lambda model, temperature: writer)
-    monkeypatch.setattr("sys.argv", ["privrewrite.py", str(tmp_path), "--model", "m"])
-    privrewrite.main()
-    shown = capsys.readouterr().out
-    assert all(f"| {name} | " in shown for name in (*privrewrite.STUDIES, *privrewrite.CHOICES))
-    assert all(f"| imdb, known | {name} | 1 / 2 / 4 | " in shown for name in ("WP", "EM"))
-    assert "| Fig. 3: a peak at a moderate alpha" in shown
+    words = ["the", "good", "bad", "film"]
+    space = dp.EmbeddingSpace(dp.Vocabulary(words), np.eye(4))
+    policy = dp.KeepPolicy.words(["the", "!"], label="two")
+    sharp = dp.TokenExponential(epsilon=1000.0)
+    sent = protocol.release(sharp, space, ["the good film !", "bad cow"], 0, policy=policy)
+    assert sent.texts[0] == "the good film !"
+    assert [ids.tolist() for ids in sent.raw] == [[1, 3], [2, -1]]
+    assert sent.drawn[0].tolist() == [1, 3]
+
+
+def test_cape_measures_texts_and_laws():
+    import cape
+    import cape_study
+    import probing
+
+    words = ["the", "good", "bad", "film", "old", "new"]
+    space = dp.EmbeddingSpace(dp.Vocabulary(words), np.eye(6))
+    texts = ["the good film", "the bad film", "the old film", "the new film"] * 2
+    records = [{"text": text, "label": k % 2} for k, text in enumerate(texts)]
+    encoder = probing.remembered(lambda some: np.array([[t.count("o"), len(t)] for t in some]))
+    data = probing.Labelled("sst2", records, 4, 4, encoder)
+    given = {"space": space, "policy": dp.KeepPolicy.words(["the"], label="one")}
+    sharp = cape_study.Method(name="sharp", make=lambda e: dp.SanText(epsilon=1000 * e), **given)
+    rouge, _, privacy = cape.measured([sharp], data)
+    assert rouge["sharp"] == [100] * len(cape.EPSILONS)
+    assert privacy["sharp"] == [0] * len(cape.EPSILONS)
+    assert sharp.deniability(1.0, texts) == pytest.approx((100, 1))
+    uniform = dp.CusTextAggressive(epsilon=1e-9, candidates=6)
+    flat = cape_study.Method(name="flat", make=lambda _: uniform, **given)
+    assert flat.deniability(1.0, texts) == pytest.approx((100 / 6, 6))

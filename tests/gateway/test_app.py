@@ -1,6 +1,5 @@
 """The door: keys before bodies, limits, paths that are not repeated, metrics, logs, budgets."""
 
-import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
@@ -10,6 +9,7 @@ import pytest
 from starlette.datastructures import URL
 from starlette.requests import HTTPConnection
 from starlette.testclient import TestClient
+from support.cases import over
 from support.gateway import KEYS, MODEL, AllLogs, running, settings
 from support.texts import CANARY
 
@@ -29,9 +29,7 @@ def test_health(gateway):
     assert gateway.get(f"/models/{CANARY}").status_code == 404
 
 
-@pytest.mark.parametrize(
-    "path", [f"/{CANARY}", f"/v1/{CANARY}", f"/v1/chat/completions/?q={CANARY}"]
-)
+@over("path", [f"/{CANARY}", f"/v1/{CANARY}", f"/v1/chat/completions/?q={CANARY}"])
 def test_unknown_paths_are_not_repeated(gateway, path):
     answer = httpx.post(gateway.root + path)
     assert answer.status_code in (404, 405)
@@ -52,38 +50,28 @@ def test_the_header_host_decides_nothing(monkeypatch):
         assert not routed.upstream.saw(CANARY)
 
 
-@pytest.mark.parametrize(
-    "key",
-    [None, "", "Bearer", f"Bearer {CANARY}", KEYS["ann"]],
-    ids=["none", "empty", "no key", "another", "no scheme"],
-)
-def test_a_wrong_key_is_refused_before_the_body(gateway, key):
-    """Of a body that never comes: the answer does not wait for it."""
-    port = int(gateway.root.rpartition(":")[2])
+def head_of(key, length=99):
+    """Of a request whose body never comes."""
     named = "" if key is None else f"authorization: {key}\r\n"
-    head = f"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\n{named}"
-    with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
-        connection.sendall(
-            f"{head}content-type: application/json\r\ncontent-length: 99\r\n\r\n".encode()
-        )
+    return (
+        f"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\n{named}"
+        f"content-type: application/json\r\ncontent-length: {length}\r\n\r\n"
+    )
+
+
+@over("key", [None, "", "Bearer", f"Bearer {CANARY}", KEYS["ann"]])
+def test_a_wrong_key_is_refused_before_the_body(gateway, key):
+    with gateway.connected(head_of(key)) as connection:
         answer = connection.recv(4096).decode()
     assert answer.startswith("HTTP/1.1 401")
     assert CANARY not in answer
 
 
 def test_limits():
-    with running(
-        limits={"body_bytes": 200, "body_seconds": 1.0, "requests_per_minute": 3}
-    ) as small:
+    limits = {"body_bytes": 200, "body_seconds": 1.0, "requests_per_minute": 3}
+    with running(limits=limits) as small:
         assert small.chat("x" * 300).status_code == 413
-        port = int(small.root.rpartition(":")[2])
-        head = (
-            f"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\n"
-            f"authorization: Bearer {KEYS['ann']}\r\ncontent-type: application/json\r\n"
-            "content-length: 99\r\n\r\n{"
-        )
-        with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
-            connection.sendall(head.encode())
+        with small.connected(head_of(f"Bearer {KEYS['ann']}") + "{") as connection:
             assert connection.recv(4096).startswith(b"HTTP/1.1 408")
         assert small.chat("x").status_code == 200
         slowed = small.chat("x")
@@ -110,36 +98,32 @@ def test_logs_have_no_text(gateway):
 
 def test_no_websocket_and_no_query_in_a_log(gateway):
     """Uvicorn would log the path of a handshake as it came."""
-    port = int(gateway.root.rpartition(":")[2])
     head = (
         f"GET /v1/realtime?text={CANARY} HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\n"
         "upgrade: websocket\r\nsec-websocket-version: 13\r\n"
         "sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
     )
-    with AllLogs() as logs, socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
-        connection.sendall(head.encode())
+    with AllLogs() as logs, gateway.connected(head) as connection:
         answer = connection.recv(4096).decode()
     assert answer.startswith("HTTP/1.1 404")
     assert CANARY not in answer + "".join(logs.lines)
 
 
-HEADS = {
-    "nothing": b"",
-    "a byte": b"P",
-    "half a head": b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\n",
-    "a second head": b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\nGET",
-}
-
-
-@pytest.mark.parametrize("head", HEADS.values(), ids=HEADS)
+@over(
+    "head",
+    [
+        "",
+        "P",
+        "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\n",
+        "GET /healthz HTTP/1.1\r\nhost: x\r\n\r\nGET",
+    ],
+)
 def test_a_head_that_never_ends_is_not_waited_for(gateway, monkeypatch, head):
     """Also where a byte comes now and then; who asks properly is not cut off."""
     assert gateway.chat("w1").status_code == 200  # its connection stays
     monkeypatch.setattr(TimedHeads, "seconds", 0.5)
-    port = int(gateway.root.rpartition(":")[2])
     started, ended = time.monotonic(), False
-    with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
-        connection.sendall(head)
+    with gateway.connected(head) as connection:
         connection.settimeout(0.1)
         while not ended and time.monotonic() - started < 9:  # it is 10 s unless it is set
             try:
@@ -154,20 +138,14 @@ def test_a_head_that_never_ends_is_not_waited_for(gateway, monkeypatch, head):
     assert gateway.chat("w1").status_code == 200
 
 
-@pytest.mark.parametrize(
-    "error", [CannotCalibrate("no"), InfiniteEpsilon("no"), MissingExtra("x", "detect")]
-)
-def test_what_an_operator_did_wrong_is_said_at_the_start(error, tmp_path):
-    """No client ever meets it; a server that asks for no start is not ready."""
-
+@over("error", [CannotCalibrate("no"), InfiniteEpsilon("no"), MissingExtra("x", "detect")])
+def test_what_an_operator_did_wrong_is_said_at_the_start(error):
     def fail(*_):
         raise error
 
     app = create_app(settings("http://127.0.0.1:1/v1"), releases=fail)
     with pytest.raises(type(error)), TestClient(app):
         raise AssertionError
-    unready = TestClient(app)  # without a lifespan
-    assert unready.get("/readyz").status_code == 503
     failure = failure_of(error)
     assert (failure.status, failure.code, failure.headers) == (500, "misconfigured", NO_RETRY)
 
@@ -186,9 +164,8 @@ def test_budgets(tmp_path):
         count = len(paid.upstream.requests)
         broke = paid.chat(f"{CANARY} three")
         assert broke.status_code == 429
-        assert (
-            broke.json()["error"]["code"] == broke.json()["error"]["type"] == "insufficient_quota"
-        )
+        error = broke.json()["error"]
+        assert error["code"] == error["type"] == "insufficient_quota"
         assert broke.headers["x-should-retry"] == "false"
         assert len(paid.upstream.requests) == count
         assert paid.chat("four", client="bob").status_code == 200
@@ -241,18 +218,16 @@ def test_a_gateway_that_fails_says_the_type_only(gateway, monkeypatch):
         raise RuntimeError(CANARY)
 
     monkeypatch.setattr("dp_middleware.gateway.chat.plan_of", fail)
-    with AllLogs() as logs:
-        answer = gateway.chat("x")
-    assert answer.status_code == 503
-    assert "RuntimeError" in answer.text
-    assert any("/chat/completions failed: not_released" in line for line in logs.lines)
-    assert CANARY not in answer.text + "".join(logs.lines)
     monkeypatch.setattr("dp_middleware.gateway.app.budget_of", fail)
-    with AllLogs() as logs:
-        answer = gateway.get("/dp/budget")
-    assert answer.status_code == 500
-    assert any("/dp/budget failed: internal (RuntimeError)" in line for line in logs.lines)
-    assert CANARY not in answer.text + "".join(logs.lines)
+    for ask, status, said in (
+        (lambda: gateway.chat("x"), 503, "/chat/completions failed: not_released"),
+        (lambda: gateway.get("/dp/budget"), 500, "/dp/budget failed: internal (RuntimeError)"),
+    ):
+        with AllLogs() as logs:
+            answer = ask()
+        assert answer.status_code == status
+        assert any(said in line for line in logs.lines)
+        assert CANARY not in answer.text + "".join(logs.lines)
 
 
 def test_the_event_loop_never_waits_for_the_ledger(tmp_path, monkeypatch):

@@ -12,8 +12,10 @@ from dp_middleware.gateway.upstream import Connections
 
 @pytest.fixture(autouse=True)
 def _patience(monkeypatch):
-    """None is given up because this machine stood still."""
+    """None is given up because this machine stood still, not by httpx either."""
+    limits = httpx.Limits(max_connections=1, max_keepalive_connections=1, keepalive_expiry=600.0)
     monkeypatch.setattr(connections, "_KEPT", 600.0)
+    monkeypatch.setattr(connections, "_ONE", limits)
 
 
 @asynccontextmanager
@@ -37,7 +39,8 @@ async def serving():
 
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
     url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    async with httpx.AsyncClient(transport=Connections(), base_url=url, trust_env=False) as http:
+    options = {"base_url": url, "trust_env": False, "timeout": 60}
+    async with httpx.AsyncClient(transport=Connections(), **options) as http:
         yield http
     server.close()
     for writer in writers:
@@ -47,56 +50,47 @@ async def serving():
 
 
 async def used(http, count, path="/"):
-    """The connections of as many requests at once."""
     answers = await asyncio.gather(*(http.get(path) for _ in range(count)))
     return sorted(int(answer.text) for answer in answers)
 
 
-def test_one_for_each_request_at_once():
-    async def scenario():
-        async with serving() as http:
-            for count in (1, 8, 3, 8):
-                numbers = await used(http, count)
-                assert len(set(numbers)) == count
-                assert max(numbers) <= 8
-
-    asyncio.run(scenario())
+@pytest.mark.asyncio
+async def test_one_for_each_request_at_once():
+    async with serving() as http:
+        for count in (1, 8, 3, 8):
+            numbers = await used(http, count)
+            assert len(set(numbers)) == count
+            assert max(numbers) <= 8
 
 
-def test_an_answer_that_is_being_read_keeps_its_connection():
-    async def scenario():
-        async with serving() as http:
-            async with http.stream("GET", "/") as open_answer:
-                assert await used(http, 1) == [2]
-                assert await open_answer.aread() == b"1"
-            await open_answer.aclose()  # again: it is free once
-            assert await used(http, 2) == [1, 2]
-
-    asyncio.run(scenario())
-
-
-def test_a_connection_that_ended_is_made_anew():
-    async def scenario():
-        async with serving() as http:
-            assert await used(http, 1, "/last") == [1]
+@pytest.mark.asyncio
+async def test_an_answer_that_is_being_read_keeps_its_connection():
+    async with serving() as http:
+        async with http.stream("GET", "/") as open_answer:
             assert await used(http, 1) == [2]
-            with pytest.raises(httpx.ReadTimeout):
-                await http.get("/hang", timeout=0.1)
-            with pytest.raises(TimeoutError):
-                await asyncio.wait_for(http.get("/hang"), 0.1)
-            assert (await used(http, 1))[0] > 2  # not one with an answer under way
-
-    asyncio.run(scenario())
+            assert await open_answer.aread() == b"1"
+        await open_answer.aclose()  # again: it is free once
+        assert await used(http, 2) == [1, 2]
 
 
-def test_what_is_not_used_is_closed(monkeypatch):
+@pytest.mark.asyncio
+async def test_a_connection_that_ended_is_made_anew():
+    async with serving() as http:
+        assert await used(http, 1, "/last") == [1]
+        assert await used(http, 1) == [2]
+        with pytest.raises(httpx.ReadTimeout):
+            await http.get("/hang", timeout=0.1)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(http.get("/hang"), 0.1)
+        assert (await used(http, 1))[0] > 2  # not one with an answer under way
+
+
+@pytest.mark.asyncio
+async def test_what_is_not_used_is_closed(monkeypatch):
     monkeypatch.setattr(connections, "_KEPT", 0.0)
 
-    async def scenario():
-        async with serving() as http:
-            assert await used(http, 4) == [1, 2, 3, 4]
-            await asyncio.sleep(0.01)
-            assert await used(http, 1) == [5]
-            assert len(http._transport._idle) == 1
-
-    asyncio.run(scenario())
+    async with serving() as http:
+        assert await used(http, 4) == [1, 2, 3, 4]
+        await asyncio.sleep(0.01)
+        assert await used(http, 1) == [5]
+        assert len(http._transport._idle) == 1

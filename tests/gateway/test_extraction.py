@@ -3,10 +3,9 @@
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 
-import httpx
 import pytest
 from support.contract import OpenAIServer, ToolCall
-from support.gateway import KEYS, MODEL, releases, running, settings
+from support.gateway import MODEL, releases, running, settings
 from support.texts import CANARY
 
 from dp_middleware.errors import ParameterError, UntrustedHost
@@ -75,11 +74,8 @@ def test_a_slow_local_model_keeps_nobody_else_waiting(extracting, local):
         waiting = [clients.submit(extracting.chat, f"w{k}") for k in range(40)]
         while len(extracting.upstream.requests) < 40:
             assert not waiting[0].done()
-        body = {"model": MODEL, "input": "w1"}
-        headers = {"authorization": f"Bearer {KEYS['bob']}"}
         try:
-            url = f"{extracting.url}/embeddings"
-            other = httpx.post(url, json=body, headers=headers, timeout=20)
+            other = extracting.post("/embeddings", {"model": MODEL, "input": "w1"}, "bob")
         finally:
             answers.set()
         assert other.status_code == 200

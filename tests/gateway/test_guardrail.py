@@ -32,7 +32,6 @@ def chat(gateway, *messages, **more):
 
 @pytest.fixture(scope="module")
 def paid(tmp_path_factory):
-    """With a ledger, and a budget for each user of a proxy."""
     url = f"sqlite:///{tmp_path_factory.mktemp('paid')}/ledger.db"
     with running(ledger={"url": url, "budget": 10}, guardrail_subject="user_api_key_user_id") as g:
         yield g

@@ -3,21 +3,21 @@
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
-from pathlib import Path
+from contextlib import suppress
 
 import httpx
 import pytest
 from starlette.testclient import TestClient
+from support.cases import over
 from support.entities import CONTRACT, private
 from support.gateway import KEYS, MODEL, SECRET, AllLogs, releases, running, settings
 from support.servers import free_port
 from support.texts import CANARY
 
-from dp_middleware.gateway import create_app
+from dp_middleware.gateway import Settings, create_app
 from dp_middleware.gateway.app import reload
 from dp_middleware.gateway.service import hash_of
 
@@ -35,7 +35,6 @@ id = "ann"
 subject = "ann"
 key_hash = "{hash_of(SECRET, KEYS["ann"])}"
 """
-
 
 BOB = f"""
 [[clients]]
@@ -80,8 +79,7 @@ def secret(monkeypatch):
 
 
 def opened(file, releases=releases):
-    from dp_middleware.gateway import Settings
-
+    file.write_text(FILE)
     app = create_app(Settings.read(file), releases=releases)
     return TestClient(app), app._app.state.gateway
 
@@ -89,7 +87,6 @@ def opened(file, releases=releases):
 def test_other_settings_hold_from_the_next_request_on_and_what_is_the_same_stays(secret, tmp_path):
     """A release that a client had is in the memo still: it costs nothing again."""
     file, made = tmp_path / "gateway.toml", []
-    file.write_text(FILE)
 
     def counted(policy, *terms):
         made.append(policy.mode)
@@ -113,7 +110,7 @@ def test_other_settings_hold_from_the_next_request_on_and_what_is_the_same_stays
         assert client.get("/readyz").status_code == 200
 
 
-@pytest.mark.parametrize(
+@over(
     "broken",
     [
         FILE.replace("seconds = 5.0", f'seconds = "{CANARY}"'),
@@ -122,11 +119,9 @@ def test_other_settings_hold_from_the_next_request_on_and_what_is_the_same_stays
         f"{FILE}[{CANARY}",
         None,
     ],
-    ids=["a value", "another upstream", "a policy that cannot be had", "no TOML", "no file"],
 )
 def test_a_broken_file_changes_nothing_and_is_logged_without_values(secret, tmp_path, broken):
     file = tmp_path / "gateway.toml"
-    file.write_text(FILE)
 
     def refusing(policy, *terms):
         if policy.kinds:
@@ -156,17 +151,11 @@ uvicorn.run(app, port=int(sys.argv[2]), log_config=None, **server_options())
 
 
 def test_a_signal_has_the_file_read_again_while_requests_run(secret, tmp_path):
-    """No request fails meanwhile, and a new client is let in."""
     file = tmp_path / "gateway.toml"
     file.write_text(FILE)
     port = free_port()
-    tests = Path(__file__).parents[1]
-    path = os.pathsep.join([str(tests), *sys.path])
-    server = subprocess.Popen(
-        [sys.executable, "-c", SERVER, file, str(port)],
-        env={**os.environ, "PYTHONPATH": path},
-        cwd=tests,
-    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    server = subprocess.Popen([sys.executable, "-c", SERVER, file, str(port)], env=environment)
     with httpx.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False) as http:
 
         def status(client):
@@ -174,16 +163,14 @@ def test_a_signal_has_the_file_read_again_while_requests_run(secret, tmp_path):
             return http.get("/v1/models", headers=headers).status_code
 
         try:
-            deadline = time.monotonic() + 60
-            while time.monotonic() < deadline:
-                try:
-                    assert status("bob") == 401
-                    break
-                except httpx.TransportError:
-                    time.sleep(0.1)
+            deadline, seen = time.monotonic() + 60, []
+            while not seen and time.monotonic() < deadline:
+                with suppress(httpx.TransportError):
+                    seen.append(status("bob"))
+                time.sleep(0.1)
+            assert seen == [401]
             file.write_text(FILE + BOB)
             server.send_signal(signal.SIGHUP)
-            seen = []
             while seen[-1:] != [200] and time.monotonic() < deadline:
                 seen.append(status("bob"))
                 assert status("ann") == 200
@@ -207,7 +194,7 @@ def test_metrics_tell_what_was_found_and_refused_in_words_of_ours():
     assert 'dp_gateway_requests_total{route="/v1/chat/completions",status="200"} 1.0' in text
     assert re.search(r'dp_gateway_refusals_total\{code="\w+"\} 1\.0', text)
     private = (CANARY, "Mirela", "Berlin", *KEYS.values(), "ann", "bob")
-    assert not any(value in text for value in private)
+    assert not [value for value in private if value in text]
 
 
 def test_spans_tell_kinds_and_statuses_and_no_text(monkeypatch):
@@ -253,34 +240,28 @@ def test_what_is_not_ready_is_named(tmp_path):
         assert (answer.status_code, answer.json()["waits_for"]) == (503, ["ledger"])
 
 
-@pytest.mark.parametrize(
-    ("head", "piece", "status"),
+CHUNKED = "content-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n"
+
+
+@over(
+    "head, piece, status",
     [
         ("", f"x-more: {CANARY * 100}\r\n", b"400"),
-        (
-            "content-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n",
-            f"{1000 * len(CANARY):x}\r\n{CANARY * 1000}\r\n",
-            b"413",
-        ),
+        (CHUNKED, f"{1000 * len(CANARY):x}\r\n{CANARY * 1000}\r\n", b"413"),
     ],
-    ids=["head", "body"],
 )
 def test_what_does_not_end_is_cut_off(gateway, head, piece, status):
-    port = int(gateway.root.rpartition(":")[2])
-    key = f"authorization: Bearer {KEYS['ann']}"
+    begun = f"POST /v1/messages HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {KEYS['ann']}\r\n"
     answer, is_cut = b"", False
-    with AllLogs() as logs, socket.create_connection(("127.0.0.1", port), 30) as connection:
-        connection.sendall(f"POST /v1/messages HTTP/1.1\r\nhost: x\r\n{key}\r\n{head}".encode())
+    with AllLogs() as logs, gateway.connected(begun + head) as connection:
         for _ in range(10_000):
             try:
                 connection.sendall(piece.encode())
             except OSError:
                 is_cut = True
                 break
-        try:
+        with suppress(ConnectionError):
             answer = connection.recv(4096)
-        except ConnectionError:
-            answer = b""
     assert answer.startswith(b"HTTP/1.1 " + status) or (is_cut and not answer)
     assert CANARY not in answer.decode() + "".join(logs.lines)
     assert gateway.chat("w1").status_code == 200

@@ -2,9 +2,9 @@
 
 import json
 
-import pytest
+from support.cases import over
 from support.contract import ToolCall
-from support.gateway import MODEL
+from support.gateway import MODEL, sse
 from support.texts import CANARY
 
 TOOL = {"type": "function", "name": "find", "parameters": {"type": "object", "properties": {}}}
@@ -18,11 +18,6 @@ def ask(gateway, given, client="ann", **more):
 
 def text_of(answer):
     return answer.json()["output"][0]["content"][0]["text"]
-
-
-def events(answer):
-    lines = [line[6:] for line in answer.text.splitlines() if line.startswith("data: ")]
-    return [json.loads(line) for line in lines]
 
 
 def test_an_id_goes_on_with_the_conversation(names):
@@ -46,7 +41,7 @@ def test_a_repeated_turn_costs_nothing(gateway):
     assert draws == ["2", "0"]
 
 
-@pytest.mark.parametrize("name", ["resp_1", "resp_" + "A" * 80, CANARY, "resp_é"])
+@over("name", ["resp_1", "resp_" + "A" * 80, CANARY, "resp_é"])
 def test_an_id_of_another_is_refused(gateway, name):
     answer = ask(gateway, "x", previous_response_id=name)
     assert answer.status_code == 400
@@ -89,10 +84,9 @@ def test_tools(names):
 
 def test_streams(names):
     answer = ask(names, PRIVATE, stream=True)
-    got = events(answer)
+    got = sse(answer)
     assert "".join(e["delta"] for e in got if e["type"].endswith("text.delta")) == PRIVATE
-    ends = [e for e in got if e["type"].endswith("text.done")]
-    assert [e["text"] for e in ends] == [PRIVATE]
+    assert [e["text"] for e in got if e["type"].endswith("text.done")] == [PRIVATE]
     whole = got[-1]["response"]
     assert whole["output"][0]["content"][0]["text"] == PRIVATE
     assert [e["sequence_number"] for e in got] == list(range(len(got)))

@@ -57,11 +57,9 @@ def supervised(tmp_path):
 
     def start(how, pause="0.1"):
         path = os.pathsep.join([str(tmp_path), *sys.path])
-        environment = {**os.environ, "HOW": how, "PAUSE": pause, "PYTHONPATH": path}
-        environment["STARTED"] = str(started)
-        running.append(
-            subprocess.Popen([sys.executable, script], env=environment, stderr=subprocess.PIPE)
-        )
+        given = {"HOW": how, "PAUSE": pause, "PYTHONPATH": path, "STARTED": str(started)}
+        command, environment = [sys.executable, script], {**os.environ, **given}
+        running.append(subprocess.Popen(command, env=environment, stderr=subprocess.PIPE))
         wait_until(lambda: how == "fails" or len(pids_in(started)) == 2)
         return running[0], started
 

@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from support.cases import over
 from support.gateway import MODEL, SECRET, settings
 from support.texts import CANARY
 
@@ -55,20 +56,18 @@ def test_a_file_and_the_environment(tmp_path, environment):
     assert settings.policy_of("/v1/responses") == "names"
     assert settings.policy_of("/v1/chat/completions") == "default"
     assert settings.upstream_key.get_secret_value() == "sk-secret"
-    shown = repr(settings)
-    assert SECRET not in shown
-    assert "sk-secret" not in shown
+    assert not [secret for secret in (SECRET, "sk-secret") if secret in repr(settings)]
 
 
-@pytest.mark.parametrize("name", ["secret", "upstream_key"])
+@over("name", ["secret", "upstream_key"])
 def test_a_secret_in_the_file_is_refused(tmp_path, environment, name):
     with pytest.raises(ParameterError, match=f"DP_GATEWAY_{name.upper()}") as caught:
         read(tmp_path, f'{name} = "{CANARY}"\n{FILE}')
     assert CANARY not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "where"),
+@over(
+    "old, new, where",
     [
         ("epsilon = 5", "epsilon = -1", "policies.default.epsilon"),
         ('tools = "public"', f'tools = "{CANARY}"', "policies.default.tools"),
@@ -99,15 +98,14 @@ def test_no_file_and_no_secret(tmp_path, monkeypatch):
 
 def test_two_clients_of_one_id_are_refused():
     client = {"id": "a", "subject": "a", "key_hash": "0" * 64}
+    upstream = {"url": "http://x/v1", "models": ["m"]}
     with pytest.raises(ParameterError, match="distinct"):
-        Settings.of(
-            secret=SECRET, upstream={"url": "http://x/v1", "models": ["m"]}, clients=[client] * 2
-        )
+        Settings.of(secret=SECRET, upstream=upstream, clients=[client] * 2)
 
 
 def test_keys_are_known_by_their_hashes_alone():
     key, other = new_key(), new_key()
-    client = Client.made(id="a", subject="s", key_hash=hash_of(SECRET, key))
+    client = Client(id="a", subject="s", key_hash=hash_of(SECRET, key))
     clients = Clients(SECRET, [client])
     for header, given in (
         ("authorization", f"Bearer {key}"),
@@ -141,14 +139,12 @@ def test_a_policy_for_sentences_says_so_and_pays_for_one():
 
 
 def test_two_gateways_with_one_key_of_the_environment_agree(monkeypatch):
-    pytest.importorskip("faker")
     policy = Policy(mode="pseudonyms", law="keyed", kinds=("id",), on_empty="pass")
     monkeypatch.delenv("DP_GATEWAY_PSEUDONYM_KEY", raising=False)
     with pytest.raises(ParameterError, match="16 secret bytes"):
         releases_of(policy, None, "ann")
     monkeypatch.setenv("DP_GATEWAY_PSEUDONYM_KEY", SECRET)
     one, two = (releases_of(policy, None, name) for name in ("ann", "bob"))
-    released = (
-        one.naming(also={"ORD-20240099": "id"}).session().release("1", "user", "ORD-20240099")
-    )
+    session = one.naming(also={"ORD-20240099": "id"}).session()
+    released = session.release("1", "user", "ORD-20240099")
     assert two.original("id", released.text) == "ORD-20240099"

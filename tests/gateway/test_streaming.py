@@ -5,16 +5,15 @@ import sqlite3
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from threading import Event
 
 import httpx
 import openai
 import pytest
 from support.cases import over
 from support.faulty import faulty
-from support.gateway import KEYS, MODEL, AllLogs, Running, releases, running, serving, settings
+from support.gateway import KEYS, MODEL, AllLogs, in_front_of, running, sse
 from support.texts import CANARY
-
-from dp_middleware.gateway import create_app
 
 BODY = {"model": MODEL, "stream": True, "messages": [{"role": "user", "content": CANARY}]}
 
@@ -28,15 +27,8 @@ def upstream():
 @pytest.fixture(scope="module")
 def gateway(upstream):
     terms = {"seconds": 1.0, "max_bytes": 200_000}
-    app = create_app(settings(upstream.url, upstream=terms), releases=releases)
-    with serving(app) as port:
-        running = Running(upstream, app, port)
-        yield running
-        running.close()
-
-
-def events(answer):
-    return [line[6:] for line in answer.text.splitlines() if line.startswith("data: ")]
+    with in_front_of(upstream, upstream=terms) as gateway:
+        yield gateway
 
 
 CODES = {
@@ -47,6 +39,7 @@ CODES = {
     "list": "upstream_garbage",
     "odd": "upstream_garbage",
     "forever": "upstream_too_long",
+    "slow": "upstream_timeout",
 }
 
 
@@ -56,9 +49,9 @@ def test_a_stream_that_breaks_ends_with_an_error(gateway, upstream, fault):
     with AllLogs() as logs:
         answer = gateway.post("/chat/completions", BODY)
     assert answer.status_code == 200
-    lines = events(answer)
-    assert json.loads(lines[0])["choices"][0]["delta"]["content"] == "a"
-    assert json.loads(lines[-1])["error"]["code"] == CODES[fault]
+    first, *_, last = sse(answer)
+    assert first["choices"][0]["delta"]["content"] == "a"
+    assert last["error"]["code"] == CODES[fault]
     assert CANARY not in answer.text
     assert not [line for line in logs.lines if CANARY in line]
     assert "ERROR" not in "".join(logs.lines)
@@ -72,7 +65,7 @@ def wait_until_all_left(gateway):
 
 def test_a_client_that_leaves_frees_the_upstream(gateway, upstream):
     upstream.fault = "forever"
-    upstream.left.clear()
+    upstream.left = Event()
     headers = {"authorization": f"Bearer {KEYS['ann']}"}
     url = f"{gateway.url}/chat/completions"
     with httpx.stream("POST", url, json=BODY, headers=headers) as answer:
@@ -98,47 +91,37 @@ def test_what_was_read_of_a_left_answer_may_come_back(gateway, upstream):
     assert gateway.post("/chat/completions", {**BODY, "messages": messages}).status_code == 200
 
 
-def test_a_slow_upstream_is_within_its_time_between_pieces(gateway, upstream):
-    upstream.fault = "slow"
-    lines = events(gateway.post("/chat/completions", BODY))
-    assert json.loads(lines[-1])["error"]["code"] == "upstream_timeout"
-
-
-PRIVATE = {
-    "/chat/completions": {"messages": [{"role": "user", "content": CANARY}]},
-    "/responses": {"input": CANARY},
-    "/completions": {"prompt": CANARY},
-}
+def asking(text):
+    return {
+        "/chat/completions": {"messages": [{"role": "user", "content": text}]},
+        "/responses": {"input": text},
+        "/completions": {"prompt": text},
+    }
 
 
 @pytest.fixture(scope="module")
 def limited(upstream):
-    app = create_app(settings(upstream.url, limits={"seconds": 1.0}), releases=releases)
-    with serving(app) as port:
-        running = Running(upstream, app, port)
-        yield running
-        running.close()
+    with in_front_of(upstream, limits={"seconds": 1.0}) as gateway:
+        yield gateway
 
 
-@pytest.mark.parametrize("path", PRIVATE)
-def test_the_total_time_ends_a_stream_with_an_error_of_its_protocol(limited, upstream, path):
-    """Which the real client raises."""
+@over("path, body", asking(CANARY).items())
+def test_the_total_time_ends_a_stream_with_an_error_of_its_protocol(limited, upstream, path, body):
     upstream.fault = "drip"
     client = openai.OpenAI(base_url=limited.url, api_key=KEYS["ann"], max_retries=0)
-    asked = {"/responses": client.responses, "/completions": client.completions}.get(
-        path, client.chat.completions
-    )
+    texts = {"/responses": client.responses, "/completions": client.completions}
+    asked = texts.get(path, client.chat.completions)
 
     def read():
         with client, pytest.raises(openai.APIError, match="in time"):
-            for _ in asked.create(model=MODEL, stream=True, **PRIVATE[path]):
+            for _ in asked.create(model=MODEL, stream=True, **body):
                 pass
 
     with AllLogs() as logs, ThreadPoolExecutor(1) as beside:
         reading = beside.submit(read)
-        answer = limited.post(path, {"model": MODEL, "stream": True, **PRIVATE[path]})
+        answer = limited.post(path, {"model": MODEL, "stream": True, **body})
         reading.result()
-    first, *_, last = map(json.loads, events(answer))
+    first, *_, last = sse(answer)
     assert "x" in str(first)
     assert {*last["error"]} == {"message", "type", "param", "code"}
     assert last["error"]["code"] == "upstream_timeout"
@@ -152,11 +135,6 @@ def test_the_total_time_ends_a_stream_with_an_error_of_its_protocol(limited, ups
 
 
 NAME = "Mirela Tamburi"
-STREAMS = {
-    "/chat/completions": {"messages": [{"role": "user", "content": NAME}]},
-    "/responses": {"input": NAME},
-    "/completions": {"prompt": NAME},
-}
 
 
 def test_no_piece_waits_for_the_memo(tmp_path):
@@ -164,7 +142,7 @@ def test_no_piece_waits_for_the_memo(tmp_path):
     memo, policy = tmp_path / "memo.db", {"mode": "pseudonyms"}
     with running(memo=memo, policies={"default": policy}) as hiding:
         hiding.chat(NAME)  # reads lists of names
-        for path, body in STREAMS.items():
+        for path, body in asking(NAME).items():
             with closing(sqlite3.connect(memo, check_same_thread=False)) as other:
 
                 def reply(request, other=other):

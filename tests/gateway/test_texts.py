@@ -1,13 +1,12 @@
 """``/v1/completions`` and ``/v1/embeddings``."""
 
-import json
 import sqlite3
 from contextlib import closing
 
-import pytest
 from starlette.testclient import TestClient
+from support.cases import over
 from support.contract import OpenAIServer
-from support.gateway import KEYS, MODEL, WORDS, running, settings
+from support.gateway import KEYS, MODEL, WORDS, running, settings, sse
 from support.texts import CANARY
 
 from dp_middleware.gateway import create_app
@@ -22,9 +21,8 @@ def test_completions(names):
     answer = ask(names, "/completions", prompt="Mirela Tamburi", max_tokens=5)
     assert answer.json()["choices"][0]["text"] == "Mirela Tamburi"
     stream = ask(names, "/completions", prompt=["Mirela Tamburi"], stream=True)
-    lines = [line[6:] for line in stream.text.splitlines() if line.startswith("data: ")]
-    texts = [json.loads(line)["choices"][0]["text"] for line in lines[:-1]]
-    assert ("".join(texts), lines[-1]) == ("Mirela Tamburi", "[DONE]")
+    assert "".join(e["choices"][0]["text"] for e in sse(stream)) == "Mirela Tamburi"
+    assert stream.text.endswith("data: [DONE]\n\n")
     assert not names.upstream.saw("Mirela")
 
 
@@ -37,14 +35,11 @@ def test_embeddings_are_of_released_text(gateway):
     assert answer.headers["x-dp-draws"] == "2"
 
 
-@pytest.mark.parametrize(("path", "field"), [("/completions", "prompt"), ("/embeddings", "input")])
+@over("path, field", [("/completions", "prompt"), ("/embeddings", "input")])
 def test_every_request_is_a_new_one_unless_it_is_named(gateway, path, field):
-    draws = [ask(gateway, path, **{field: "x y"}).headers["x-dp-draws"] for _ in range(2)]
     named = {"x_dp_conversation": f"batch{path}"}
-    draws += [
-        ask(gateway, path, **{field: "x y"}, headers=named).headers["x-dp-draws"] for _ in range(2)
-    ]
-    assert draws == ["1", "1", "1", "0"]
+    answers = [ask(gateway, path, **{field: "x y"}, headers=h) for h in ({}, {}, named, named)]
+    assert [answer.headers["x-dp-draws"] for answer in answers] == ["1", "1", "1", "0"]
 
 
 def test_what_belongs_to_no_conversation_is_kept_nowhere(tmp_path):
@@ -58,18 +53,16 @@ def test_what_belongs_to_no_conversation_is_kept_nowhere(tmp_path):
                 sent.add(hiding.upstream.requests[-1][field])
         assert len(sent) > 10
         with closing(sqlite3.connect(tmp_path / "memo-ann.db")) as memo:
-            (rows,) = memo.execute("SELECT count(*) FROM sealed").fetchone()
-            assert rows == 0
+            count = "SELECT count(*) FROM sealed"
+            assert memo.execute(count).fetchone() == (0,)
             named = {"x_dp_conversation": "letters"}
             ask(hiding, "/completions", prompt="Mirela Tamburi", headers=named)
-            (rows,) = memo.execute("SELECT count(*) FROM sealed").fetchone()
-            assert rows == 1
+            assert memo.execute(count).fetchone() == (1,)
         sessions = hiding.app._app.state.gateway.sessions.sessions.values()
         assert sum(len(session._mappings) for session in sessions) == 1
 
 
 def test_a_language_that_is_not_known_is_refused_with_the_remedy(caplog):
-    pytest.importorskip("onnxruntime", reason="the detector is of the extra detect")
     text = "Меня зовут Иван Петров, я живу в Москве."
     user = {"role": "user", "content": "Hi"}
     bodies = {
@@ -81,10 +74,9 @@ def test_a_language_that_is_not_known_is_refused_with_the_remedy(caplog):
     lax = {"mode": "pseudonyms", "on_empty": "pass"}
     policies = {"default": lax, "warn": {**lax, "on_language": "warn"}}
     headers = {"authorization": f"Bearer {KEYS['ann']}"}
+    rules = [{"path": "/v1/embeddings", "policy": "warn"}]
     with OpenAIServer(mode="echo") as upstream:
-        options = settings(
-            upstream.url, policies=policies, rules=[{"path": "/v1/embeddings", "policy": "warn"}]
-        )
+        options = settings(upstream.url, policies=policies, rules=rules)
         with TestClient(create_app(options)) as client:
             answers = {
                 path: client.post(f"/v1{path}", json={"model": MODEL, **body}, headers=headers)

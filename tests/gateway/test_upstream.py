@@ -4,28 +4,24 @@ import asyncio
 import gzip
 import json
 import re
-import socket
-import ssl
 import time
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from ipaddress import IPv4Address
-from threading import Thread
 
 import httpx
-import pytest
+from support.cases import over
 from support.contract import OpenAIServer
-from support.gateway import MODEL, Running, releases, running, serving, settings
+from support.faulty import served
+from support.gateway import MODEL, in_front_of, running, settings
 from support.texts import CANARY
 
-from dp_middleware.gateway import create_app
 from dp_middleware.gateway.measures import Measures
 from dp_middleware.gateway.upstream import Upstream
 
 
-@pytest.mark.parametrize("stream", [False, True])
-@pytest.mark.parametrize("mode", ["error", "malformed", "redirect"])
+@over("stream", [False, True])
+@over("mode", ["error", "malformed", "redirect"])
 def test_failures_have_no_text(gateway, mode, stream):
     with OpenAIServer(mode="echo") as elsewhere:
         gateway.upstream.redirect_to = elsewhere.url
@@ -38,7 +34,7 @@ def test_failures_have_no_text(gateway, mode, stream):
     assert CANARY not in answer.text
 
 
-@pytest.mark.parametrize("status", [429, 401, 404])
+@over("status", [429, 401, 404])
 def test_statuses(gateway, status):
     gateway.upstream.mode = "redirect"
     gateway.upstream.redirect_status = status
@@ -70,31 +66,20 @@ def test_nobody_there():
         alone.upstream.stop()
         error = alone.chat("x").json()["error"]
     assert error["code"] == "upstream_unreachable"
-    assert re.match(
-        r"the upstream http://127\.0\.0\.1:\d+/v1 could not be reached", error["message"]
-    )
-    assert error["message"].endswith(
-        "start it, or name another in the gateway's settings: url, in [upstream]"
-    )
+    assert re.match(r"the upstream http://127\.0\.0\.1:\d+/v1 could not", error["message"])
+    assert "url, in [upstream]" in error["message"]
 
 
 def test_a_certificate_that_nobody_vouches_for_is_refused(tmp_path, monkeypatch):
     """Whatever the environment trusts: nothing is written to who cannot say who he is."""
-    whole = pytest.importorskip("cryptography.hazmat.primitives.serialization")
+    import cryptography.hazmat.primitives.serialization as whole
+
     file = tmp_path / "own.pem"
     file.write_bytes(_self_signed(whole))
     monkeypatch.setenv("SSL_CERT_FILE", str(file))
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(file)
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        said = []
-        heard = Thread(target=_read, args=(server, context, said), daemon=True)
-        heard.start()
-        with running(upstream={"url": f"https://127.0.0.1:{server.getsockname()[1]}/v1"}) as alone:
-            error = alone.chat("x").json()["error"]
-        heard.join(30)
-    assert error["code"] == "upstream_unreachable"
-    assert said == ["refused"]
+    with answering(chat_body(), certificate=file) as (gateway, heads):
+        assert gateway.chat("x").json()["error"]["code"] == "upstream_unreachable"
+        assert heads == []
 
 
 def test_no_proxy_of_the_environment_is_asked(monkeypatch):
@@ -107,7 +92,6 @@ def test_no_proxy_of_the_environment_is_asked(monkeypatch):
 
 
 def _self_signed(whole):
-    """A key and a certificate for 127.0.0.1 that vouches for itself, as PEM."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes
     from cryptography.hazmat.primitives.asymmetric import ec
@@ -122,20 +106,10 @@ def _self_signed(whole):
     return key.private_bytes(whole.Encoding.PEM, *plain) + made.public_bytes(whole.Encoding.PEM)
 
 
-def _read(server, context, said):
-    taken, _ = server.accept()
-    with taken:
-        try:
-            said.append(context.wrap_socket(taken, server_side=True).recv(1000))
-        except OSError:
-            said.append("refused")
-
-
 def test_a_password_of_the_upstream_is_not_shown():
     with running(upstream={"url": "http://ann:zxqvcanary@127.0.0.1:9/v1?key=zxqvcanary"}) as alone:
-        assert (
-            "the upstream http://127.0.0.1:9/v1 could" in alone.chat("x").json()["error"]["message"]
-        )
+        error = alone.chat("x").json()["error"]
+    assert "the upstream http://127.0.0.1:9/v1 could" in error["message"]
 
 
 def test_a_retry_costs_nothing(gateway):
@@ -150,37 +124,21 @@ def test_a_retry_costs_nothing(gateway):
 
 
 @contextmanager
-def answering(body, stream=False, user="", **headers):
+def answering(body, user="", kind="application/json", **more):
     """A gateway in front of a server that answers in bytes; gives it and the heads that came."""
-    kind = "text/event-stream" if stream else "application/json"
-    sent = {"Content-Type": kind, "Content-Length": str(len(body)), **headers}
-    heads = []
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self):
-            self.rfile.read(int(self.headers["Content-Length"]))
-            heads.append(str(self.headers).lower())
-            self.send_response(200)
-            for name, value in sent.items():
-                self.send_header(name.replace("_", "-"), value)
-            self.end_headers()
-            with suppress(ConnectionError):
-                self.wfile.write(body)
+    def write(wfile):
+        with suppress(ConnectionError):
+            wfile.write(body)
 
-        def log_message(self, *args):
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = Thread(target=server.serve_forever, args=(0.01,), daemon=True)
-        thread.start()
-        url = f"http://{user}127.0.0.1:{server.server_address[1]}/v1"
-        app = create_app(settings(url, upstream={"max_bytes": 1000}), releases=releases)
-        with serving(app) as port:
-            gateway = Running(None, app, port)
+    scheme = "https" if "certificate" in more else "http"
+    with served(write, kind=kind, Content_Length=str(len(body)), **more) as (port, heads):
+        url = f"{scheme}://{user}127.0.0.1:{port}/v1"
+        with in_front_of(None, url, upstream={"max_bytes": 1000}) as gateway:
             yield gateway, heads
-            gateway.close()
-        server.shutdown()
-        thread.join()
+
+
+STREAM = "text/event-stream"
 
 
 def chat_body(content="fine", created="1"):
@@ -212,18 +170,18 @@ def test_cookies_are_not_kept():
         assert "cookie" not in heads[1]
 
 
-@pytest.mark.parametrize("number", ["NaN", "Infinity", "-1e999"])
+@over("number", ["NaN", "Infinity", "-1e999"])
 def test_numbers_that_no_json_has(number):
     stream = b"data: " + chat_body(created=number) + b"\n\ndata: [DONE]\n\n"
     for body, streamed in ((chat_body(created=number), False), (stream, True)):
-        with answering(body, streamed) as (gateway, _):
+        with answering(body, kind=STREAM if streamed else "application/json") as (gateway, _):
             text = gateway.chat("x", stream=streamed).text
             assert "upstream_garbage" in text
 
 
-@pytest.mark.parametrize("ends", [b"\n", b"\r\n\n"])
+@over("ends", [b"\n", b"\r\n\n"])
 def test_empty_lines_count(ends):
-    with answering(ends * 2000, stream=True) as (gateway, _):
+    with answering(ends * 2000, kind=STREAM) as (gateway, _):
         assert "upstream_too_long" in gateway.chat("x", stream=True).text
 
 
@@ -255,14 +213,14 @@ ODD_ITEMS = [
 ]
 
 
-@pytest.mark.parametrize("item", ODD_ITEMS, ids=range(len(ODD_ITEMS)))
+@over("item", ODD_ITEMS)
 def test_responses_of_another_protocol(item):
     with answering(json.dumps({"id": "r", "output": [item]}).encode()) as (gateway, _):
         answer = gateway.post("/responses", {"model": MODEL, "input": "x"})
     assert (answer.status_code, answer.json()["error"]["code"]) == (502, "upstream_garbage")
 
 
-@pytest.mark.parametrize(("path", "field"), [("/completions", "prompt"), ("/embeddings", "input")])
+@over("path, field", [("/completions", "prompt"), ("/embeddings", "input")])
 def test_clients_do_not_try_again_what_is_charged_again(gateway, path, field):
     gateway.upstream.mode = "error"
     answer = gateway.post(path, {"model": MODEL, field: "x"})

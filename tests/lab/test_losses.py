@@ -1,13 +1,12 @@
 """Compositions against closed forms."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 from scipy.special import comb, log_softmax
+from support.cases import over
 
 import dp_middleware as dp
 from dp_middleware.lab.losses import LossDistribution
@@ -18,7 +17,6 @@ DELTA = 1e-6
 
 
 def randomised_response(epsilon):
-    """Two rows over two outputs."""
     row = log_softmax([epsilon, 0.0])
     return row, row[::-1]
 
@@ -31,7 +29,7 @@ def response_delta(epsilon, count, at):
     return float(comb(count, true) @ np.maximum(0, np.exp(log_p) - np.exp(at + log_q)))
 
 
-@pytest.mark.parametrize("count", [1, 2, 7, 40])
+@over("count", [1, 2, 7, 40])
 def test_exact_composition_of_randomised_response(count):
     epsilon = 0.5  # a multiple of the resolution: nothing is rounded
     found = LossDistribution.of_rows(*randomised_response(epsilon), resolution=2**-12).times(count)
@@ -91,17 +89,16 @@ def test_an_epsilon_dominates_every_pair(seed, outputs):
 
 
 def test_bad_losses_are_refused():
-    good = np.log([0.5, 0.5])
-    with pytest.raises(dp.ParameterError, match="mass"):
-        LossDistribution.of_rows([0.0, 0.0], good)
-    with pytest.raises(dp.ParameterError, match="equal length"):
-        LossDistribution.of_rows(good, np.log([0.2, 0.3, 0.5]))
-    with pytest.raises(dp.ParameterError, match="epsilon"):
-        LossDistribution.of_epsilon(-1.0)
-    once = LossDistribution.of_rows(good, good)
-    with pytest.raises(dp.ParameterError, match="count"):
-        once.times(0)
+    good, losses = np.log([0.5, 0.5]), LossDistribution
+    once = losses.of_rows(good, good)
+    for said, refused in {
+        "mass": lambda: losses.of_rows([0.0, 0.0], good),
+        "equal length": lambda: losses.of_rows(good, np.log([0.2, 0.3, 0.5])),
+        "epsilon": lambda: losses.of_epsilon(-1.0),
+        "count": lambda: once.times(0),
+        "delta": lambda: once.guarantee(0.0),
+    }.items():
+        with pytest.raises(dp.ParameterError, match=said):
+            refused()
     with pytest.raises(dp.IncompatibleGuarantees, match="resolution"):
-        once.then(LossDistribution.of_rows(good, good, resolution=1e-3))
-    with pytest.raises(dp.ParameterError, match="delta"):
-        once.guarantee(0.0)
+        once.then(losses.of_rows(good, good, resolution=1e-3))

@@ -19,42 +19,11 @@ from dp_middleware.sampling.sampler import insecure_entropy, os_entropy
 HALF = 1 / math.sqrt(2 * math.log(2))  # the sigma of weight 1/2 at offset 1
 
 
-@over(
-    "window, vectors, means",
-    [
-        # weights 1/2, 1, 1/2: (0 + 6/2)/1.5, (0/2 + 6 + 12/2)/2, (6/2 + 12)/1.5
-        (3, [0, 6, 12], [2, 6, 10]),
-        # offsets 0 and 1, equal weights; the last token is alone
-        (2, [0, 6, 12], [3, 9, 12]),
-        # offsets -1, 0, 1, 2 about 1/2: weights 1/4, 1, 1, 1/4
-        (4, [0, 4, 8, 16], [6 / 2.25, 16 / 2.5, 25 / 2.25, 18 / 1.25]),
-        # weights 1/16, 1/2, 1, 1/2, 1/16 on a text shorter than the window
-        (5, [0, 8], [4 / 1.5, 8 / 1.5]),
-        (1, [3, 5], [3, 5]),
-        (6, [7], [7]),
-    ],
-)
-def test_means_by_hand(window, vectors, means):
-    found = window_means(np.array(vectors, dtype=float)[:, None], window, HALF)
-    assert found[:, 0] == pytest.approx(means)
-
-
 def test_stencil_by_hand():
-    space = space_of([[0.0], [6.0], [12.0], [2.1], [9.9]])
-    # means 2, 6, 10: the nearest are 3, 1, 4; at the middle 1 is the token itself, then 3 and
-    # 4 are as far (3.9) up to the last digit of 2.1 and 9.9
-    released = dp.Stencil(window=3, sigma=HALF).perturb([0, 1, 2], space, os_entropy)
-    assert released[[0, 2]].tolist() == [3, 4]
-    assert released[1] in (3, 4)
-    tied = space_of([[0.0], [6.0], [12.0], [2.0], [10.0]])
-    assert dp.Stencil(window=3, sigma=HALF).perturb([0, 1, 2], tied, os_entropy).tolist() == [
-        3,
-        3,
-        4,
-    ]
-
-
-def test_stencil_takes_a_duplicate_for_another_token_and_needs_two():
+    """Means 2, 6, 10 of 0, 6, 12; duplicates stand for each other, ties go to the first."""
+    space = space_of([[0.0], [6.0], [12.0], [2.0], [10.0]])
+    mechanism = dp.Stencil(window=3, sigma=HALF)
+    assert mechanism.perturb([0, 1, 2], space, os_entropy).tolist() == [3, 3, 4]
     space = space_of([[0.0], [5.0], [0.0]])
     assert dp.Stencil(window=1).perturb([0, 2, 1], space, os_entropy).tolist() == [2, 0, 0]
     with pytest.raises(dp.ParameterError, match="two tokens"):
@@ -62,7 +31,6 @@ def test_stencil_takes_a_duplicate_for_another_token_and_needs_two():
 
 
 def weight_matrix(length, window, sigma):
-    """f_ij by the definition, entry by entry."""
     first, last, c = (
         (-(window - 1) // 2, (window - 1) // 2, 0.0)
         if window % 2
@@ -91,14 +59,6 @@ def test_influences_are_the_columns_of_the_weights(window, sigma):
     assert worst < (1.4 if window % 2 else 1.5 + 1e-9)
 
 
-def test_a_cosine_turns_the_noisy_mean_into_another_token():
-    """The mean of (1, 0) and (0, 1) is (1/2, 1/2): near to (.6, .3), in the direction of (5, 5)."""
-    space = space_of([[1.0, 0.0], [0.0, 1.0], [5.0, 5.0], [0.6, 0.3], [0.0, 0.0]])
-    for nearness, released in (("distance", [3, 1]), ("cosine", [2, 1])):
-        mechanism = dp.DChiStencil(eta=1e5, window=2, nearness=nearness)
-        assert mechanism.perturb([0, 1], space, os_entropy).tolist() == released
-
-
 NOISY = [  # a mechanism with noise, and its fingerprint in ledgers
     (partial(dp.MetricNoise, eta=2.0), "metric-noise-e7165dd07e901a36"),
     (partial(dp.DChiStencil, eta=3.0), "dchi-stencil-2dcc4e1ae2603b18"),
@@ -117,10 +77,7 @@ def test_a_cosine_is_another_mechanism_at_the_same_price(make, known):
 
 @over("make", [*(make for make, _ in NOISY), partial(dp.Stencil, window=3)])
 def test_a_cosine_reads_the_same_noisy_means(make):
-    """By the definition, from the same bytes, with two equal tokens and one of no length.
-
-    dp.Stencil leaves out the original alone: the equal tokens may stand for each other.
-    """
+    """By the definition, from the same bytes; of equal tokens Stencil leaves out the original."""
     vectors = np.random.default_rng(3).normal(size=(40, 3)) + 1.0
     vectors[7], vectors[9] = vectors[5], 0.0
     space, ids, mechanism = space_of(vectors), np.arange(40), make(nearness="cosine")
@@ -156,9 +113,8 @@ def line_loss(mechanism, tokens, ids, position, other):
     )
 
 
-@pytest.mark.parametrize("window", [1, 2, 3, 4, 5])
+@over("window", [1, 2, 3, 4, 5])
 def test_the_loss_of_a_text_is_eta_times_influence_times_distance(window):
-    """Tight: the outermost cells see every mean move; 2 eta d is loose."""
     tokens, ids = np.array([-10.0, 0.0, 1.0, 10.0]), [1, 2, 1, 1, 2, 1]
     mechanism = dp.DChiStencil(eta=1.2, window=window)
     f = weight_matrix(len(ids), window, mechanism.sigma)
@@ -186,7 +142,6 @@ def test_the_cosine_half_of_theorem_1_is_false():
 
 
 def test_leaving_out_the_original_makes_the_loss_infinite():
-    """Token 0 is impossible for 0 and released for 1: no finite epsilon."""
     space = space_of([[-1.0], [0.0], [0.5], [2.0], [3.5]])
     kept = {}
     for kind in (LeavesOutTheOriginal, dp.DChiStencil):

@@ -7,10 +7,10 @@ import re
 import traceback
 import warnings
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from llama_index.core.llms import ChatMessage, ChatResponse, MockLLM
+from support.cases import over
 from support.chat_models import KINDS, langchain_model
 from support.loops import Blocking
 from support.texts import CANARY
@@ -22,48 +22,48 @@ QUESTION = [{"role": "system", "content": "be brief"}, {"role": "user", "content
 PRIVATE = [{"role": "user", "content": CANARY}]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("mode", ["normal", "private"])
+def ways(model):
+    return (
+        model,
+        lambda messages: asyncio.run(model.acall(messages)),
+        lambda messages: "".join(model.stream(messages)),
+    )
+
+
+@over("kind", KINDS)
+@over("mode", ["normal", "private"])
 def test_calls_streams_and_awaits(kind, mode, make, remote):
     model = make(kind, remote.url)
     model = model.private() if mode == "private" else model
     remote.reply = "one two  three"
-    assert model(QUESTION) == "one two  three"
-    assert model(QUESTION) == "one two  three"  # a second call on the same connections
-    pieces = list(model.stream(QUESTION))
-    assert "".join(pieces) == "one two  three"
-    assert len(pieces) > 1
-    assert asyncio.run(model.acall(QUESTION)) == "one two  three"
-    assert len(remote.requests) == 4
+    remote.requests.clear()
+    for call in (model, *ways(model)):  # a second call on the same connections
+        assert call(QUESTION) == "one two  three"
+    assert len(list(model.stream(QUESTION))) > 1
+    assert len(remote.requests) == 5
     for request in remote.requests:
-        assert [(m["role"], m["content"]) for m in request["messages"]] == [
-            ("system", "be brief"),
-            ("user", "hello there"),
-        ]
+        said = [(message["role"], message["content"]) for message in request["messages"]]
+        assert said == [("system", "be brief"), ("user", "hello there")]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(
-    ("mode", "named"),
-    [
-        ("error", r"\w+Error \(HTTP 500\)"),
-        ("malformed", r"JSONDecodeError|it answered with no text"),  # the latter as a stream
-        ("empty", "it answered with no text"),
-        ("slow", r"\w+TimeoutError"),
-    ],
-)
+FAILURES = {
+    "error": r"\w+Error \(HTTP 500\)",
+    "malformed": r"JSONDecodeError|it answered with no text",  # the latter as a stream
+    "empty": "it answered with no text",
+    "slow": r"\w+TimeoutError",
+}
+
+
+@over("kind", KINDS)
+@over("mode, named", FAILURES.items())
 def test_failures_name_their_kind_only(kind, mode, named, make, local, caplog):
     local.mode = mode
+    local.raw.clear()
     model = make(kind, local.url, timeout=0.3 if mode == "slow" else 10).private()
     caplog.set_level(logging.DEBUG)
-    calls = (
-        lambda: model(PRIVATE),
-        lambda: asyncio.run(model.acall(PRIVATE)),
-        lambda: list(model.stream(PRIVATE)),
-    )
-    for call in calls:
+    for call in ways(model):
         with pytest.raises(dp.ChatError) as caught:
-            call()
+            call(PRIVATE)
         told = rf"the chat model \(127\.0\.0\.1\) failed: ({named})"
         assert re.fullmatch(told, str(caught.value))
         assert caught.value.__cause__ is None
@@ -84,7 +84,7 @@ def test_what_a_function_raises_is_never_quoted():
         (KeyError(CANARY), "KeyError"),
     ):
 
-        def failing(messages: list[dict[str, str]], raised: Exception = raised) -> str:
+        def failing(messages, raised=raised):
             raise raised
 
         with pytest.raises(dp.ChatError) as caught:
@@ -92,61 +92,49 @@ def test_what_a_function_raises_is_never_quoted():
         assert str(caught.value) == f"the chat model (unknown (failing)) failed: {told}"
 
 
-def test_a_keyboard_interrupt_passes():
-    def interrupted(messages: list[dict[str, str]]) -> str:
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        chat_model(interrupted).private()(QUESTION)
-
-
 def test_functions_sync_and_async():
-    def plain(messages: list[dict[str, str]]) -> str:
+    def plain(messages):
         return messages[-1]["content"].upper()
 
-    async def slow(messages: list[dict[str, str]]) -> str:
+    async def slow(messages):
         await asyncio.sleep(0)
         return plain(messages)
 
     class Callable:
-        async def __call__(self, messages: list[dict[str, str]]) -> str:
+        async def __call__(self, messages):
             return plain(messages)
+
+    async def inside():
+        return chat_model(slow)(QUESTION)
 
     for function in (plain, slow, Callable(), lambda messages: slow(messages)):
         for model in (chat_model(function, local=True), chat_model(function).private()):
-            assert model(QUESTION) == "HELLO THERE"
-            assert list(model.stream(QUESTION)) == ["HELLO THERE"]
-            assert asyncio.run(model.acall(QUESTION)) == "HELLO THERE"
+            assert [call(QUESTION) for call in ways(model)] == ["HELLO THERE"] * 3
+    assert asyncio.run(inside()) == "HELLO THERE"  # within a loop that runs
 
 
-def test_a_sync_call_of_an_async_model_works_inside_a_running_loop():
-    async def answer(messages: list[dict[str, str]]) -> str:
-        await asyncio.sleep(0)
-        return "fine"
-
-    async def main() -> str:
-        return chat_model(answer)(QUESTION)
-
-    assert asyncio.run(main()) == "fine"
-
-
-def test_sync_models_do_not_block_the_event_loop():
+def test_sync_models_do_not_block_the_event_loop_and_an_interrupt_passes():
     block = Blocking()
 
-    def slow(messages: list[dict[str, str]]) -> str:
+    def slow(messages):
         block()
         return "fine"
+
+    def interrupted(messages):
+        raise KeyboardInterrupt
 
     answer = block.beside(chat_model(slow).private().acall(QUESTION))
     assert asyncio.run(answer) == "fine"
     assert block.freed == 1
+    with pytest.raises(KeyboardInterrupt):
+        chat_model(interrupted).private()(QUESTION)
 
 
 def test_blocks_are_joined_and_other_answers_refused():
     from langchain_core.language_models import GenericFakeChatModel
     from langchain_core.messages import AIMessage
 
-    def answering(content: Any) -> ChatModel:
+    def answering(content):
         return chat_model(GenericFakeChatModel(messages=iter([AIMessage(content=content)] * 2)))
 
     blocks = ["one ", {"type": "reasoning", "reasoning": "hm"}, {"type": "text", "text": "two"}]
@@ -170,7 +158,7 @@ def test_bound_arguments_reach_the_model_in_both_modes(local):
 
 
 class FailsToClose(MockLLM):
-    def stream_chat(self, messages: Any, **kwargs: Any) -> Any:
+    def stream_chat(self, messages, **kwargs):
         said = ChatMessage("HELLO", role="assistant")
         try:
             yield ChatResponse(message=said, delta="HELLO")
@@ -179,7 +167,7 @@ class FailsToClose(MockLLM):
             raise ValueError(messages[0].content)
 
 
-@pytest.mark.parametrize("private", [False, True])
+@over("private", [False, True])
 def test_what_closing_a_stream_raises_quotes_nothing(private):
     model = chat_model(FailsToClose())
     stream = (model.private() if private else model).stream(PRIVATE)
@@ -205,9 +193,7 @@ def test_what_is_no_chat_model_is_refused(remote, make):
     assert chat_model(model) is model
 
 
-@pytest.mark.parametrize(
-    "messages", [[], CANARY, [CANARY], [{"role": "tool", "content": CANARY}], [{"role": "user"}]]
-)
+@over("messages", [[], CANARY, [CANARY], [{"role": "tool", "content": CANARY}], [{"role": "user"}]])
 def test_malformed_messages_are_refused_without_quoting_them(messages):
     with pytest.raises(dp.ParameterError) as caught:
         chat_model(lambda messages: "x")(messages)

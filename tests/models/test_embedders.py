@@ -4,26 +4,22 @@ import asyncio
 
 import numpy as np
 import pytest
+from llama_index.core.schema import TextNode
+from llama_index.core.storage.kvstore import SimpleKVStore
+from llama_index_dp_middleware import ServiceEmbedding
+from support.cases import over
 from support.contract import Probe
 from support.text_vectors import vector
 
 import dp_middleware as dp
 from dp_middleware.models.trust import Location, locate
 
-pytest.importorskip("llama_index.core")
-
-from llama_index.core.schema import TextNode
-from llama_index.core.storage.kvstore import SimpleKVStore
-from llama_index_dp_middleware import ServiceEmbedding
-
 
 class Model:
     batch = 64
     model = "own"
     location = Location()
-
-    def __init__(self):
-        self.fails = False
+    fails = False
 
     def open(self):
         return self.encode
@@ -35,23 +31,9 @@ class Model:
 
 
 @pytest.fixture
-def model():
-    return Model()
-
-
-@pytest.fixture
-def service(model):
-    return dp.EmbeddingService.of(model)
-
-
-@pytest.fixture
 def probe(tmp_path, capsys):
     with Probe(tmp_path, captured=capsys.readouterr) as found:
         yield found
-
-
-def unit(text):
-    return np.array(vector(text)) / np.linalg.norm(vector(text))
 
 
 CALLS = {
@@ -68,40 +50,39 @@ CALLS = {
 }
 
 
-@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+@pytest.fixture
+def service():
+    return dp.EmbeddingService.of(Model())
+
+
+@over("call", CALLS.values())
 def test_rows_of_the_service_and_no_record(call, service, probe):
-    found = ServiceEmbedding(service)
-    text = probe.new_text()
-    np.testing.assert_allclose(call(found, text), unit(text), atol=1e-6)
+    found, text = ServiceEmbedding(service), probe.new_text()
+    unit = np.array(vector(text)) / np.linalg.norm(vector(text))
+    np.testing.assert_allclose(call(found, text), unit, atol=1e-6)
     assert not probe.leaks(adapter=found)
 
 
-@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
-def test_errors_hold_no_text(call, service, model, probe):
-    model.fails = True
+@over("call", CALLS.values())
+def test_errors_hold_no_text(call, probe):
+    model = Model()
+    service, model.fails = dp.EmbeddingService.of(model), True
     with pytest.raises(dp.EmbeddingError, match="failed with ValueError") as raised:
         call(ServiceEmbedding(service), probe.private_text)
-    assert raised.value.__cause__ is None
-    assert raised.value.__context__ is None
+    assert raised.value.__cause__ is raised.value.__context__ is None
     assert not probe.leaks(error=str(raised.value))
 
 
-def test_adapters_say_where_the_model_runs(service):
+def test_it_says_where_the_model_runs_and_keeps_no_text(service):
     class Near(Model):
         location = Location(hosts=frozenset({"127.0.0.1"}))
 
-    assert locate(ServiceEmbedding(service)) == Location()
-    assert locate(ServiceEmbedding(dp.EmbeddingService.of(Near()))) == Near.location
-
-
-def test_no_cache_of_texts(service):
     found = ServiceEmbedding(service)
+    assert locate(found) == Location()
+    assert locate(ServiceEmbedding(dp.EmbeddingService.of(Near()))) == Near.location
     found.embeddings_cache = SimpleKVStore()
     with pytest.raises(dp.ParameterError, match="embeddings_cache"):
         found.get_text_embedding("red")
-
-
-def test_only_services():
     with pytest.raises(dp.ParameterError, match=r"dp\.EmbeddingService"):
         ServiceEmbedding(Model())
     assert ServiceEmbedding().service.backend == dp.EmbeddingService().backend

@@ -1,8 +1,8 @@
 """Chat models from one-line specifications."""
 
 import sys
-from typing import Any
 
+import openai
 import pytest
 from support.cases import over
 
@@ -15,20 +15,16 @@ QUESTION = [{"role": "user", "content": "w1 w2 w3"}]
 
 @pytest.fixture(autouse=True)
 def clean_environment(monkeypatch):
-    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "HTTP_PROXY", "http_proxy", "NO_PROXY"):
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "OLLAMA_HOST"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.delenv("OLLAMA_HOST", raising=False)
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def close(monkeypatch):
     """Closes the clients that specifications open: a command ends, a test goes on."""
-    import openai
+    opened, start = [], openai.OpenAI.__init__
 
-    opened: list[Any] = []
-    start = openai.OpenAI.__init__
-
-    def remember(self: Any, **settings: Any) -> None:
+    def remember(self, **settings):
         start(self, **settings)
         opened.append(self)
 
@@ -38,11 +34,10 @@ def close(monkeypatch):
         client.close()
 
 
-pytestmark = pytest.mark.usefixtures("close")
-
-
-@pytest.mark.parametrize("private", [True, False])
+@over("private", [True, False])
 def test_openai_with_a_url(private, remote):
+    remote.requests.clear()
+    remote.raw.clear()
     model = open_model(f"openai:my-model@{remote.url}", private=private)
     assert model(QUESTION) == "remote text"
     assert "".join(model.stream(QUESTION)) == "remote text"
@@ -74,8 +69,8 @@ def test_a_private_client_uses_no_environment_proxy(remote, local, monkeypatch):
         require_trusted(open_model(spec, private=False))
 
 
-@pytest.mark.parametrize(
-    ("host", "url"),
+@over(
+    "host, url",
     [
         (None, "http://localhost:11434/v1/"),
         ("127.0.0.1:8080", "http://127.0.0.1:8080/v1/"),
@@ -101,7 +96,7 @@ def test_where_ollama_is(host, url, monkeypatch):
         require_trusted(opened)  # it may extract
 
 
-def base_url(model: Any) -> str:
+def base_url(model):
     return str(model.adapter._client.base_url)
 
 
@@ -118,33 +113,19 @@ def test_ollama_is_called_directly(remote, local, monkeypatch):
     assert not remote.requests
 
 
-@pytest.mark.parametrize("host", ["http://", "ftp://x", "host:port", "http://[::1"])
-def test_no_host_of_ollama(host):
-    with pytest.raises(dp.ParameterError, match="HOST, HOST:PORT or a URL"):
-        dp.ollama("llama3.2", host)
+def test_no_host_of_ollama():
+    for host in ("http://", "ftp://x", "host:port", "http://[::1"):
+        with pytest.raises(dp.ParameterError, match="HOST, HOST:PORT or a URL"):
+            dp.ollama("llama3.2", host)
     with pytest.raises(dp.ParameterError, match="name of a model"):
         dp.ollama("", "localhost")
 
 
-@over(
-    "spec",
-    [
-        "",
-        "gpt-4o",
-        "ollama:",
-        "openai:",
-        "openai:@http://x",
-        "openai:gpt@localhost:1",
-        "hf:",
-        "x:y",
-    ],
-)
-def test_bad_specifications(spec):
-    with pytest.raises(dp.ParameterError, match=r"expected openai:MODEL"):
-        open_model(spec, private=False)
-
-
-def test_a_missing_package_names_its_extra(monkeypatch):
+def test_bad_specifications(monkeypatch):
+    wrong = ("openai:@http://x", "openai:gpt@localhost:1", "hf:", "x:y")
+    for spec in ("", "gpt-4o", "ollama:", "openai:", *wrong):
+        with pytest.raises(dp.ParameterError, match=r"expected openai:MODEL"):
+            open_model(spec, private=False)
     monkeypatch.setitem(sys.modules, "openai", None)
     with pytest.raises(dp.MissingExtra, match=r"install '\.\[openai\]"):
         open_model("openai:gpt@http://localhost:1", private=False)

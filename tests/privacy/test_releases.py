@@ -1,10 +1,18 @@
-"""What a release spends on its text, and what it is charged to its subject: two numbers."""
+"""What a release spends and is charged, and what a receipt says of one block."""
+
+import asyncio
+import json
+from threading import Thread
 
 import pytest
 from support.entities import detector
+from support.ledgers import Charges
 from support.spaces import random_space
+from support.talks import session, words
+from support.texts import CANARY
 
 import dp_middleware as dp
+from dp_middleware.privacy.releases import receipts
 from dp_middleware.pseudonyms.kinds import Amount
 
 
@@ -40,19 +48,9 @@ def test_values_that_stay_near_are_charged_one_by_one_and_once(ledger):
     assert ledger.spent("ann") == pytest.approx(two.charged)
     again = talk.release("2", "user", "pay $80.00")
     assert (again.spent, again.charged) == (0, 0)
-
-
-def test_what_is_drawn_independently_costs_nothing():
-    talk = dp.Pseudonyms(detector({"Mirela Tamburi": "person"})).session()
-    release = talk.release("1", "user", "ask Mirela Tamburi")
+    drawn = dp.Pseudonyms(detector({"Mirela Tamburi": "person"})).session()  # independently
+    release = drawn.release("1", "user", "ask Mirela Tamburi")
     assert (release.spent, release.charged) == (0, 0)
-
-
-def test_a_whole_text_has_one_price():
-    mechanism = dp.DocumentResponse(epsilon=5.0, rounds=1, codebook=("a knee", "a car", "a law"))
-    certificate = dp.certify(mechanism, random_space(), adjacency=dp.Adjacency.texts())
-    release = dp.Release(text="a knee", certificate=certificate, tokens_total=1, tokens_verbatim=0)
-    assert release.spent == release.charged == certificate.epsilon
 
 
 def test_beside_pseudonyms_the_words_are_spent_one_by_one(ledger):
@@ -65,3 +63,39 @@ def test_beside_pseudonyms_the_words_are_spent_one_by_one(ledger):
     release = pseudonyms.session().release("1", "user", f"{first} Mirela Tamburi {second}")
     assert release.spent == 2 * release.certificate.epsilon
     assert release.charged == release.certificate.epsilon == pytest.approx(ledger.spent("ann"))
+
+
+def test_what_came_from_the_memo_is_not_charged():
+    talk = session(Charges())
+    found = []
+    for _ in range(2):
+        with receipts() as receipt:
+            release = talk.release("m", "user", f"{words(3)} {CANARY}")
+        found.append(receipt.to_dict())
+    assert [each["released"] for each in found] == [[release.text]] * 2
+    assert [each["charged"] for each in found] == [release.certificate.epsilon, 0.0]
+    assert [each["spent"] for each in found] == [release.spent] * 2
+    assert found[0]["certificate"] == release.certificate.to_dict()
+    assert json.loads(json.dumps(found)) == found
+    assert CANARY not in json.dumps(found)
+
+
+def test_a_turn_begins_behind_the_last_answer():
+    talk = session(Charges())
+    talk.note_remote("a", "an answer")
+    with receipts() as receipt:
+        talk.release_many([("1", "user", "w1"), ("a", "assistant", "x"), ("2", "user", "w2 w3")])
+    assert len(receipt.to_dict()["released"]) == 1
+    assert len(receipt.charged) == 2
+
+
+def test_blocks_and_threads_are_apart():
+    talk = session(Charges())
+    with receipts() as outer:
+        with receipts() as inner:
+            asyncio.run(talk.arelease("1", "user", "w1"))
+        thread = Thread(target=talk.release, args=("2", "user", "w2"))
+        thread.start()
+        thread.join()
+    talk.release("3", "user", "w3")
+    assert (len(inner.charged), outer.to_dict()) == (1, {})

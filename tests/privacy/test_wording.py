@@ -5,7 +5,6 @@ import re
 from dataclasses import replace
 
 import numpy as np
-import pytest
 from support.cases import over
 from support.spaces import CASES, drawn_law, random_space
 
@@ -26,50 +25,38 @@ CERTIFICATE = dp.Certificate(
 )
 
 
-@pytest.mark.parametrize("epsilon", [0.63485001, 9.99999, 12345.67891, math.pi])
+@over("epsilon", [0.63485001, 9.99999, 12345.67891, math.pi])
 def test_a_loss_is_never_understated(epsilon):
     assert epsilon <= float(nats(epsilon)) < epsilon + 1e-3
     assert nats(math.inf) == "infinite"
 
 
-@over(
-    "change, said",
-    [
-        (
-            {},
-            "With one token replaced by any other, no release becomes more than e^2.0001 times as "
-            "likely (2.0001 nats per token, exact).",
-        ),
-        (
-            {"adjacency": dp.Adjacency.texts(), "method": "proof"},
-            "With any text replaced by any other, no release becomes more than e^2.0001 times as "
-            "likely (2.0001 nats per text, by proof).",
-        ),
-        (
-            {
-                "adjacency": dp.Adjacency.entities(["person"]),
-                "guarantee": dp.PureDP(epsilon=0.0),
-                "epsilon": 0.0,
-            },
-            "With one value replaced by another of its public kind and shape, every release stays "
-            "as likely as it was (0 nats, exact).",
-        ),
-        (
-            {"guarantee": dp.ApproxDP(epsilon=1.0, delta=1e-6)},
-            "With one token replaced by any other, no release becomes more than e^1 times as "
-            "likely, but for a probability of 1e-06 (1 nats per token, exact).",
-        ),
-        (
-            {"guarantee": dp.MetricDP(epsilon=3.0), "method": "proof"},
-            "With one token replaced by any other, no release becomes more than e^(3 d) times as "
-            "likely, where d is the euclidean distance of the two (by proof).",
-        ),
-        (
-            {"guarantee": dp.NoGuarantee(reason="it leaks"), "epsilon": math.inf},
-            "Nothing is guaranteed: it leaks.",
-        ),
-    ],
-)
+TOKEN = "With one token replaced by any other, no release becomes more than"
+ENTITIES = {"adjacency": dp.Adjacency.entities(["person"]), "guarantee": dp.PureDP(epsilon=0.0)}
+SENTENCES = [
+    ({}, f"{TOKEN} e^2.0001 times as likely (2.0001 nats per token, exact)."),
+    (
+        {**ENTITIES, "epsilon": 0.0},
+        "With one value replaced by another of its public kind and shape, every release stays "
+        "as likely as it was (0 nats, exact).",
+    ),
+    (
+        {"guarantee": dp.ApproxDP(epsilon=1.0, delta=1e-6)},
+        f"{TOKEN} e^1 times as likely, but for a probability of 1e-06 (1 nats per token, exact).",
+    ),
+    (
+        {"guarantee": dp.MetricDP(epsilon=3.0), "method": "proof"},
+        f"{TOKEN} e^(3 d) times as likely, where d is the euclidean distance of the two "
+        "(by proof).",
+    ),
+    (
+        {"guarantee": dp.NoGuarantee(reason="it leaks"), "epsilon": math.inf},
+        "Nothing is guaranteed: it leaks.",
+    ),
+]
+
+
+@over("change, said", SENTENCES)
 def test_a_certificate_in_one_sentence(change, said):
     assert sentence(replace(CERTIFICATE, **change)) == said
 
@@ -83,7 +70,7 @@ def test_what_the_best_attacker_recovers():
     assert recovery(replace(CERTIFICATE, recovery=None)) == ""
 
 
-@pytest.mark.parametrize("name", ["token-exponential", "nearest-response", "custext-strict"])
+@over("name", ["token-exponential", "nearest-response", "custext-strict"])
 def test_no_attacker_tells_two_tokens_apart_more_often(name):
     space = random_space(tokens=8, unknown="raise")
     certificate = dp.certify(CASES[name](1.5), space)
@@ -94,11 +81,8 @@ def test_no_attacker_tells_two_tokens_apart_more_often(name):
     assert float(said) / 100 <= 1 / (1 + math.exp(-1.5)) + 1e-6
 
 
-@pytest.mark.parametrize("guarantee", [dp.NoGuarantee(reason="x"), dp.ApproxDP(epsilon=1, delta=1)])
-def test_nothing_is_said_of_attackers_without_a_finite_pure_guarantee(guarantee):
-    assert guess(replace(CERTIFICATE, guarantee=guarantee)) == ""
+def test_of_attackers_is_said_what_a_finite_pure_guarantee_says():
+    for guarantee in (dp.NoGuarantee(reason="x"), dp.ApproxDP(epsilon=1, delta=1)):
+        assert guess(replace(CERTIFICATE, guarantee=guarantee)) == ""
     assert guess(replace(CERTIFICATE, epsilon=math.inf)) == ""
-
-
-def test_nothing_lost_is_a_coin():
     assert "at most 50 % of the time" in guess(replace(CERTIFICATE, epsilon=0.0))

@@ -15,35 +15,29 @@ def session(**terms):
     return dp.Pseudonyms(detector(), on_empty="pass", **terms).session()
 
 
-def released(text, *, now=None, **terms):
+def released(text, now=None, **terms):
     return session(**terms).release("1", "user", text, **(now or {})).text
 
 
 @over("what", ["Berlin", "berlin", re.compile("B[a-z]+")])
-@over("by", ["object", "call"])
-def test_what_is_allowed_is_never_replaced(what, by):
+def test_what_is_allowed_is_never_replaced(what):
     terms = {"allow": [what]}
-    text = released(CONTRACT, **terms) if by == "object" else released(CONTRACT, now=terms)
-    assert "in Berlin on" in text
-    assert "Tamburi" not in text
+    for text in (released(CONTRACT, **terms), released(CONTRACT, now=terms)):
+        assert "in Berlin on" in text
+        assert "Tamburi" not in text
 
 
 @over("what", ["SIGNED", re.compile("sign.."), lambda text: [re.search("sig..d", text).span()]])
-@over("by", ["object", "call"])
-def test_what_is_named_is_always_replaced_with_its_kind(what, by):
+def test_what_is_named_is_always_replaced_with_its_kind(what):
     terms = {"also": {what: "verb"}}
-    text = released(CONTRACT, **terms) if by == "object" else released(CONTRACT, now=terms)
-    assert "signed" not in text
-    assert re.search(r"VERB_\d+", text)
+    for text in (released(CONTRACT, **terms), released(CONTRACT, now=terms)):
+        assert "signed" not in text
+        assert re.search(r"VERB_\d+", text)
 
 
-def test_a_part_of_an_entity_may_stay():
+def test_a_part_of_an_entity_may_stay_and_what_is_named_always_wins():
     assert re.search(r"Mirela \w+ of", released(CONTRACT, allow=["Mirela"]))
-
-
-def test_what_is_named_always_wins():
-    text = released(CONTRACT, allow=["Berlin"], also=[("Berlin", "city")])
-    assert "Berlin" not in text
+    assert "Berlin" not in released(CONTRACT, allow=["Berlin"], also=[("Berlin", "city")])
 
 
 def test_what_was_named_once_stays_named_in_the_conversation():
@@ -53,30 +47,23 @@ def test_what_was_named_once_stays_named_in_the_conversation():
     assert talk.restore(first) == "Falcon starts."
 
 
-def test_a_number_of_json_is_replaced_where_it_is_named():
+def test_a_number_of_json_or_another_kind_is_replaced_where_it_is_named():
     text = released(json.dumps({"count": 4711}), also={re.compile("4711"): "total"})
     assert re.fullmatch(r'\{"count": "TOTAL_\d+"\}', text)
-
-
-def test_kinds_that_are_asked_for_need_not_have_it():
     text = released("Falcon in Berlin", kinds=["person"], also={"Falcon": "project"})
     assert re.fullmatch(r"PROJECT_\d+ in Berlin", text)
 
 
 @over(
-    "terms",
+    "name, value",
     [
-        {"allow": "Berlin"},
-        {"also": "Berlin"},
-        {"also": ["Berlin"]},
-        {"allow": [""]},
-        {"allow": [3]},
-        {"also": {"": "x"}},
+        *(("allow", value) for value in ("Berlin", [""], [3])),
+        *(("also", value) for value in ("Berlin", ["Berlin"], {"": "x"})),
     ],
 )
-def test_other_things_are_refused_without_a_quote(terms):
+def test_other_things_are_refused_without_a_quote(name, value):
     with pytest.raises(ParameterError) as raised:
-        session(**terms)
+        session(**{name: value})
     assert "Berlin" not in str(raised.value)
 
 

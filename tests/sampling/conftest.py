@@ -7,7 +7,6 @@ from dp_middleware.sampling import sampler as sampling
 
 @pytest.fixture
 def computed(monkeypatch):
-    """The ids of all rows that are computed for draws."""
     original, found = sampling.Sampler.tables, []
 
     def counted(self, ids):

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.cases import refuses
 from support.entropy import stream
 from support.spaces import CASES, random_space
 from typer.testing import CliRunner
@@ -17,37 +18,16 @@ from typer.testing import CliRunner
 import dp_middleware as dp
 from dp_middleware import _files, embedding
 from dp_middleware.cli import app
-from dp_middleware.mechanisms import keys
+from dp_middleware.mechanisms import base
 from dp_middleware.mechanisms.drawing import drawer
 from dp_middleware.sampling import sampler as sampling
 from dp_middleware.sampling.cache import RowCache
 
-KINDS = ["full", "sparse", "steep", "sparse and steep"]
-
 
 @pytest.fixture(autouse=True)
 def caches(monkeypatch, tmp_path):
-    """Empty ones, in memory and on disk."""
     monkeypatch.setattr(sampling, "_caches", {})
     monkeypatch.setenv("DP_MIDDLEWARE_CACHE", str(tmp_path / "cache"))
-
-
-def rows_of(kind, count, size, seed=0):
-    """Rows of one kind: with impossible outputs, of 128 bits, both, or neither."""
-    rows = np.random.default_rng(seed).normal(size=(count, size))
-    rows *= 60 if "steep" in kind else 1
-    if "sparse" in kind:
-        for k, row in enumerate(rows):  # of many lengths
-            row[: (k + 1) * size // (count + 2)] = -math.inf
-    return sampling.log_softmax(rows)
-
-
-def one_by_one(tables, ids, words):
-    """What each id's own table gives for its word."""
-    return [
-        int(tables[number].draw(1, stream(words[8 * place :]))[0])
-        for place, number in enumerate(ids)
-    ]
 
 
 def sanitizer_of(mechanism=None, space=None, **options):
@@ -63,16 +43,11 @@ def test_equal_sanitizers_compute_a_row_once(computed):
     second.release(f"{text} w4")
     assert computed[3:] == [4]
     sanitizer_of(dp.TokenExponential(epsilon=4.0)).release(text)
-    assert sorted(computed[4:]) == [1, 2, 3]
-
-
-def test_other_spaces_and_devices_have_other_rows():
-    mechanism, space = dp.TokenExponential(epsilon=3.0), random_space()
-    key = keys.key_in_memory(mechanism, space)
-    assert key == keys.key_in_memory(dp.TokenExponential(epsilon=3), random_space())
-    assert key != keys.key_in_memory(mechanism, random_space(seed=1))
-    space.device = "meta"
-    assert key != keys.key_in_memory(mechanism, space)
+    sanitizer_of(space=random_space(seed=1)).release(text)
+    assert sorted(computed[4:]) == [1, 1, 2, 2, 3, 3]
+    here, there = (dp.EmbeddingSpace(s.vocabulary, s.vectors) for s in [random_space()] * 2)
+    there.device = "meta"
+    assert len({base.key_in_memory(first.mechanism, space) for space in (here, there)}) == 2
 
 
 def test_a_mechanism_whose_code_is_unknown_shares_with_itself_only():
@@ -94,15 +69,18 @@ def test_a_mechanism_whose_code_is_unknown_shares_with_itself_only():
         drawn = drawer(mechanism, space).draw([ids], sampling.os_entropy)
         assert drawn[0].tolist() == [answer] * 12
     inside = dp.WithinClasses(mechanism=first, classes=("all",) * 12)
-    assert not keys.is_ours(inside)
-    assert not keys.is_ours(dp.ByClass({"all": first}, ("all",) * 12))
-    assert keys.is_ours(dp.WithinClasses(mechanism=CASES["santext"](1.0), classes=("all",)))
+    assert not base.is_ours(inside)
+    assert not base.is_ours(dp.ByClass({"all": first}, ("all",) * 12))
+    assert base.is_ours(dp.WithinClasses(mechanism=CASES["santext"](1.0), classes=("all",)))
 
 
 def test_all_channels_together_are_bounded_whatever_threads_do():
-    capacity, size = 60_000, 100
-    cache = RowCache(capacity)
-    rows = [rows_of(KINDS[k % 4], 20, size, seed=k) for k in range(12)]
+    """Of rows with impossible outputs, of 128 bits, both, or neither."""
+    cache, scores = RowCache(60_000), np.random.default_rng(0).normal(size=(12, 20, 100))
+    scores[1::2] *= 60
+    sparse, lengths = np.arange(12) % 4 > 1, 4 * np.arange(1, 21)[:, None]
+    scores[sparse] = np.where(np.arange(100) < lengths, -math.inf, scores[sparse])
+    rows = [sampling.log_softmax(each) for each in scores]
     tables = [sampling.tables(each) for each in rows]
 
     def work(seed):
@@ -113,7 +91,8 @@ def test_all_channels_together_are_bounded_whatever_threads_do():
             sampler = sampling.Sampler(lambda ids, k=k: rows[k][ids], cache=cache.channel(k))
             ids = generator.integers(0, 20, 8)
             words = generator.bytes(64)
-            wanted = one_by_one(tables[k], ids, words)
+            wanted = [tables[k][number].draw(1, stream(words[8 * place :]))[0]
+                      for place, number in enumerate(ids)]  # fmt: skip
             assert sampler.draw(ids, stream(words)).tolist() == wanted
             most = max(most, cache.held)
         return most
@@ -121,7 +100,7 @@ def test_all_channels_together_are_bounded_whatever_threads_do():
     kept = [cache.channel(k) for k in range(8)]  # the others come and go
     with ThreadPoolExecutor(4) as pool:
         most = max(pool.map(work, range(4)))
-    assert capacity / 4 < most <= capacity
+    assert 60_000 / 4 < most <= 60_000
     assert len(kept) == 8
 
 
@@ -150,8 +129,7 @@ def test_the_bound_is_the_one_in_the_environment(monkeypatch):
     for nonsense in ("-1", "1.5", "much", "²"):
         monkeypatch.setattr(sampling, "_caches", {})
         monkeypatch.setenv("DP_MIDDLEWARE_ROW_CACHE_MB", nonsense)
-        with pytest.raises(dp.ParameterError, match="whole number of megabytes"):
-            sanitizer_of().release("w1 w2")
+        refuses("number of megabytes", lambda text: sanitizer_of().release(text), "w1 w2")
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs permissions")
@@ -171,18 +149,16 @@ def test_what_was_prepared_can_be_read_by_who_runs_the_server():
     assert _files.load("codebooks", "key") == {"near": 1}
 
 
-@pytest.mark.parametrize(
-    "name", ["sampling/tables.py", "embedding/grid.py", "mechanisms/kernels/radius.py"]
-)
-def test_the_version_of_rows_changes_with_the_code_that_decides_them(monkeypatch, tmp_path, name):
+def test_the_version_of_rows_changes_with_the_code_that_decides_them(monkeypatch, tmp_path):
     package = Path(dp.__file__).parent
     shutil.copytree(package, tmp_path / "copy", ignore=shutil.ignore_patterns("__pycache__"))
     monkeypatch.setattr(_files, "__file__", str(tmp_path / "copy" / "_files.py"))
-    code_fingerprint = _files.code_fingerprint.__wrapped__
-    before = code_fingerprint()
-    with (tmp_path / "copy" / name).open("a") as file:
-        file.write("# other")
-    assert code_fingerprint() != before
+    found = {_files.code_fingerprint.__wrapped__()}
+    for name in ("sampling/integers.py", "embedding/grid.py", "mechanisms/kernels/radius.py"):
+        with (tmp_path / "copy" / name).open("a") as file:
+            file.write("# other")
+        found.add(_files.code_fingerprint.__wrapped__())
+    assert len(found) == 4
 
 
 def test_of_a_mechanism_without_lists_and_landmarks_the_certificate_is_prepared(computed):

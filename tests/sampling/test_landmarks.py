@@ -10,13 +10,12 @@ from support.entropy import assert_draws_alike, at_boundaries, stream
 from support.spaces import CASES, host_rows, random_space, space_of, spaces
 
 import dp_middleware as dp
-from dp_middleware.certification import storage
 from dp_middleware.certification.enumeration import enumerate_pairs
-from dp_middleware.mechanisms import landmarks
+from dp_middleware.mechanisms import base, landmarks
 from dp_middleware.mechanisms.base import rows_of
 from dp_middleware.mechanisms.drawing import drawer
-from dp_middleware.mechanisms.landmarks import LandmarkRows, Survey
-from dp_middleware.sampling import landmarks as marks, sampler as sampling
+from dp_middleware.mechanisms.landmarks import Survey
+from dp_middleware.sampling import sampler as sampling
 
 MARKED = ("token-exponential", "token-exponential-shifted", "santext", "truncated-exponential")
 EPSILONS = (0.5, 3.0, 200.0)  # the last: 128 bits
@@ -24,40 +23,33 @@ EPSILONS = (0.5, 3.0, 200.0)  # the last: 128 bits
 
 @pytest.fixture(autouse=True)
 def caches(monkeypatch, tmp_path):
-    """Empty ones, in memory and on disk, and landmarks for toys."""
     monkeypatch.setattr(sampling, "_caches", {})
     monkeypatch.setenv("DP_MIDDLEWARE_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(landmarks, "_WORTH_STORING", 0)
-    monkeypatch.setattr(storage, "_WORTH_STORING", 0)
-    monkeypatch.setattr(marks, "FINEST", 4)
+    monkeypatch.setattr(base, "_WORTH_STORING", 0)
+    monkeypatch.setattr(landmarks, "FINEST", 4)
 
 
 def surveyed(mechanism, space):
-    """Landmarks of all rows."""
     survey = Survey(mechanism, space)
     enumerate_pairs(mechanism, space, dp.Adjacency.substitution(), survey)
     return survey.landmarks()
 
 
-def words_of(data):
-    return np.frombuffer(data, dtype=np.uint64)
-
-
 def assert_as_tables(mechanism, space, made, seed):
     """Nothing is decided at the ends of an output, all else nearly always, and as tables do."""
-    rows, random = LandmarkRows(mechanism, space, made), np.random.default_rng(seed).bytes(8 * 60)
+    random = np.random.default_rng(seed).bytes(8 * 60)
     ids = np.arange(len(space))
     for number, table in zip(ids, sampling.tables(host_rows(mechanism, ids, space)), strict=True):
         for data, least in ((at_boundaries(table), 0.0), (random, 0.9)):
-            words = words_of(data)
-            decided, outputs = rows.locate(np.full(len(words), number), words)
+            words = np.frombuffer(data, dtype=np.uint64)
+            decided, outputs = made.locate(np.full(len(words), number), words)
             assert outputs.tolist() == table.locate(words[decided], None).tolist()
             assert decided.mean() >= least
             assert not least or decided.any()
-        assert not rows.locate(np.full(len(table.lasts), number), table.lasts)[0].any()
+        assert not made.locate(np.full(len(table.lasts), number), table.lasts)[0].any()
 
 
-@pytest.mark.parametrize("name", MARKED)
+@over("name", MARKED)
 @settings(max_examples=20)
 @given(space=spaces(max_tokens=9), epsilon=st.sampled_from(EPSILONS), seed=st.integers(0, 2**32))
 def test_outputs_are_those_of_tables(name, space, epsilon, seed):
@@ -65,7 +57,7 @@ def test_outputs_are_those_of_tables(name, space, epsilon, seed):
     assert_as_tables(mechanism, space, surveyed(mechanism, space), seed)
 
 
-@pytest.mark.parametrize("name", [*MARKED, "rantext", "rantext-strict"])
+@over("name", [*MARKED, "rantext", "rantext-strict"])
 @over("epsilon", EPSILONS)
 def test_outputs_of_several_blocks_of_rows_are_those_of_tables(name, epsilon):
     vectors = np.random.default_rng(0).normal(size=(150, 20))
@@ -74,17 +66,11 @@ def test_outputs_of_several_blocks_of_rows_are_those_of_tables(name, epsilon):
     assert_as_tables(mechanism, space, surveyed(mechanism, space), 0)
 
 
-def test_a_small_vocabulary_has_no_curves():
-    space = random_space(100)
-    assert landmarks.survey(dp.RanText(epsilon=1.0), space) is None
-    assert dp.certify(dp.RanText(epsilon=1.0), space).method == "exact"
-
-
 def test_a_sampler_draws_the_same_by_landmarks_by_tables_and_by_both():
     """Unknown tokens have no landmarks; tokens that come often get a table."""
     mechanism, space = dp.SanText(epsilon=2.0), random_space(60)
     generator = np.random.default_rng(0)
-    rows = LandmarkRows(mechanism, space, surveyed(mechanism, space))
+    rows = surveyed(mechanism, space)
     samplers = [
         sampling.Sampler(lambda ids: rows_of(mechanism, ids, space), landmarks=of)
         for of in (None, rows)
@@ -96,10 +82,10 @@ def test_a_sampler_draws_the_same_by_landmarks_by_tables_and_by_both():
         assert plain == marked
 
 
-@pytest.mark.parametrize("epsilon", EPSILONS)
+@over("epsilon", EPSILONS)
 def test_beside_landmarks_a_row_that_is_held_decides_as_its_table(epsilon):
     mechanism, space = dp.SanText(epsilon=epsilon), random_space(60)
-    rows = LandmarkRows(mechanism, space, surveyed(mechanism, space))
+    rows = surveyed(mechanism, space)
     sampler = sampling.Sampler(lambda ids: rows_of(mechanism, ids, space), landmarks=rows)
     (table,) = sampler.tables(np.array([3]))
     words = at_boundaries(table)
@@ -147,27 +133,27 @@ def test_none_are_made_where_they_cannot_be_trusted_or_are_large(monkeypatch):
 
 def test_a_file_with_any_bit_flipped_or_cut_short_is_not_there(tmp_path):
     made, path = surveyed(dp.SanText(epsilon=1.0), random_space(40)), tmp_path / "marks.npy"
-    marks.store(made, path)
+    made.store(path)
     whole, generator = path.read_bytes(), np.random.default_rng(0)
     assert list(tmp_path.iterdir()) == [path]
-    assert np.array_equal(marks.load(path).rows, made.rows)
+    assert np.array_equal(landmarks.load(made.mechanism, made.space, path).rows, made.rows)
     for place in (0, 40, *generator.integers(len(whole), size=400), len(whole) - 1):
         data = bytearray(whole)
         data[place] ^= 1 << int(generator.integers(8))
         for damaged in (data, whole[:place], os.urandom(place)):
             path.write_bytes(damaged)
-            assert marks.load(path) is None
+            assert landmarks.load(made.mechanism, made.space, path) is None
 
 
 def test_landmarks_that_do_not_fit_decide_nothing():
     """As of a file whose digest was made again: no draw leaves the law of the row."""
     mechanism, space = dp.SanText(epsilon=2.0), random_space(60)
     made, generator = surveyed(mechanism, space), np.random.default_rng(0)
-    words = words_of(generator.bytes(8 * 4000))
+    words = np.frombuffer(generator.bytes(8 * 4000), dtype=np.uint64)
     ids = generator.integers(0, 60, 4000)
     tables = sampling.tables(host_rows(mechanism, np.arange(60), space))
     wanted = np.array([tables[i].locate(w[None], None)[0] for i, w in zip(ids, words, strict=True)])
-    rows = LandmarkRows(mechanism, space, made)
+    rows = made
     made.rows["offset"] += 1e-6
     assert not rows.locate(ids, words)[0].any()
     made.rows["offset"] -= 1e-6
@@ -195,14 +181,12 @@ def test_prepared_landmarks_are_kept_and_all_draws_look_at_them(computed, monkey
     assert dp.Sanitizer(mechanism, space).prepare().read_bytes() == whole
 
 
-@pytest.mark.parametrize("name", ["file", "n" * 300])  # the second cannot even be asked for
-@pytest.mark.parametrize("mechanism", ["santext", "nearest-response"])
-def test_a_folder_that_cannot_be_written_is_an_error_or_does_without(
-    name, mechanism, monkeypatch, tmp_path
-):
+def test_a_folder_that_cannot_be_written_is_an_error_or_does_without(monkeypatch, tmp_path):
     (tmp_path / "file").write_text("")
-    monkeypatch.setenv("DP_MIDDLEWARE_CACHE", str(tmp_path / name))
-    sanitizer = dp.Sanitizer(CASES[mechanism](2.0), random_space(60))
-    assert sanitizer.release("w1 w2").tokens_total == 2
-    with pytest.raises(dp.ParameterError, match="cannot write"):
-        sanitizer.prepare()
+    for name in ("file", "n" * 300):  # the second cannot even be asked for
+        monkeypatch.setenv("DP_MIDDLEWARE_CACHE", str(tmp_path / name))
+        for mechanism in ("santext", "nearest-response"):
+            sanitizer = dp.Sanitizer(CASES[mechanism](2.0), random_space(60))
+            assert sanitizer.release("w1 w2").tokens_total == 2
+            with pytest.raises(dp.ParameterError, match="cannot write"):
+                sanitizer.prepare()

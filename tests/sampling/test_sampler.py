@@ -1,16 +1,21 @@
-"""Integer tables are exact, and draws from them are too."""
+"""Integer tables and weights of randomised response are exact, and draws from them are too."""
 
 import math
 import os
+from decimal import Context, Decimal
+from fractions import Fraction
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings, strategies as st
+from hypothesis import example, given, settings, strategies as st
 from scipy import stats
+from support.cases import over
 from support.entropy import assert_draws_alike, at_boundaries
 
 from dp_middleware.sampling import sampler as sampling
+from dp_middleware.sampling.entropy import OTHER, Response
+from dp_middleware.sampling.sampler import insecure_entropy
 
 scores = st.lists(
     st.one_of(st.floats(-400, 400), st.just(-math.inf)), min_size=1, max_size=12
@@ -38,20 +43,12 @@ def assert_nearest(found, expected, last):
 
 
 def sequence(*integers, width=8):
-    """An entropy source that yields the given integers."""
     source = iter(integers)
 
     def entropy(count):
         return b"".join(next(source).to_bytes(width, "little") for _ in range(count // width))
 
     return entropy
-
-
-def test_every_boundary_falls_on_the_right_side():
-    table = sampling.tables(np.log([[0.25, 0.5, 0.25]]))[0]
-    quarter = 2**62
-    uniform = [0, quarter - 1, quarter, 3 * quarter - 1, 3 * quarter, 2**64 - 1]
-    assert table.draw(6, sequence(*uniform)).tolist() == [0, 0, 1, 1, 2, 2]
 
 
 def test_boundaries_of_128_bits_use_the_lower_half():
@@ -66,46 +63,17 @@ def test_boundaries_of_128_bits_use_the_lower_half():
             assert table.draw(1, sequence(high, low + 1)).tolist() == [output + 1]
 
 
-def test_an_output_without_probability_is_never_drawn():
+def test_every_boundary_falls_on_the_right_side_and_what_is_impossible_is_never_drawn():
+    table = sampling.tables(np.log([[0.25, 0.5, 0.25]]))[0]
+    quarter = 2**62
+    uniform = [0, quarter - 1, quarter, 3 * quarter - 1, 3 * quarter, 2**64 - 1]
+    assert table.draw(6, sequence(*uniform)).tolist() == [0, 0, 1, 1, 2, 2]
     table = sampling.tables(np.log([[1e-300, 0.5, 0.5]]))[0]
     assert table.integers(3)[0] == 1
     with np.errstate(divide="ignore"):
         sparse = sampling.tables(np.log([[0.0, 0.0, 1.0, 0.0]]))[0]
     assert sparse.draw(1000, sampling.os_entropy).tolist() == [2] * 1000
     assert sparse.integers(4) == [0, 0, 2**64, 0]
-
-
-@settings(max_examples=20)
-@given(seed=st.integers(0, 2**32))
-def test_the_sampler_draws_for_the_right_token(seed):
-    generator = np.random.default_rng(seed)
-    choices = generator.permutation(50)
-    with np.errstate(divide="ignore"):
-        rows = np.log(np.eye(50)[choices])
-    sampler = sampling.Sampler(lambda ids: rows[ids])
-    ids = generator.integers(0, 50, 300)
-    assert np.array_equal(sampler.draw(ids), choices[ids])
-
-
-def test_the_cache_is_bounded_and_changes_nothing():
-    generator = np.random.default_rng(0)
-    rows = sampling.log_softmax(generator.normal(size=(40, 100)))
-    calls = []
-
-    def counted(ids):
-        calls.extend(ids.tolist())
-        return rows[ids]
-
-    small = sampling.Sampler(counted, capacity=5 * 800)
-    ids = np.arange(40)
-    assert (
-        small.draw(ids, sampling.insecure_entropy(1)).tolist()
-        == sampling.Sampler(lambda ids: rows[ids]).draw(ids, sampling.insecure_entropy(1)).tolist()
-    )
-    small.draw(np.array([39]))
-    assert calls == list(range(40))  # the last one was still cached
-    small.draw(np.array([0]))
-    assert calls[-1] == 0  # the first one was not
 
 
 @st.composite
@@ -132,7 +100,7 @@ def test_cached_rows_draw_what_their_tables_draw_bit_for_bit(rows, seed):
         assert_draws_alike(sampler, number, table, words)
 
 
-@pytest.mark.parametrize("steep", [1.0, 40.0], ids=["64 bits", "128 bits"])
+@over("steep", [1.0, 40.0])
 def test_every_draw_of_a_cached_row_is_decided_by_one_table(steep):
     """Rows that are computed anew may differ in the last bits; two tables mixed are no law."""
     row = steep * np.random.default_rng(1).normal(size=50)
@@ -149,7 +117,6 @@ def test_every_draw_of_a_cached_row_is_decided_by_one_table(steep):
 
 
 def test_the_entropy_is_the_operating_systems():
-    """Fresh in every process; a uniform row passes a chi-squared test."""
     assert sampling.os_entropy is os.urandom
     sampler = sampling.Sampler(lambda ids: np.full((len(ids), 16), -math.log(16)))
     counts = np.bincount(sampler.draw(np.zeros(64_000, dtype=np.int64)), minlength=16)
@@ -170,24 +137,67 @@ def exact_integers(log_probs):
     return found
 
 
+def many():
+    """More rows than are computed at a time, some of 128 bits."""
+    scores = np.random.default_rng(0).normal(size=(40, 9000))
+    return sampling.log_softmax(scores * np.linspace(0.1, 20.0, 40)[:, None])
+
+
 @settings(max_examples=80, deadline=None)
 @given(rows=laws())
+@example(rows=many())
 def test_rows_of_all_kinds_together_have_the_integers_of_each_alone(rows):
-    """Rows of 64 and 128 bits, with and without impossible outputs, in one call."""
     mixed = np.concatenate([rows, np.full((1, rows.shape[1]), -np.log(rows.shape[1]))])
     together = sampling.integer_rows(mixed)
     for row, table, weights in zip(mixed, sampling.tables(mixed), together.weights, strict=True):
         alone = sampling.tables(row[None])[0]
         assert table.integers(len(row)) == alone.integers(len(row))
-        assert (table.low is None, table.support is None) == (
-            alone.low is None,
-            alone.support is None,
-        )
+        kinds = [(each.low is None, each.support is None) for each in (table, alone)]
+        assert kinds[0] == kinds[1]
         expected = exact_integers(row)
         found = table.integers(len(row))
         assert sum(found) == sum(expected)
         assert_nearest(found, expected, int(row.argmax()))
         assert [float(k) for k in found] == weights.tolist()
+
+
+@given(st.fractions(min_value=Fraction(1, 10**6), max_value=700), st.integers(1, 50_000))
+@example(Fraction(3), 1)
+def test_the_weight_is_the_largest_below_epsilon(epsilon, size):
+    response, digits = Response.of(epsilon, size), Context(prec=800)
+    exact = digits.exp(digits.divide(Decimal(epsilon.numerator), Decimal(epsilon.denominator)))
+    assert Decimal(response.best) <= digits.multiply(exact, OTHER) < Decimal(response.best + 2)
+    if size > 1:
+        true = digits.ln(digits.divide(Decimal(response.best), OTHER))
+        assert Decimal(math.nextafter(response.loss, 0.0)) < true <= Decimal(response.loss)
+    else:
+        assert (response.loss, response.draw(0, insecure_entropy(0))) == (0.0, 0)
+
+
+def test_draws_follow_the_law_and_no_other():
+    epsilon, size, best, count = Fraction(2), 5, 3, 40_000
+    response, entropy = Response.of(epsilon, size), insecure_entropy(7)
+    drawn = [response.draw(best, entropy) for _ in range(count)]
+    hits = drawn.count(best)
+    assert response.hit == pytest.approx(math.exp(2) / (math.exp(2) + 4))
+    assert stats.binomtest(hits, count, response.hit).pvalue > 1e-6
+    others = [drawn.count(k) for k in range(size) if k != best]
+    assert stats.chisquare(others).pvalue > 1e-6
+    twice = Response.of(2 * epsilon, size).hit
+    assert stats.binom.cdf(hits, count, twice) < 1e-6
+
+
+def test_every_integer_below_the_total_has_its_answer():
+    response = Response(size=3, best=2 * OTHER)
+    owned = {0: 0, 1: 0, 2: 0}
+    for part in range(4):  # of OTHER integers each
+        for place in (0, 1, OTHER - 1):
+            number = part * OTHER + place
+            bits = response.total.bit_length()
+            size = (bits + 7) // 8
+            shifted = (number << (8 * size - bits)).to_bytes(size, "little")
+            owned[response.draw(1, lambda _, one=shifted: one)] += 1
+    assert owned == {0: 3, 1: 6, 2: 3}
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -205,17 +215,3 @@ def test_rows_are_normalised_alike_by_all_machines(size, threads):
     assert np.array_equal(found, alone)
     off = np.abs(np.log(np.exp(found.astype(np.longdouble)).sum(axis=1)))
     assert (off <= 2.0**-50 * np.maximum(1.0, -found.min(axis=1))).all()
-
-
-def test_integers_do_not_depend_on_how_many_rows_there_are():
-    """More rows than are computed at a time, some of 128 bits."""
-    scores = np.random.default_rng(0).normal(size=(40, 9000)) * np.linspace(0.1, 20.0, 40)[:, None]
-    rows = sampling.log_softmax(scores)
-    together = sampling.integer_rows(rows)
-    assert sorted(set(together.bits.tolist())) == [64, 128]
-    for number in (0, 13, 14, 39):
-        alone = sampling.integer_rows(rows[number : number + 1])
-        assert np.array_equal(alone.weights[0], together.weights[number])
-    tables = sampling.tables(rows)
-    assert [table.low is not None for table in tables] == (together.bits == 128).tolist()
-    assert all(sum(t.integers(9000)) in (2**64, 2**128) for t in (tables[0], tables[39]))

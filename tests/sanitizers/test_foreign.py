@@ -1,11 +1,9 @@
 """A text in another language than the vocabulary's is told to the caller, and to nobody else."""
 
 import pytest
-from hypothesis import given, strategies as st
 from support.spaces import random_space
 
 import dp_middleware as dp
-from dp_middleware.sanitizers import draft
 from dp_middleware.vocabulary import frequencies
 
 GERMAN = "Meine Mutter wohnt seit dem letzten Sommer wieder in unserem alten Haus."
@@ -35,8 +33,3 @@ def test_few_words_another_vocabulary_and_sessions_tell_nothing(sanitizer, caplo
     dp.Sanitizer(dp.TokenExponential(epsilon=2.0), random_space(tokens=20)).release(GERMAN)
     dp.Session(sanitizer).release_once("user", GERMAN)
     assert caplog.records == []
-
-
-@given(st.text(st.characters(max_codepoint=127)))
-def test_ascii_is_read_as_all_other_text(text):
-    assert text.translate(draft._SPREAD).split() == draft._WORD.findall(text.lower())

@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+from support.cases import over
 
 import dp_middleware as dp
-from dp_middleware.mechanisms.kernels.components import Components
+from dp_middleware.mechanisms.vector_response import Components
 from dp_middleware.sampling.sampler import insecure_entropy
 from dp_middleware.sanitizers import vectors
 from dp_middleware.sanitizers.vectors import VectorSanitizer
@@ -21,16 +22,25 @@ class Crowded:
         return [np.random.default_rng(seed).normal(size=16) for seed in seeds]
 
 
-@pytest.mark.parametrize("rounds", [1, 3])
-def test_a_document_response_beside_other_texts(rounds):
-    mechanism = dp.DocumentResponse(epsilon=9.0, rounds=rounds, codebook=UNITS)
+KEYWORDS = dp.KeywordCode(counts=tuple((unit, 9) for unit in UNITS))
+MECHANISMS = [
+    dp.DocumentResponse(epsilon=9.0, rounds=1, codebook=UNITS),
+    dp.DocumentResponse(epsilon=9.0, rounds=3, codebook=UNITS),
+    dp.WeightedResponse(epsilon=9.0, code=KEYWORDS),
+]
 
+
+@over("mechanism", MECHANISMS)
+def test_a_response_beside_other_texts(mechanism):
     def release(*texts):
         return mechanism.respond(texts, service, insecure_entropy(1))[0]
 
     service = dp.EmbeddingService.of(Crowded())
     assert release(TEXT, OTHER) == release(TEXT)
-    assert mechanism.best([TEXT, OTHER], service)[:1] == mechanism.best([TEXT], service)
+    if isinstance(mechanism, dp.WeightedResponse):
+        assert mechanism.answer(TEXT, service)
+    else:
+        assert mechanism.best([TEXT, OTHER], service)[:1] == mechanism.best([TEXT], service)
 
 
 def test_a_vector_beside_other_texts(monkeypatch):
@@ -54,13 +64,6 @@ ROTATED = Components(  # of no text: the default ones take half a minute to find
     np.sqrt(np.cumsum(SHARE)),
     SHARE,
 )
-
-
-def test_directions_do_not_round_by_the_rows_beside_them():
-    mechanism = dp.VectorResponse(epsilon=30.0, components=ROTATED)
-    rows = np.random.default_rng(2).normal(size=(33, 384))
-    alone = np.concatenate([mechanism.directions(row[None]) for row in rows])
-    assert (mechanism.directions(rows) == alone).all()
 
 
 def test_the_default_encoder_gives_a_text_the_same_bits_beside_others(monkeypatch):

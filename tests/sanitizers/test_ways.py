@@ -1,27 +1,22 @@
 """How many files of the library a release without a ledger crosses."""
 
+from support.cases import over
 from support.ways import Way
 
 import dp_middleware as dp
 
 
-def test_a_release_takes_a_short_way():
+@over("files, changes", [(8, 16), (14, 37)])
+def test_a_release_takes_a_short_way(files, changes, tmp_path_factory):
+    """Without a ledger, and with one."""
+    folder, terms = tmp_path_factory.mktemp("ledger"), {}
+    if files > 8:
+        ledger = dp.PrivacyLedger(f"sqlite:///{folder}/ledger.db", budget=100)
+        terms = {"ledger": ledger, "subject": "anna"}
     space = dp.EmbeddingSpace(dp.Vocabulary(["red", "blue"]), [[1, 0], [0, 1]])
-    sanitizer = dp.Sanitizer(dp.TokenExponential(epsilon=2.0), space)
+    sanitizer = dp.Sanitizer(dp.TokenExponential(epsilon=2.0), space, **terms)
     sanitizer.release("blue and red")
     with Way() as way:
         sanitizer.release("Ann Lee is blue")
-    assert len(way.files) <= 8, sorted(way.files)
-    assert way.changes <= 16
-
-
-def test_a_release_with_a_ledger_takes_a_short_way(tmp_path):
-    ledger = dp.PrivacyLedger(f"sqlite:///{tmp_path}/ledger.db", budget=100)
-    space = dp.EmbeddingSpace(dp.Vocabulary(["red", "blue"]), [[1, 0], [0, 1]])
-    mechanism = dp.TokenExponential(epsilon=2.0)
-    sanitizer = dp.Sanitizer(mechanism, space, ledger=ledger, subject="anna")
-    sanitizer.release("blue and red")
-    with Way() as way:
-        sanitizer.release("Ann Lee is blue")
-    assert len(way.files) <= 14, sorted(way.files)
-    assert way.changes <= 37
+    assert len(way.files) <= files, sorted(way.files)
+    assert way.changes <= changes

@@ -3,6 +3,7 @@
 import pickle
 
 import pytest
+from support.cases import over, refuses
 from support.letters import Letters
 from support.spaces import random_space
 from support.texts import CANARY, TORTURE
@@ -20,8 +21,9 @@ def made(**options):
     return dp.Sanitizer(MECHANISM, SPACE, encoder=Letters(), **options)
 
 
-@pytest.mark.parametrize("text", TORTURE.values(), ids=TORTURE.keys())
-def test_any_text_is_charged_and_released_alike(text, tmp_path):
+@over("text", TORTURE.values())
+def test_any_text_is_charged_and_released_alike(text, tmp_path_factory):
+    tmp_path = tmp_path_factory.mktemp("ledger")
     ledger = dp.PrivacyLedger(f"sqlite:///{tmp_path}/ledger.db", budget=10.0)
     release = made(ledger=ledger, subject="ann").release(text)
     assert len(release.text.split(", ")) == 2
@@ -35,20 +37,17 @@ def test_any_text_is_charged_and_released_alike(text, tmp_path):
 
 
 def test_what_has_no_meaning_for_whole_texts_is_refused():
-    with pytest.raises(ParameterError, match="policy"):
-        made(policy=dp.KeepPolicy.stop_words())
-    with pytest.raises(ParameterError, match="scope"):
-        made().release("some text", scope=[(0, 4)])
-    with pytest.raises(ParameterError, match="str"):
-        made().release(3)
-    with pytest.raises(ParameterError, match="texts"):
-        made(adjacency=dp.Adjacency.substitution()).certificate  # noqa: B018
-    with pytest.raises(ParameterError, match="encoder"):
-        dp.Sanitizer(dp.TokenExponential(epsilon=1.0), SPACE, encoder=Letters())
-    with pytest.raises(ParameterError, match="whole texts"):
-        dp.certify(dp.TokenExponential(epsilon=1.0), SPACE, adjacency=dp.Adjacency.texts())
-    with pytest.raises(ParameterError, match="law"):
-        made().explain("some text")
+    plain, one = dp.TokenExponential(epsilon=1.0), dp.VectorResponse(epsilon=10.0)
+    texts, sentences = dp.Adjacency.texts(), dp.Adjacency.sentences()
+    refuses("policy", lambda policy: made(policy=policy), dp.KeepPolicy.stop_words())
+    refuses("scope", lambda scope: made().release("some text", scope=scope), [(0, 4)])
+    refuses("str", made().release, 3)
+    refuses("texts", lambda own: made(adjacency=own).certificate, dp.Adjacency.substitution())
+    refuses("encoder", lambda own: dp.Sanitizer(plain, SPACE, encoder=own), Letters())
+    refuses("whole texts", lambda own: dp.certify(plain, SPACE, adjacency=own), texts, sentences)
+    refuses("texts", lambda own: dp.certify(one, adjacency=own), sentences)
+    refuses("unit", lambda unit: dp.document_sanitizer(8.0, SPACE, unit=unit), "paragraph")
+    refuses("law", made().explain, "some text")
 
 
 def test_nothing_private_in_it():
@@ -83,8 +82,9 @@ SENTENCES = {
 }
 
 
-@pytest.mark.parametrize(("text", "count"), SENTENCES.items())
-def test_sentences_are_released_one_by_one(text, count, tmp_path):
+@over("text, count", SENTENCES.items())
+def test_sentences_are_released_one_by_one(text, count, tmp_path_factory):
+    tmp_path = tmp_path_factory.mktemp("ledger")
     ledger = dp.PrivacyLedger(f"sqlite:///{tmp_path}/ledger.db", budget=100.0)
     terms = {"ledger": ledger, "subject": "ann", "adjacency": dp.Adjacency.sentences()}
     release = made(**terms).release(text)
@@ -113,25 +113,14 @@ def test_the_order_of_sentences_is_kept_and_each_is_encoded_alone():
     assert " ".join(texts) not in encoder.asked
 
 
-def test_the_two_numbers_of_a_text_of_sentences(tmp_path):
-    sanitizer = made(adjacency=dp.Adjacency.sentences())
-    assert "one sentence replaced" in str(sanitizer.certificate.adjacency)
-    assert sanitizer.certificate.to_dict()["adjacency"] == "sentences"
+def test_a_ledger_tells_units_apart_and_counts_documents(tmp_path):
+    sentences = made(adjacency=dp.Adjacency.sentences()).certificate
+    assert "one sentence replaced" in str(sentences.adjacency)
+    assert sentences.to_dict()["adjacency"] == "sentences"
     ledger = dp.PrivacyLedger(f"sqlite:///{tmp_path}/ledger.db", budget=100.0)
-    ledger.charge("ann", sanitizer.certificate, 3, unit="document")
-    assert ledger.spent("ann") == pytest.approx(24.0)
-    with pytest.raises(ParameterError, match="unit"):
-        dp.document_sanitizer(8.0, SPACE, unit="paragraph")
-    with pytest.raises(ParameterError, match="texts"):
-        dp.certify(dp.VectorResponse(epsilon=10.0), adjacency=dp.Adjacency.sentences())
-    with pytest.raises(ParameterError, match="whole texts"):
-        dp.certify(dp.TokenExponential(epsilon=1.0), SPACE, adjacency=dp.Adjacency.sentences())
-
-
-def test_a_ledger_knows_texts_from_occurrences(tmp_path):
-    ledger = dp.PrivacyLedger(f"sqlite:///{tmp_path}/ledger.db", budget=100.0)
+    ledger.charge("ann", sentences, 3, unit="document")
     ledger.charge("ann", made().certificate, 3)
-    assert ledger.spent("ann") == pytest.approx(24.0)
+    assert ledger.spent("ann") == pytest.approx(48.0)
     occurrence = dp.certify(dp.TokenExponential(epsilon=1.0), SPACE)
     with pytest.raises(ParameterError, match="this unit"):
         ledger.charge("ann", occurrence, 3, unit="text")

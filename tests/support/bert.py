@@ -1,17 +1,12 @@
 """A tiny random BERT, as it is or with the WordPieces of a real encoder."""
 
-from pathlib import Path
-from typing import Any
-
 import torch
 from transformers import AutoTokenizer, BertConfig, BertForMaskedLM
 
 from dp_middleware import _files
 
 
-def bert(
-    tokenizer: Any, *, positions: int = 64, width: int = 16, layers: int = 1, spread: float = 0.4
-) -> BertForMaskedLM:
+def bert(tokenizer, *, positions=64, width=16, layers=1, spread=0.4):
     """For a tokenizer, always the same."""
     config = BertConfig(
         vocab_size=len(tokenizer),
@@ -26,8 +21,7 @@ def bert(
     return BertForMaskedLM(config).eval()
 
 
-def save_bert(folder: Path, **options: Any) -> str:
-    """Save one as transformers saves models; the folder's name."""
+def save_bert(folder, **options):
     tokenizer = AutoTokenizer.from_pretrained(_files.encoder_source("all-MiniLM-L6-v2"))
     bert(tokenizer, **options).save_pretrained(folder)
     tokenizer.save_pretrained(folder)

@@ -2,22 +2,18 @@
 
 import os
 import shutil
-from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 
 @contextmanager
-def chromium(profile: Path) -> Iterator[Any]:
+def chromium(profile):
     """Selenium's driver; a machine without Chromium skips, continuous integration fails."""
     missing = [name for name in ("chromium", "chromedriver") if shutil.which(name) is None]
-    if missing and "CI" in os.environ:
-        pytest.fail(f"expected {' and '.join(missing)} of the system; .ci/run installs them")
     if missing:
-        pytest.skip(f"needs {' and '.join(missing)} of the system")
+        without = pytest.fail if "CI" in os.environ else pytest.skip  # .ci/run installs them
+        without(f"needs {' and '.join(missing)} of the system")
     from selenium import webdriver
 
     options = webdriver.ChromeOptions()
@@ -36,12 +32,11 @@ def chromium(profile: Path) -> Iterator[Any]:
 
 @pytest.fixture
 def browser(tmp_path):
-    """One for a test."""
     with chromium(tmp_path / "profile") as running:
         yield running
 
 
-def show(browser: Any, width: int, scheme: str, height: int = 900) -> None:
+def show(browser, width, scheme, height=900):
     """Pages from now on, on a screen of so many pixels, ``"light"`` or ``"dark"``."""
     screen = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)

@@ -2,28 +2,26 @@
 
 import functools
 import inspect
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from dp_middleware.errors import ParameterError
 
-def over(names: str, values: Collection[Any]) -> Callable[[Callable[..., None]], Any]:
+
+def over(names, values):
     """Runs a test with all values, as ``pytest.mark.parametrize`` would, in one case.
 
     For values that differ in nothing but themselves: fixtures are made once. A value that is
-    skipped skips no other.
-
-    Args:
-        names: Names of arguments with commas between them.
-        values: A value for each run, or a tuple of one value for each name.
+    skipped skips no other. Of several names with commas between them, each value is a tuple.
     """
     arguments = [name.strip() for name in names.split(",")]
     assert values, "a test of no values cannot fail"
 
-    def decorate(test: Callable[..., None]) -> Any:
+    def decorate(test):
         @functools.wraps(test)
-        def run(**given: Any) -> None:
+        def run(**given):
             skipped = []
             for value in values:
                 row = dict(zip(arguments, value if len(arguments) > 1 else (value,), strict=True))
@@ -43,3 +41,12 @@ def over(names: str, values: Collection[Any]) -> Callable[[Callable[..., None]],
         return run
 
     return decorate
+
+
+def refuses(
+    told: str, call: Callable[[Any], object], *values: Any, kind: type[Exception] = ParameterError
+) -> None:
+    """Asserts that a call refuses each of some values, in words that match."""
+    for value in values:
+        with pytest.raises(kind, match=told):
+            call(value)

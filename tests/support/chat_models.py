@@ -1,8 +1,6 @@
 """Chat models of every kind, through the vendors' real clients."""
 
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 from dp_middleware.frameworks import ChatModel, chat_model
 
@@ -12,47 +10,32 @@ KINDS = ("openai", "async_openai", "langchain", "llama_index")
 Make = Callable[..., ChatModel]
 
 
-def _openai(url: str, settings: dict[str, Any], opened: list[Any]) -> ChatModel:
+def build(kind, url, settings, opened):
+    """A chat model of a kind; clients that are to be closed are appended."""
     import openai
 
-    opened.append(openai.OpenAI(base_url=url, **settings))
-    return chat_model(opened[-1], "gpt-4o-mini")
+    if kind in ("langchain", "llama_index"):
+        make = langchain_model if kind == "langchain" else llama_index_llm
+        return chat_model(make(url, **settings))
+    client = (openai.OpenAI if kind == "openai" else openai.AsyncOpenAI)(base_url=url, **settings)
+    opened += [client] * (kind == "openai")
+    return chat_model(client, "gpt-4o-mini")
 
 
-def _async_openai(url: str, settings: dict[str, Any], opened: list[Any]) -> ChatModel:
-    import openai
-
-    return chat_model(openai.AsyncOpenAI(base_url=url, **settings), "gpt-4o-mini")
-
-
-BUILDERS = {
-    "openai": _openai,
-    "async_openai": _async_openai,
-    "langchain": lambda url, settings, opened: chat_model(langchain_model(url, **settings)),
-    "llama_index": lambda url, settings, opened: chat_model(llama_index_llm(url, **settings)),
-}
-
-
-def langchain_model(url: str, **settings: Any) -> Any:
+def langchain_model(url, **settings):
     from langchain_openai import ChatOpenAI
 
     return ChatOpenAI(model="gpt-4o-mini", base_url=url, **{"api_key": "none", **settings})
 
 
-def llama_index_llm(url: str, **settings: Any) -> Any:
+def llama_index_llm(url, **settings):
     from llama_index.llms.openai import OpenAI
 
     return OpenAI(model="gpt-4o-mini", api_base=url, **{"api_key": "none", **settings})
 
 
-def save_llama(folder: Path, *, length: int, template: str | None = None) -> None:
-    """A tiny random Llama with a vocabulary of words, saved as transformers saves models.
-
-    Args:
-        folder: Where.
-        length: Most tokens of a prompt and its answer.
-        template: The chat template of its tokenizer.
-    """
+def save_llama(folder, *, length, template=None):
+    """A tiny random Llama with a vocabulary of words, saved as transformers saves models."""
     import torch
     from tokenizers import Tokenizer, models, pre_tokenizers
     from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast

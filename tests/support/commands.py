@@ -6,7 +6,7 @@ from functools import cache
 import numpy as np
 from support.texts import CANARY
 from typer import testing
-from typer.testing import CliRunner, Result
+from typer.testing import CliRunner
 
 import dp_middleware as dp
 from dp_middleware.cli import app
@@ -21,22 +21,14 @@ CERTIFICATE = {
 """Keys of a certificate as JSON."""
 
 
-def toy_space() -> dp.EmbeddingSpace:
-    """Thirty words with unit vectors."""
+def toy_space():
     vectors = np.random.default_rng(0).normal(size=(len(WORDS), 4))
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     return dp.EmbeddingSpace(dp.Vocabulary(WORDS), vectors)
 
 
-def run(*arguments: object, stdin: str | bytes | None = None, code: int | None = None) -> Result:
-    """The outcome of a command, on a wide screen; it quotes neither a
-    traceback nor the canary.
-
-    Args:
-        arguments: Words of the command.
-        stdin: Standard input.
-        code: The exit code to expect, if any.
-    """
+def run(*arguments, stdin=None, code=None):
+    """The outcome of a command, on a wide screen; it quotes neither a traceback nor the canary."""
     words = [str(argument) for argument in arguments]
     result = CliRunner().invoke(app, words, input=stdin, env={"COLUMNS": "200"})
     assert "Traceback" not in result.output
@@ -45,7 +37,7 @@ def run(*arguments: object, stdin: str | bytes | None = None, code: int | None =
     return result
 
 
-def refused(*arguments: object, as_json: bool = False) -> Result:
+def refused(*arguments, as_json=False):
     """The outcome of a command that is refused on one line, with --json as a document too."""
     first, *others = arguments
     result = run(first, *["--json"] * as_json, *others)
@@ -58,6 +50,5 @@ def refused(*arguments: object, as_json: bool = False) -> Result:
     return result
 
 
-def flat(text: str) -> str:
-    """On one line, with one blank between words."""
+def flat(text):
     return " ".join(text.split())

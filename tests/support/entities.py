@@ -1,8 +1,6 @@
 """A detector that knows what is private in advance, for tests of pseudonyms."""
 
 import re
-from collections.abc import Callable
-from typing import Any
 
 from dp_middleware.pseudonyms.kinds import Label
 from dp_middleware.pseudonyms.mapping import Mapping, Pair
@@ -25,12 +23,12 @@ CONTRACT = (
 )
 
 
-def detector(entities: dict[str, str] = ENTITIES) -> Callable[[str], list[tuple[int, int, str]]]:
+def detector(entities=ENTITIES):
     """Finds these texts, longest first."""
     ordered = sorted(entities, key=len, reverse=True)
     pattern = re.compile("|".join(map(re.escape, ordered)) or r"(?!)")
 
-    def find(text: str) -> list[tuple[int, int, str]]:
+    def find(text):
         return [(*match.span(), entities[match.group()]) for match in pattern.finditer(text)]
 
     return find
@@ -40,14 +38,13 @@ HIDDEN = tuple(value for value, kind in ENTITIES.items() if kind != "date")
 """Those that are hardly drawn for themselves; a date may be, by a shift of two weeks."""
 
 
-def private(server: Any) -> list[str]:
+def private(server):
     """What a server saw of the entities and their parts."""
     parts = ("Mirela", "Tamburi", "MIRELA", "Acme")
     return [value for value in (*HIDDEN, *parts) if server.saw(value)]
 
 
-def mapping_of(pairs: dict[str, str]) -> Mapping:
-    """A mapping of originals to pseudonyms that nothing draws."""
+def mapping_of(pairs):
     mapping = Mapping()
     for original, pseudonym in pairs.items():
         mapping.add(Pair(Label(), "", original, original, pseudonym))

@@ -4,8 +4,7 @@ import subprocess
 import sys
 
 
-def said_without(missing: str, imported: str) -> str:
-    """What the import of a package of ours says in a process without another package."""
+def said_without(missing, imported):
     code = (
         f"import sys; sys.modules[{missing!r}] = None\n"
         "from dp_middleware.errors import MissingExtra\n"

@@ -1,16 +1,12 @@
 """A gateway on loopback in front of a server that remembers, with small mechanisms."""
 
-from __future__ import annotations
-
 import json
 import logging
 import secrets
 import socket
 import time
-from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Thread
-from typing import Any
 
 import httpx
 import numpy as np
@@ -31,7 +27,7 @@ WORDS = [f"w{i}" for i in range(40)]
 MODEL = "gpt-4o-mini"
 
 
-def releases(policy: Any, ledger: Any, subject: str) -> Any:
+def releases(policy, ledger, subject):
     """What a policy asks for, on a space of 40 words or with known entities."""
     terms = {"ledger": ledger, "subject": subject}
     sanitizer = None
@@ -44,7 +40,7 @@ def releases(policy: Any, ledger: Any, subject: str) -> Any:
     return dp.Pseudonyms(detector(), sanitizer=sanitizer, on_empty=policy.on_empty, **terms)
 
 
-def settings(url: str, *, budget: float | None = None, **given: Any) -> Settings:
+def settings(url, **given):
     """Of three clients with two subjects."""
     clients = [
         {"id": name, "subject": SUBJECTS[name], "key_hash": hash_of(SECRET, key)}
@@ -57,29 +53,22 @@ def settings(url: str, *, budget: float | None = None, **given: Any) -> Settings
 
 
 class Running:
-    """A gateway that answers.
+    """A gateway that answers; ``url`` is the base URL for clients, with ``/v1``."""
 
-    Attributes:
-        url: Base URL for clients, with ``/v1``.
-        upstream: What it asks.
-        app: The ASGI application.
-    """
-
-    def __init__(self, upstream: OpenAIServer, app: Any, port: int) -> None:
-        self.upstream, self.app = upstream, app
+    def __init__(self, upstream, app, port):
+        self.upstream, self.app, self.port = upstream, app, port
         self.root = f"http://127.0.0.1:{port}"
         self.url = f"{self.root}/v1"
         self._http = httpx.Client(timeout=30, verify=False, trust_env=False)
 
-    def close(self) -> None:
-        """Close connections."""
+    def close(self):
         self._http.close()
 
-    def refuse_all(self) -> None:
+    def refuse_all(self):
         """From now on every key is a stranger's."""
         self.app._app.state.gateway.clients._clients = ()
 
-    def post(self, path: str, body: Any, client: str = "ann", **headers: str) -> httpx.Response:
+    def post(self, path, body, client="ann", **headers):
         """A request of a client, with JSON or bytes; names of headers with underscores."""
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         given = {"authorization": f"Bearer {KEYS[client]}", **named}
@@ -87,21 +76,32 @@ class Running:
         given.setdefault("content-type", "application/json")
         return self._http.post(self.url + path, content=data, headers=given)
 
-    def get(self, path: str, client: str = "ann") -> httpx.Response:
-        """A request of a client."""
+    def get(self, path, client="ann"):
         headers = {"authorization": f"Bearer {KEYS[client]}"}
         return self._http.get(self.url + path, headers=headers)
 
-    def chat(self, *messages: Any, client: str = "ann", **more: Any) -> httpx.Response:
-        """A chat completion for texts of the user and messages."""
+    def chat(self, *messages, client="ann", **more):
         given = [{"role": "user", "content": m} if isinstance(m, str) else m for m in messages]
         headers = more.pop("headers", {})
         body = {"model": MODEL, "messages": given, **more}
         return self.post("/chat/completions", body, client, **headers)
 
+    @contextmanager
+    def connected(self, head):
+        """A connection by which this is sent as it is."""
+        with socket.create_connection(("127.0.0.1", self.port), timeout=30) as connection:
+            connection.sendall(head.encode())
+            yield connection
+
+
+def sse(answer):
+    """The events of a stream but the last word, ``[DONE]``."""
+    lines = [line[6:] for line in answer.text.splitlines() if line.startswith("data: ")]
+    return [json.loads(line) for line in lines if line != "[DONE]"]
+
 
 @contextmanager
-def serving(app: Any) -> Iterator[int]:
+def serving(app):
     """An ASGI application under uvicorn, in a thread; gives its port."""
     with socket.socket(proto=socket.IPPROTO_TCP) as listening:
         listening.bind(("127.0.0.1", 0))
@@ -119,18 +119,23 @@ def serving(app: Any) -> Iterator[int]:
 
 
 @contextmanager
-def running(reply: Any = "a fine answer", mode: Any = "ok", **given: Any) -> Iterator[Running]:
-    """A gateway with settings as of :func:`settings`, in front of a new server."""
-    with OpenAIServer(reply=reply, mode=mode) as upstream:
-        app = create_app(settings(upstream.url, **given), releases=releases)
-        with serving(app) as port:
-            gateway = Running(upstream, app, port)
-            yield gateway
-            gateway.close()
+def in_front_of(server, url=None, /, **given):
+    """A gateway with settings as of :func:`settings`."""
+    app = create_app(settings(url or server.url, **given), releases=releases)
+    with serving(app) as port:
+        gateway = Running(server, app, port)
+        yield gateway
+        gateway.close()
 
 
-def fresh_spent(gateway: Running, subject: str) -> Any:
-    """A function that tells what a subject has spent, which is nothing yet."""
+@contextmanager
+def running(reply="a fine answer", mode="ok", **given):
+    """A gateway in front of a new server."""
+    with OpenAIServer(reply=reply, mode=mode) as server, in_front_of(server, **given) as gateway:
+        yield gateway
+
+
+def fresh_spent(gateway, subject):
     ledger = gateway.app._app.state.gateway.ledger
     assert ledger.spent(subject) == 0
     return lambda: ledger.spent(subject)
@@ -139,23 +144,23 @@ def fresh_spent(gateway: Running, subject: str) -> Any:
 class AllLogs(logging.Handler):
     """Everything that is logged, at any level."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__(logging.NOTSET)
-        self.lines: list[str] = []
+        self.lines = []
 
-    def emit(self, record: logging.LogRecord) -> None:
+    def emit(self, record):
         """Kept with what its exception says, unless it is of a client, which is told the text."""
         if not record.name.startswith(("openai", "anthropic")):
             self.lines.append(f"{record.name}: {logging.Formatter().format(record)}")
 
-    def __enter__(self) -> AllLogs:
+    def __enter__(self):
         root = logging.getLogger()
         self._level = root.level
         root.addHandler(self)
         root.setLevel(logging.NOTSET)
         return self
 
-    def __exit__(self, *details: object) -> None:
+    def __exit__(self, *details):
         root = logging.getLogger()
         root.removeHandler(self)
         root.setLevel(self._level)

@@ -1,13 +1,11 @@
 """A tiny random GPT-2."""
 
-from typing import Any
-
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 
 
-def gpt2(tokenizer: Any, *, positions: int, layers: int, spread: float) -> GPT2LMHeadModel:
+def gpt2(tokenizer, *, positions, layers, spread):
     """For a tokenizer with a token for the end, always the same."""
     config = GPT2Config(
         vocab_size=len(tokenizer),
@@ -23,7 +21,7 @@ def gpt2(tokenizer: Any, *, positions: int, layers: int, spread: float) -> GPT2L
     return GPT2LMHeadModel(config).eval()
 
 
-def letters() -> tuple[Any, Any]:
+def letters():
     """A tiny random model and its tokenizer, of words of the letters b, c and d."""
     pieces = ["<end>", "Ċ", "Ġ", "b", "c", "d", "Ġb", "Ġc", "Ġd", "bc"]
     merges = [("Ġ", "b"), ("Ġ", "c"), ("Ġ", "d"), ("b", "c")]

@@ -69,8 +69,7 @@ class ForkedWorkers(FreshWorkers):
 class Renormalised(Selection):
     """The choice of PrivRewrite as misread: the mean vector of x is scaled to length 1.
 
-    ``vectors`` are those of the space, float (V, d). With them on :data:`LINE`, one token of two
-    that nearly cancel turns the mean round, and epsilon_1 + epsilon_2 is broken.
+    On :data:`LINE` one token of two that nearly cancel turns it round.
     """
 
     vectors: np.ndarray
@@ -87,10 +86,7 @@ LINE = space_of([[0.95], [-0.9], [-1.0]])
 
 
 class FirstTokenContext(Context):
-    """Says of even tokens that they fit if the first token is even, else the odd ones.
-
-    The first position has logits of zero, every other one sees the first: raw or as released.
-    """
+    """Says of even tokens that they fit if the first token is even, else the odd ones."""
 
     window = 1000
 
@@ -106,15 +102,15 @@ class FirstTokenContext(Context):
 
 class _FirstReleased:
     def __init__(self, space):
-        self._space, self._row = space, np.zeros(len(space))
-        self._started = False
+        self._space, self._first = space, None
 
     def logits(self):
-        return self._row[None]
+        if self._first is None:
+            return np.zeros((1, len(self._space)))
+        return _fitting(self._first, self._space)[None]
 
     def append(self, number):
-        if not self._started:
-            self._row, self._started = _fitting(number, self._space), True
+        self._first = number if self._first is None else self._first
 
 
 def _fitting(first, space):
@@ -128,14 +124,11 @@ def two_groups(size=6, dimensions=40):
 
 
 def on_the_circle(*angles):
-    """Unit vectors in the plane."""
     return space_of(np.column_stack([np.cos(angles), np.sin(angles)]))
 
 
 @dataclass(frozen=True, kw_only=True)
 class RawPrefix(ContextualResponse):
-    """ContextualResponse with codebooks from what the model says after the raw prefix."""
-
     name: ClassVar[str] = "raw-prefix"
 
     @property

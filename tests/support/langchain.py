@@ -1,10 +1,7 @@
 """What the tests of LangChain's adapters share."""
 
-from typing import Any
-
 import numpy as np
 from langchain_dp_middleware import DPChatModel, InferDPTChatModel, PrivateHead
-from support.contract import Probe
 
 import dp_middleware as dp
 
@@ -15,19 +12,16 @@ HEARD = frozenset({"LangChain callbacks", "LangChain async callbacks", "LangSmit
 IMAGE = {"type": "image_url", "image_url": {"url": "https://private.example"}}
 
 
-def infer(probe: Probe, session: Any = None, **options: Any) -> InferDPTChatModel:
-    """A model that extracts, on the probe's servers."""
+def infer(probe, session=None, **options):
     models = {"remote": probe.chat_openai(), "extractor": probe.extractor, **options}
     return InferDPTChatModel(session or probe.session(), **models)
 
 
-def chat_model(probe: Probe, session: Any = None) -> DPChatModel:
-    """A model around the remote one."""
+def chat_model(probe, session=None):
     return DPChatModel(session or probe.session(), probe.chat_openai())
 
 
-def noting_head(probe: Probe, session: Any = None) -> Any:
-    """A head that notes what the remote model behind it answers."""
+def noting_head(probe, session=None):
     return PrivateHead(session or probe.session(), answers="note") | probe.chat_openai()
 
 

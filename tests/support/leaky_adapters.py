@@ -5,6 +5,7 @@ import logging
 import pickle
 import uuid
 import warnings
+from contextlib import suppress
 
 import numpy as np
 from langchain_core.language_models import BaseChatModel
@@ -24,10 +25,8 @@ class Clean:
         self.model = probe.chat_openai(**options)
 
     def ask(self, text, config=None, event=None):
-        try:
+        with suppress(Exception):
             return self.answer(text, config, event or str(uuid.uuid4()))
-        except Exception:
-            pass
         raise dp.DPMiddlewareError("no answer")
 
     async def aask(self, text, config=None):
@@ -85,8 +84,6 @@ class NaiveLLM(CustomLLM):
 
 
 def telling(name, tell):
-    """A class of adapters that tell of the text before they answer."""
-
     def answer(self, text, config, event):
         tell(text)
         return Clean.answer(self, text, config, event)
@@ -95,11 +92,7 @@ def telling(name, tell):
 
 
 LOG = logging.getLogger("adapter")
-
 Logging = telling("Logging", lambda text: LOG.debug("asked about %s", text))
-LoggingOneWord = telling("LoggingOneWord", lambda t: LOG.debug("one word: %s", t.split()[3]))
-LoggingUpper = telling("LoggingUpper", lambda text: LOG.debug("asked about %s", text.upper()))
-LoggingHalf = telling("LoggingHalf", lambda text: LOG.debug("half a word: %s", text[:8]))
 Warned = telling("Warned", lambda text: warnings.warn(f"a long text: {text}", stacklevel=1))
 Printing = telling("Printing", print)
 
@@ -114,22 +107,16 @@ class Tagging(Clean):
 class SendingName(Clean):
     """Releases the content and sends the rest of the message as it is."""
 
-    def send(self, released, config):
-        return self.model.invoke([HumanMessage(released, name=self.name)], config).text
-
     def answer(self, text, config, event):
-        self.name = text.split()[0]
-        return super().answer(text, config, event)
+        message = HumanMessage(self.release(text, event), name=text.split()[0])
+        return self.model.invoke([message], config).text
 
 
 class FailingOpen(Clean):
-    """Sends the raw text rather than nothing."""
-
     def release(self, text, event):
-        try:
+        with suppress(dp.BudgetExhausted):
             return super().release(text, event)
-        except dp.BudgetExhausted:
-            return text
+        return text
 
 
 class CallingFirst(Clean):
@@ -141,16 +128,14 @@ class CallingFirst(Clean):
 
 
 class Silent(Clean):
-    """Pays and never asks."""
-
     def send(self, released, config):
         return "an answer from nowhere"
 
 
 class Unpaid(Clean):
-    def release(self, text, event):
+    def release(self, text, event, **options):
         paid = self.session.sanitizer
-        return dp.Sanitizer(paid.mechanism, paid.space).release(text).text
+        return dp.Sanitizer(paid.mechanism, paid.space, **options).release(text).text
 
 
 class ChargingFirst(Clean):
@@ -162,51 +147,39 @@ class ChargingFirst(Clean):
 
 
 class Forgetful(Clean):
-    """Draws again whenever it sees the event again."""
-
     def release(self, text, event):
         return super().release(text, str(uuid.uuid4()))
 
 
 class RetryingAll(Forgetful):
-    """Retries with the release inside."""
-
     def answer(self, text, config, event):
-        try:
+        with suppress(Exception):
             return super().answer(text, config, event)
-        except Exception:
-            return super().answer(text, config, event)
+        return super().answer(text, config, event)
 
 
-class Seeded(Clean):
-    """Every draw begins with the same generator."""
-
+class Seeded(Unpaid):
     def release(self, text, event):
         self.session.release(event, "user", text)  # the charge
-        paid = self.session.sanitizer
         entropy = np.random.default_rng(0).bytes
-        return dp.Sanitizer(paid.mechanism, paid.space, insecure_entropy=entropy).release(text).text
+        return super().release(text, event, insecure_entropy=entropy)
 
 
-class ChargingOnce(Clean):
-    """Pays for its first event only."""
+class ChargingOnce(Unpaid):
+    paid = False
 
     def release(self, text, event):
-        if not hasattr(self, "paid"):
-            self.paid = super().release(text, event)
-            return self.paid
-        paid = self.session.sanitizer
-        return dp.Sanitizer(paid.mechanism, paid.space).release(text).text
+        if self.paid:
+            return super().release(text, event)
+        self.paid = True
+        return self.session.release(event, "user", text).text
 
 
 class QuotingErrors(Clean):
-    """Says which text it could not do."""
-
     def ask(self, text, config=None, event=None):
-        try:
+        with suppress(dp.DPMiddlewareError):
             return super().ask(text, config, event)
-        except dp.DPMiddlewareError:
-            raise RuntimeError(f"no answer to {text}") from None
+        raise RuntimeError(f"no answer to {text}")
 
 
 class HidingErrors(Clean):
@@ -222,9 +195,11 @@ class HidingErrors(Clean):
 class Extracting(Clean):
     """Gives the raw document to a local model, and its answer to the user only."""
 
+    guard = staticmethod(local_model)
+
     def __init__(self, probe):
         super().__init__(probe)
-        self.extract = local_model(probe.chat_openai(probe.local))
+        self.extract, self.extractor = self.guard(probe.chat_openai(probe.local)), probe.extractor
 
     def answer(self, text, config, event):
         super().answer(text, config, event)
@@ -232,34 +207,18 @@ class Extracting(Clean):
 
 
 class ExtractingUnguarded(Extracting):
-    def __init__(self, probe):
-        super().__init__(probe)
-        self.extract = probe.extractor
-
     def ask(self, text, config=None, event=None):
+        self.extract = self.extractor
         return self.answer(text, config, event or str(uuid.uuid4()))
 
 
 class ExtractingElsewhere(Extracting):
     """Follows where the local server sends it."""
 
-    def __init__(self, probe):
-        super().__init__(probe)
-        self.extract = dp.chat_model(probe.chat_openai(probe.local))
-
-
-class ExtractingThroughProxies(Extracting):
-    """Asks the model by a function, of which it is not known where it goes."""
-
-    def __init__(self, probe):
-        Clean.__init__(self, probe)
-        asked = dp.chat_model(probe.llama_openai(probe.local))
-        self.extract = local_model(dp.chat_model(lambda messages: asked(messages), local=True))
+    guard = staticmethod(dp.chat_model)
 
 
 class Remembering(Clean):
-    """Pickles with its last text."""
-
     def answer(self, text, config, event):
         self.last = text
         return super().answer(text, config, event)

@@ -12,7 +12,6 @@ import random
 import signal
 import sys
 import time
-from collections.abc import Callable
 from threading import Thread
 
 from support.certified import certified
@@ -29,31 +28,28 @@ SHORT_LIFE = 0.08  # seconds: a worker dies while it opens the ledger or within 
 CERTIFICATE = certified(PureDP(epsilon=EPSILON), EPSILON)
 
 
-def crowd(url: str, processes: int, threads: int) -> dict[str, object]:
+def crowd(url, processes, threads):
     """Every thread charges until the budget is exhausted; what each process was granted."""
     inherited = PrivacyLedger(url)
     inherited.spent(SUBJECT)  # a connection is open at the fork
     start, go = os.pipe()
-    results = [_forked(_charge_all, inherited, url, number, threads, start, go)
-               for number in range(processes)]  # fmt: skip
+    terms = threads, start, go
+    results = [_forked(_charge_all, inherited, url, number, *terms) for number in range(processes)]
     os.close(start)
     os.close(go)  # the pipe ends: all start
     found = [json.loads(_everything(pipe)) for _, pipe in results]
     codes = [os.waitpid(pid, 0)[1] for pid, _ in results]
-    return {"granted": [each["granted"] for each in found], "codes": codes,
-            "refused": [each["refused"] for each in found]}  # fmt: skip
+    return {"codes": codes} | {n: [each[n] for each in found] for n in ("granted", "refused")}
 
 
-def _charge_all(
-    out: int, inherited: PrivacyLedger, url: str, number: int, threads: int, start: int, go: int
-) -> None:
+def _charge_all(out, inherited, url, number, threads, start, go):
     os.close(go)
     ledger = inherited if number % 2 else PrivacyLedger(url)
     os.read(start, 1)
-    granted: list[str] = []
-    refused: list[str] = []
+    granted = []
+    refused = []
 
-    def work() -> None:
+    def work():
         try:
             while True:
                 granted.append(ledger.charge(SUBJECT, CERTIFICATE, 1).release_id)
@@ -69,7 +65,7 @@ def _charge_all(
     os.write(out, json.dumps({"granted": len(granted), "refused": len(refused)}).encode())
 
 
-def killed(url: str, rounds: int) -> dict[str, object]:
+def killed(url, rounds):
     """Kill a worker at a random point, again and again; the ledger after each."""
     lives = random.Random(4)
     released, unseen, over = 1, [], []
@@ -94,15 +90,15 @@ def killed(url: str, rounds: int) -> dict[str, object]:
     return {"released": released, "unseen": unseen, "over": sum(over)}
 
 
-def _charge_once(out: int, url: str) -> None:
+def _charge_once(out, url):
     PrivacyLedger(url).charge(SUBJECT, CERTIFICATE, 1)
     os.write(out, b".")
 
 
-def _charge_for_ever(out: int, inherited: PrivacyLedger | None, url: str) -> None:
+def _charge_for_ever(out, inherited, url):
     ledger = inherited or PrivacyLedger(url)
 
-    def work() -> None:
+    def work():
         while True:
             try:
                 ledger.charge(SUBJECT, CERTIFICATE, 1)
@@ -116,7 +112,7 @@ def _charge_for_ever(out: int, inherited: PrivacyLedger | None, url: str) -> Non
     work()
 
 
-def _forked(work: Callable[..., None], *arguments: object) -> tuple[int, int]:
+def _forked(work, *arguments):
     """A child that does ``work(out, *arguments)``, and the pipe that it writes to."""
     pipe, out = os.pipe()
     pid = os.fork()
@@ -132,7 +128,7 @@ def _forked(work: Callable[..., None], *arguments: object) -> tuple[int, int]:
         os._exit(status)
 
 
-def _everything(pipe: int) -> bytes:
+def _everything(pipe):
     with os.fdopen(pipe, "rb") as source:
         return source.read()
 

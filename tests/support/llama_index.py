@@ -18,21 +18,18 @@ LLAMA = frozenset({"LlamaIndex spans", "LlamaIndex events", "LlamaIndex callback
 
 
 class Contract(TraceSafeContract):
-    """Where LlamaIndex records."""
-
     requires = LLAMA
 
 
-def user(text: str) -> ChatMessage:
+def user(text):
     return ChatMessage(text, role="user")
 
 
-def said(text: str) -> ChatMessage:
+def said(text):
     return ChatMessage(text, role="assistant")
 
 
-def index_of(*nodes: str | TextNode, **options: Any) -> VectorStoreIndex:
-    """An index of texts, or nodes, that has no model."""
+def index_of(*nodes, **options):
     made = [
         TextNode(id_=f"n{k}", text=node) if isinstance(node, str) else node
         for k, node in enumerate(nodes)
@@ -40,21 +37,21 @@ def index_of(*nodes: str | TextNode, **options: Any) -> VectorStoreIndex:
     return VectorStoreIndex(made, **{"embed_model": MockEmbedding(4), **options})
 
 
-def simple_chat(model: Any, **options: Any) -> SimpleChatEngine:
+def simple_chat(model, **options):
     return SimpleChatEngine.from_defaults(llm=model, memory_cls=ChatMemoryBuffer, **options)
 
 
-async def _listed(pieces: Any) -> list[Any]:
+async def _listed(pieces):
     return [piece async for piece in await pieces]
 
 
-async def _joined(response: Any) -> str:
+async def _joined(response):
     return "".join([piece async for piece in (await response).async_response_gen()])
 
 
 Path = Callable[[Any, str], Any]
 
-MODEL: dict[str, Path] = {  # calls of a model, to all that is shown: one response, or the pieces
+MODEL = {  # calls of a model, to all that is shown: one response, or the pieces
     "chat": lambda m, t: [m.chat([user(t)])],
     "achat": lambda m, t: [asyncio.run(m.achat([user(t)]))],
     "stream_chat": lambda m, t: list(m.stream_chat([user(t)])),
@@ -65,7 +62,7 @@ MODEL: dict[str, Path] = {  # calls of a model, to all that is shown: one respon
     "astream_complete": lambda m, t: asyncio.run(_listed(m.astream_complete(t))),
 }
 
-CHAT: dict[str, Path] = {  # calls of a chat engine, to the text of the answer
+CHAT = {  # calls of a chat engine, to the text of the answer
     "chat": lambda e, t: str(e.chat(t)),
     "achat": lambda e, t: str(asyncio.run(e.achat(t))),
     "stream_chat": lambda e, t: "".join(e.stream_chat(t).response_gen),
@@ -73,19 +70,16 @@ CHAT: dict[str, Path] = {  # calls of a chat engine, to the text of the answer
 }
 
 
-def told(response: Any) -> str:
+def told(response):
     return response.message.content if isinstance(response, ChatResponse) else response.text
 
 
-def sent_by(server: Any, number: int = -1) -> list[str]:
-    """The texts of a request's messages."""
+def sent_by(server, number=-1):
     return [message["content"] for message in server.requests[number]["messages"]]
 
 
-def grows(server: Any) -> bool:
+def grows(server):
     """Whether every request repeats the one before, byte by byte."""
     sent = [json.loads(body)["messages"] for body in server.bodies]
-    return all(
-        json.dumps(later[: len(earlier)]) == json.dumps(earlier)
-        for earlier, later in itertools.pairwise(sent)
-    )
+    pairs = itertools.pairwise(sent)
+    return all(json.dumps(later[: len(one)]) == json.dumps(one) for one, later in pairs)

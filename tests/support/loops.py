@@ -1,10 +1,9 @@
 """Event loops: connections of clients that several use, and work that must block none."""
 
 import asyncio
-from collections.abc import Coroutine
 from queue import SimpleQueue
 from threading import Event
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import httpx
 
@@ -14,10 +13,10 @@ T = TypeVar("T")
 class PerLoop(httpx.AsyncBaseTransport):
     """A pool of connections for each event loop: a pool is not made for several threads."""
 
-    def __init__(self) -> None:
-        self._pools: dict[asyncio.AbstractEventLoop, httpx.AsyncHTTPTransport] = {}
+    def __init__(self):
+        self._pools = {}
 
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+    async def handle_async_request(self, request):
         loop = asyncio.get_running_loop()
         if loop not in self._pools:
             self._pools[loop] = httpx.AsyncHTTPTransport(verify=False)
@@ -25,23 +24,18 @@ class PerLoop(httpx.AsyncBaseTransport):
 
 
 class Blocking:
-    """Work that blocks its thread until the event loop, in another thread, has gone on.
+    """Blocks its thread until the event loop, in another thread, has gone on, ``freed`` times."""
 
-    Attributes:
-        freed: How often that was.
-    """
-
-    def __init__(self) -> None:
+    def __init__(self):
         self.freed, self._waiting = 0, SimpleQueue[Event]()
 
-    def __call__(self) -> None:
+    def __call__(self):
         """Fails where the event loop waits for this."""
         own = Event()
         self._waiting.put(own)
         assert own.wait(20), "the event loop is blocked"
 
-    async def beside(self, work: Coroutine[Any, Any, T]) -> T:
-        """The result of work that calls this."""
+    async def beside(self, work):
         task = asyncio.create_task(work)
         while not task.done():
             await asyncio.sleep(0.005)
@@ -51,7 +45,7 @@ class Blocking:
         return await task
 
 
-def async_client(url: str) -> Any:
+def async_client(url):
     """OpenAI's client for a server, whose connections are of the loop that asks."""
     import openai
 

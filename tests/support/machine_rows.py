@@ -19,6 +19,7 @@ from support.spaces import CASES, random_space, space_of
 from support.weighted import CODES
 
 import dp_middleware as dp
+from dp_middleware.mechanisms.vector_response import Components
 from dp_middleware.sampling import sampler
 
 EPSILONS = (1.0, 8.0)
@@ -33,8 +34,7 @@ WHOLE = {
 LINES = ("b", "d c", "b c d", "bc d")
 
 
-def spaces() -> dict[str, dp.EmbeddingSpace]:
-    """Spaces whose products fill the registers of a processor in different ways."""
+def spaces():
     generator = np.random.default_rng(0)
     wide = generator.normal(size=(260, 384))
     unit = wide / np.linalg.norm(wide, axis=1, keepdims=True)
@@ -46,7 +46,7 @@ def spaces() -> dict[str, dp.EmbeddingSpace]:
     }
 
 
-def settled(compute, size: int) -> np.ndarray:
+def settled(compute, size):
     """All rows, the same bits whatever is computed beside them.
 
     Args:
@@ -66,12 +66,12 @@ def settled(compute, size: int) -> np.ndarray:
     return whole
 
 
-def digest(rows: np.ndarray) -> str:
+def digest(rows):
     return hashlib.sha256(np.ascontiguousarray(rows).tobytes()).hexdigest()
 
 
-def main(path: str) -> None:
-    written: dict[str, np.ndarray] = {}
+def main(path):
+    written = {}
     made = spaces()
     for name, space in made.items():
         for kind in ("distances", "cosines", "centred_cosines"):
@@ -93,6 +93,8 @@ def main(path: str) -> None:
         written[f"{name}/code"] = np.array(repr((law, masses)))
     lines = dp.LanguageModelCode(letters(), prompt="b c\nd\n", most=3).fitted(12.0)
     written["lines/masses"] = np.array([float(lines.weight(line)) for line in LINES])
+    rows = np.random.default_rng(1).normal(size=(700, 33))
+    written["components"] = np.array(Components.of(rows).fingerprint)
     np.savez(path, **written)
 
 

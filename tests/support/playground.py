@@ -19,7 +19,7 @@ TEXT = "Mirela Tamburi has a severe allergy and lives in Berlin with her sister 
 CHOICES = ("pseudonyms", "text", "words", "both")
 
 
-def space() -> dp.EmbeddingSpace:
+def space():
     vectors = np.random.default_rng(0).normal(size=(len(WORDS), 6))
     return dp.EmbeddingSpace(dp.Vocabulary(WORDS), vectors)
 
@@ -36,17 +36,16 @@ def choices(ledger=None):
     return (names, replace(text, make=whole), *others)
 
 
-def playground(ledger=None, ask=None, model=None) -> Playground:
+def playground(ledger=None, ask=None, model=None):
     """Whose model is an echo unless there is another."""
     return Playground(choices(ledger), ask, model)
 
 
-def served(made: Playground) -> Starlette:
-    """An application with nothing else."""
+def served(made):
     return Starlette(routes=routes(lambda: made, Gate(Limits())))
 
 
-def client(made: Playground, **headers) -> TestClient:
+def client(made, **headers):
     """A browser on this computer that shows the page."""
     return TestClient(
         served(made),

@@ -13,10 +13,10 @@ import subprocess
 import tempfile
 import time
 import uuid
+from contextlib import suppress
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -25,7 +25,7 @@ _START_SECONDS = 30
 _STOP_SECONDS = 10
 
 
-def new_database() -> str:
+def new_database():
     """URL of an empty database of its own; skips the test where there is no PostgreSQL.
 
     With ``REQUIRE_POSTGRESQL`` in the environment, as in continuous integration, it fails.
@@ -45,12 +45,11 @@ def new_database() -> str:
 
 
 @cache
-def _server() -> tuple[str | None, str]:
+def _server():
     """The socket's folder, or ``None`` and why there is none."""
-    binaries = _binaries()
+    binaries, user = _binaries(), _user()
     if binaries is None:
         return None, "no PostgreSQL: neither initdb on PATH, nor a system one, nor pgserver"
-    user = _user()
     if user is None:
         return None, f"PostgreSQL refuses root and there is no user {' or '.join(_UNPRIVILEGED)}"
     folder = tempfile.mkdtemp(prefix="pg-", dir="/tmp")  # a socket's path is short
@@ -63,16 +62,15 @@ def _server() -> tuple[str | None, str]:
     if done.returncode:
         return None, f"initdb failed: {done.stderr.strip().splitlines()[-1:]}"
     command = [f"{binaries}/postgres", "-D", f"{folder}/data", "-k", folder]
-    command += ["-c", "listen_addresses=", "-c", "max_connections=64"]
-    command += ["-c", "fsync=off"]  # clients are killed, never the machine
+    for option in ("listen_addresses=", "max_connections=64", "fsync=off"):
+        command += ["-c", option]  # clients are killed, never the machine
     with Path(folder, "log").open("wb") as log:
         server = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log, **user)
     atexit.register(_stop, server)
     return (folder, "") if _ready(folder, server) else (None, "PostgreSQL did not start")
 
 
-def _binaries() -> Path | None:
-    """The folder of ``initdb`` and ``postgres``."""
+def _binaries():
     found = shutil.which("initdb")
     candidates = [Path(found).resolve().parent] if found else []
     candidates += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
@@ -82,37 +80,32 @@ def _binaries() -> Path | None:
     return next((each for each in candidates if (each / "postgres").is_file()), None)
 
 
-def _user() -> dict[str, Any] | None:
+def _user():
     """How a child becomes another user; empty: no need; ``None``: no way."""
     if os.geteuid() != 0:
         return {}
-    for name in _UNPRIVILEGED:
-        try:
-            found = pwd.getpwnam(name)
-        except KeyError:
-            continue
+    known = [each for each in pwd.getpwall() if each.pw_name in _UNPRIVILEGED]
+    for found in sorted(known, key=lambda each: _UNPRIVILEGED.index(each.pw_name)):
         return {"user": found.pw_uid, "group": found.pw_gid, "extra_groups": []}
     return None
 
 
-def _ready(folder: str, server: subprocess.Popen[bytes]) -> bool:
+def _ready(folder, server):
     import psycopg
 
     deadline = time.monotonic() + _START_SECONDS
     while time.monotonic() < deadline and server.poll() is None:
-        try:
+        with suppress(psycopg.OperationalError):
             psycopg.connect(_conninfo(folder)).close()
-        except psycopg.OperationalError:
-            time.sleep(0.05)
-        else:
             return True
+        time.sleep(0.05)
     return False
 
 
-def _stop(server: subprocess.Popen[bytes]) -> None:
+def _stop(server):
     server.send_signal(signal.SIGQUIT)  # at once: the data is thrown away
     server.wait(_STOP_SECONDS)
 
 
-def _conninfo(folder: str) -> str:
+def _conninfo(folder):
     return f"host={folder} user=postgres dbname=postgres"

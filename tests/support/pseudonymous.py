@@ -2,8 +2,6 @@
 
 import json
 import re
-from collections.abc import Callable
-from typing import Any
 
 from support.contract import ToolCall
 from support.entities import ENTITIES, detector
@@ -11,19 +9,22 @@ from support.entities import ENTITIES, detector
 import dp_middleware as dp
 
 
-def pseudonyms(entities: dict[str, str] = ENTITIES, **options: Any) -> dp.Session:
+def pseudonyms(entities=ENTITIES, **options):
     return dp.Pseudonyms(detector(entities), on_empty="pass").session(**options)
 
 
-def name_in(text: object) -> str:
-    """The person in a question of the agents."""
-    found = re.search(r"Who is ([\w-]+ [\w-]+)", str(text))
+def _found(pattern, text):
+    found = re.search(pattern, str(text))
     assert found
     return found[1]
 
 
-def calling(request: Any) -> Any:
-    """Calls the tool with the name in the question, then says what it said."""
+def name_in(text):
+    """The person in a question of the agents."""
+    return _found(r"Who is ([\w-]+ [\w-]+)", text)
+
+
+def calling(request):
     last = request["messages"][-1]
     if last["role"] == "tool":
         return last["content"]
@@ -41,14 +42,11 @@ ASKED = ["Mirela Tamburi", "Mirela Tamburi", ("Mirela Tamburi", "Dear Tamburi")]
 """What the tools are asked for, over the three turns."""
 
 
-def customer_in(request: Any) -> str:
-    """The customer in the messages of a request."""
-    found = re.search(r"customer ([\w-]+ [\w-]+)", str(request["messages"]))
-    assert found
-    return found[1]
+def customer_in(request):
+    return _found(r"customer ([\w-]+ [\w-]+)", request["messages"])
 
 
-def assistant(request: Any) -> Any:
+def assistant(request):
     """Looks a customer up, writes to her, and tells what it did."""
     name, last = customer_in(request), request["messages"][-1]
     if last["role"] == "tool" and "sent" in last["content"]:
@@ -63,11 +61,11 @@ def assistant(request: Any) -> Any:
     return [ToolCall(name="look_up", arguments={"name": name}, id=f"c{number}")]
 
 
-def customer_tools(asked: list[Any]) -> list[Callable[..., Any]]:
+def customer_tools(asked):
     """Tools that keep what they are asked."""
     customers = {"Mirela Tamburi": {"id": "AB-12345", "city": "Berlin", "balance": "$12,500.00"}}
 
-    def look_up(name: str) -> dict:  # type: ignore[type-arg]
+    def look_up(name: str) -> dict:
         """Look a customer up by name."""
         asked.append(name)
         return customers.get(name, {"error": "unknown"})

@@ -30,18 +30,18 @@ ROWS, CHUNK, KILLS = 600, 20, 2
 KEY = bytes(range(32))
 
 
-def slowly(text: str) -> list[tuple[int, int]]:
+def slowly(text):
     """The whole text is private; a chunk takes long enough to be killed in."""
     time.sleep(0.004)
     return [(0, len(text))]
 
 
-def texts() -> list[str | None]:
+def texts():
     """Of all rows, no two equal; one in a hundred is null."""
     return [None if n % 100 == 7 else f"w{n % 30} {CANARY} w{n % 7}" for n in range(ROWS)]
 
 
-def files(source: Path, lengths: list[int], order: int = 1) -> Path:
+def files(source, lengths, order=1):
     """The rows in files of these lengths, so that blocks and chunks have other borders."""
     source.mkdir()
     places, cells = range(ROWS)[::order], texts()[::order]
@@ -53,8 +53,7 @@ def files(source: Path, lengths: list[int], order: int = 1) -> Path:
     return source
 
 
-def kill_actors(killed: list[int], store: Path) -> None:
-    """One after the other, in the middle of the job."""
+def kill_actors(killed, store):
     for part in range(KILLS):
         while len([*store.glob("*.arrow")]) < (part + 1) * ROWS // CHUNK // 4:
             time.sleep(0.01)
@@ -64,16 +63,14 @@ def kill_actors(killed: list[int], store: Path) -> None:
         killed.append(actors[part % len(actors)].pid)
 
 
-def main(folder: Path, url: str) -> dict[str, object]:
-    """Run the job, read its result twice, and run it again."""
+def main(folder, url):
     logging.disable(logging.ERROR)
     ray.init(num_cpus=3, include_dashboard=False, log_to_driver=False, configure_logging=False)
     context = ray.data.DataContext.get_current()
     context.enable_progress_bars, context.target_min_block_size = False, 1
     ledger = dp.PrivacyLedger(url, budget=1e6)
-    sanitizer = dp.Sanitizer(
-        dp.TokenExponential(epsilon=1.0), random_space(30), ledger=ledger, subject="corpus"
-    )
+    payer = {"ledger": ledger, "subject": "corpus"}
+    sanitizer = dp.Sanitizer(dp.TokenExponential(epsilon=1.0), random_space(30), **payer)
     folder.mkdir(exist_ok=True)
     store = folder / "store"
     rows = read(files(folder / "rows", [133, 17, 250, 1, 199]))
@@ -82,7 +79,7 @@ def main(folder: Path, url: str) -> dict[str, object]:
         "row": "place", "job": "reviews", "store": store, "key": KEY, "rows_per_chunk": CHUNK,
     }  # fmt: skip
     lazy = sanitize(rows, **options)
-    killed: list[int] = []
+    killed = []
     killer = Thread(target=kill_actors, args=(killed, store))
     killer.start()
     first = in_order(lazy)
@@ -91,8 +88,8 @@ def main(folder: Path, url: str) -> dict[str, object]:
     second = in_order(lazy)
     turned = read(files(folder / "turned", [150, 300, 150], order=-1))
     third = in_order(sanitize(turned, **options))
-    changed = rows.map_batches(lambda t: t.set_column(0, "text", pa.array(["w1"] * len(t))),
-                               batch_format="pyarrow")  # fmt: skip
+    other = lambda t: t.set_column(0, "text", pa.array(["w1"] * len(t)))  # noqa: E731
+    changed = rows.map_batches(other, batch_format="pyarrow")
     refused = ""
     try:
         in_order(sanitize(changed, **options))
@@ -113,13 +110,11 @@ def main(folder: Path, url: str) -> dict[str, object]:
     }  # fmt: skip
 
 
-def read(source: Path) -> ray.data.Dataset:
-    """A block for each file."""
+def read(source):
     return ray.data.read_parquet(str(source), override_num_blocks=len([*source.iterdir()]))
 
 
-def in_order(dataset: ray.data.Dataset) -> list[dict[str, object]]:
-    """All rows, by their numbers."""
+def in_order(dataset):
     return sorted(dataset.take_all(), key=lambda each: each["place"])
 
 

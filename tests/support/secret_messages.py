@@ -8,19 +8,17 @@ _FOLDER = Path(__file__).parents[1] / "pseudonyms" / "secrets"
 _DRAWN = re.compile(r"\[([^\]]+)\]\{(\d+)\}")
 
 
-def messages(name: str, seed: int = 0) -> list[tuple[str, list[tuple[int, int]]]]:
-    """Returns the messages of a file, each with the offsets of its secrets.
+def messages(name, seed=0):
+    """The messages of a file, parted by ``%%``, each with the offsets of its secrets.
 
-    Args:
-        name: Of the file; messages are parted by ``%%``, ``<<[a-f0-9]{32}>>`` is a secret.
-        seed: Of its signs.
+    ``<<[a-f0-9]{32}>>`` is a secret of drawn signs.
     """
     draws = random.Random(seed)
     parts = (_FOLDER / f"{name}.txt").read_text(encoding="utf-8").split("\n%%\n")
     return [_filled(part, draws) for part in parts]
 
 
-def _filled(template: str, draws: random.Random) -> tuple[str, list[tuple[int, int]]]:
+def _filled(template, draws):
     text, secrets = "", []
     for place, piece in enumerate(re.split("<<(.*?)>>", template, flags=re.DOTALL)):
         if place % 2:
@@ -30,7 +28,7 @@ def _filled(template: str, draws: random.Random) -> tuple[str, list[tuple[int, i
     return text, secrets
 
 
-def _run(alphabet: str, length: int, draws: random.Random) -> str:
+def _run(alphabet, length, draws):
     signs = re.sub(
         "(.)-(.)", lambda ends: "".join(map(chr, range(ord(ends[1]), ord(ends[2]) + 1))), alphabet
     )

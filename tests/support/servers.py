@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import random
 import socket
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
 if TYPE_CHECKING:
-    from dp_middleware.frameworks import ChatModel
+    pass
 
 
-def free_port() -> int:
+def free_port():
     """For a server of another process: one that no system gives to whoever asks for any."""
     while True:
         port = random.SystemRandom().randrange(10_000, 30_000)
@@ -55,14 +55,14 @@ def sanitizer():
 @pytest.fixture
 def make():
     """``make(kind, url, timeout=10)``: a chat model through a vendor's real client."""
-    from support.chat_models import BUILDERS
+    from support.chat_models import build
 
-    opened: list[Any] = []
+    opened = []
 
-    def build(kind: str, url: str, timeout: float = 10) -> ChatModel:
+    def made(kind, url, timeout=10):
         settings = {"api_key": "none", "timeout": timeout, "max_retries": 0}
-        return BUILDERS[kind](url, settings, opened)
+        return build(kind, url, settings, opened)
 
-    yield build
+    yield made
     for client in opened:
         client.close()

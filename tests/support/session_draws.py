@@ -24,8 +24,6 @@ class _Remembered(Draws):
 
 
 class SeededDraws(_Remembered):
-    """What a session remembers and draws, from a seed."""
-
     def __init__(self, seed=0):
         self._random = random.Random(seed)
         super().__init__()
@@ -95,5 +93,4 @@ class Names:
 
 
 def replaced(kind, mention, seed=0):
-    """A mention in a new session."""
     return Names(kind, SeededDraws(seed))(mention)

@@ -1,9 +1,6 @@
 """Sessions on a toy space, and texts for them; for processes of their own, too."""
 
-from typing import Any
-
 import numpy as np
-from support.ledgers import Charges
 from support.spaces import random_space
 
 import dp_middleware as dp
@@ -14,12 +11,10 @@ MECHANISM = dp.NearestResponse(epsilon=1.0, candidates=3)
 WORDS = SPACE.vocabulary.tokens
 
 
-def session(
-    ledger: Charges | None = None, mechanism: Any = MECHANISM, **options: Any
-) -> dp.Session:
+def session(ledger=None, mechanism=MECHANISM, **options):
     subject = options.pop("subject", "s") if ledger else None
     return dp.Session(dp.Sanitizer(mechanism, SPACE, ledger=ledger, subject=subject), **options)
 
 
-def words(count: int, seed: int = 0) -> str:
+def words(count, seed=0):
     return " ".join(np.random.default_rng(seed).choice(WORDS, size=count))

@@ -4,5 +4,4 @@ import hashlib
 
 
 def vector(text):
-    """Six numbers of a digest."""
     return [byte / 128 - 1 for byte in hashlib.sha256(text.encode()).digest()[:6]]

@@ -1,12 +1,8 @@
 """Counts the files of the library that a call crosses, and its changes from one to another."""
 
-from __future__ import annotations
-
 import sys
 import threading
 from dis import opname
-from types import FrameType
-from typing import Any
 
 _PARTS = ("/dp_middleware/", "_dp_middleware/")
 _NOT = ("/tests/",)
@@ -16,22 +12,19 @@ _NAMES = frozenset({"<module>", "<lambda>", "<genexpr>", "<listcomp>", "<dictcom
 class Way:
     """Counts the calls of functions of the library, in this thread and in those that begin in it.
 
-    A coroutine or a generator that goes on is no new call.
-
     Attributes:
         files: Paths of the files.
-        calls: Number of calls.
+        calls: Number of calls; a coroutine or a generator that goes on is no new one.
         changes: Number of calls that stand in another file than the call before.
     """
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.forget()
 
-    def forget(self) -> None:
-        """Counts from here."""
+    def forget(self):
         self.files, self.calls, self.changes, self._last = set[str](), 0, 0, ""
 
-    def _note(self, frame: FrameType, event: str, argument: Any) -> None:
+    def _note(self, frame, event, argument):
         code = frame.f_code
         if event != "call" or code.co_name in _NAMES or _goes_on(frame):
             return
@@ -43,17 +36,17 @@ class Way:
         self.changes += file != self._last
         self._last = file
 
-    def __enter__(self) -> Way:
+    def __enter__(self):
         threading.setprofile(self._note)
         sys.setprofile(self._note)
         return self
 
-    def __exit__(self, *details: object) -> None:
+    def __exit__(self, *details):
         sys.setprofile(None)
         threading.setprofile(None)
 
 
-def _goes_on(frame: FrameType) -> bool:
+def _goes_on(frame):
     """Tells whether a coroutine or generator goes on where it paused: its RESUME says so."""
     place, code = max(frame.f_lasti, 0), frame.f_code.co_code
     return opname[code[place]] == "RESUME" and code[place + 1] & 3 != 0

@@ -1,7 +1,6 @@
 """A small public code, exact laws over it, texts that try a search, and codes that leak."""
 
 import itertools
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import ClassVar
@@ -26,17 +25,17 @@ class Listed(dp.PublicCode):
         "three": Fraction(1, 6),
     }
 
-    def least(self, epsilon: float) -> Fraction:
+    def least(self, epsilon):
         return min(self.masses.values())
 
     def draw(self, entropy):
         place = below(6, entropy)
         return next(y for y, end in zip(self.masses, (3, 5, 6), strict=False) if place < end)
 
-    def weight(self, release: str) -> Fraction:
+    def weight(self, release):
         return self.masses.get(release, Fraction(0))
 
-    def search(self, text, least, encoder) -> Iterator[str]:
+    def search(self, text, least, encoder):
         yield from (word for word in text.split() if word in self.masses)
 
 

@@ -37,6 +37,7 @@ def test_every_kind_of_token_has_its_class():
         found.setdefault(label, []).append(token)
     assert found == GROUPS
     assert labels[len(TOKENS) :] == ("word",)  # an unknown word looks like any other
+    assert dp.token_classes(dp.Vocabulary(TOKENS, unknown="drop"))[-1] == "unknown"
 
 
 @given(tokens=st.lists(st.sampled_from(TOKENS) | st.text(min_size=1), min_size=1, unique=True))
@@ -54,10 +55,6 @@ def test_the_order_of_the_vocabulary_does_not_matter(tokens, data):
     first, second = dp.Vocabulary(tokens), dp.Vocabulary(shuffled)
     labels = [dict(zip(v.tokens, dp.token_classes(v), strict=False)) for v in (first, second)]
     assert labels[0] == labels[1]
-
-
-def test_dropped_unknown_tokens_have_no_neighbour():
-    assert dp.token_classes(dp.Vocabulary(TOKENS, unknown="drop"))[-1] == "unknown"
 
 
 def test_the_lists_are_disjoint_words_in_lower_case():
@@ -104,7 +101,7 @@ def test_a_token_that_its_class_tells_is_refused(labels, unknown):
         dp.class_preserving(3.0, space, labels)
 
 
-@pytest.mark.parametrize("unknown", ["uniform", "split", "drop", "raise"])
+@over("unknown", ["uniform", "split", "drop", "raise"])
 def test_a_token_among_the_unknown_ones_is_told_from_none(unknown):
     """Released for itself and for every unknown word, if these are released at all."""
     space = space_of(random_space(tokens=4).vectors, unknown=unknown)

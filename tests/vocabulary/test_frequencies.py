@@ -9,10 +9,18 @@ from dp_middleware.vocabulary import frequencies
 from dp_middleware.vocabulary.tokenizers import TextPiece
 
 
-def test_words_of_one_token_have_their_frequency():
-    shares = frequencies.english(dp.Vocabulary(["knee", "the", "zebra", "qqq"]))
+def test_shares_in_english_and_in_texts():
+    vocabulary = dp.Vocabulary(["knee", "the", "zebra", "qqq"])
+    shares = frequencies.english(vocabulary)
     assert shares[1] == 10**-1.3  # one word in twenty
     assert shares[1] > shares[0] > shares[2] > shares[3] == 0
+    bpe = dp.Vocabulary.from_tiktoken("cl100k_base", size=2000, unknown="raise")
+    shares = frequencies.english(bpe)
+    assert shares[bpe.id_of(" the")] == pytest.approx(10**-1.3, rel=1e-3)
+    assert shares.sum() > 0.5
+    found = frequencies.in_texts(vocabulary, ["knee the knee", "cough the"])
+    assert found == pytest.approx([0.5, 0.5, 0.0, 0.0])
+    assert not frequencies.in_texts(vocabulary, ["cough"]).any()
 
 
 class Letters:
@@ -34,13 +42,6 @@ def test_a_word_of_several_tokens_counts_for_each_of_them():
     assert found == pytest.approx([*expected, 0.0])
 
 
-def test_tokens_with_leading_blanks_and_unknown_words():
-    vocabulary = dp.Vocabulary.from_tiktoken("cl100k_base", size=2000, unknown="raise")
-    shares = frequencies.english(vocabulary)
-    assert shares[vocabulary.id_of(" the")] == pytest.approx(10**-1.3, rel=1e-3)
-    assert shares.sum() > 0.5
-
-
 def test_an_english_vocabulary_has_half_of_the_words():
     words, shares = frequencies._words()
     assert 0.9 < shares.sum() < 1
@@ -49,14 +50,6 @@ def test_an_english_vocabulary_has_half_of_the_words():
     assert frequencies.is_english(dp.Vocabulary([f" {word}" for word in words[:half]]))
     assert not frequencies.is_english(dp.Vocabulary(words[: half - 2]))
     assert not frequencies.is_english(dp.Vocabulary(["der", "die", "das", "Knie"]))
-
-
-def test_shares_in_texts():
-    vocabulary = dp.Vocabulary(["knee", "pain", "lung"])
-    assert frequencies.in_texts(vocabulary, ["knee pain knee", "cough pain"]) == pytest.approx(
-        [0.5, 0.5, 0.0]
-    )
-    assert not frequencies.in_texts(vocabulary, ["cough"]).any()
 
 
 def test_stop_words_are_those_of_scikit_learn():

@@ -41,16 +41,13 @@ def test_sentence_pieces_keep_their_blank(sentence_pieces):
     unknown = vocabulary.encode("the 漢")
     assert -1 in unknown
     assert vocabulary_of("small", sentence_pieces, 5)[0].tokens == tokens[:5]
-
-
-def test_the_models_tokenizer_stays_as_it_is(sentence_pieces):
-    sentence_pieces.backend_tokenizer.enable_truncation(3)
+    own = sentence_pieces.backend_tokenizer  # the model's stays as it is
+    own.enable_truncation(3)
     try:
-        vocabulary, _ = vocabulary_of("small", sentence_pieces)
-        assert len(vocabulary.encode(TEXT)) > 3
-        assert sentence_pieces.backend_tokenizer.truncation is not None
+        assert len(vocabulary_of("small", sentence_pieces)[0].encode(TEXT)) > 3
+        assert own.truncation is not None
     finally:
-        sentence_pieces.backend_tokenizer.no_truncation()
+        own.no_truncation()
 
 
 def test_other_tokenizers_are_refused():

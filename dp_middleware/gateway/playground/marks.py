@@ -9,53 +9,39 @@ from typing import Literal, NamedTuple
 
 from dp_middleware._forks import StaysHere
 from dp_middleware._waits import told
-from dp_middleware.gateway.playground.choices import Releaser
 from dp_middleware.privacy.releases import Release
 from dp_middleware.pseudonyms.addresses import Hosts
 from dp_middleware.pseudonyms.mapping import Mapping as Pairs
 from dp_middleware.pseudonyms.matching import Names, Restorer
+from dp_middleware.pseudonyms.pseudonyms import Pseudonyms
 from dp_middleware.pseudonyms.rewriting import ordinary
 from dp_middleware.sanitizers.draft import Draft
 from dp_middleware.sanitizers.sanitizer import Sanitizer
 from dp_middleware.sanitizers.whole import TextDraft
 from dp_middleware.vocabulary.vocabulary import UNKNOWN, Vocabulary
 
+Releaser = Sanitizer | Pseudonyms
 What = Literal["blank", "stayed", "changed", "kept", "pseudonym"]
 _SLACK = 3  # signs that may stand between two tokens of a released text
 
 
 class Piece(NamedTuple):
-    """A part of a text. **Private**.
+    """A part of a text. **Private**."""
 
-    Attributes:
-        text: Its characters; all pieces joined are the text.
-        what: ``"stayed"``: drawn as itself; ``"changed"``: drawn as another; ``"kept"``: public,
-            so it goes out as it is; ``"pseudonym"``: one, or what one stands for; ``"blank"``.
-        stays: Probability of being drawn as itself, where a law per token tells it.
-    """
-
-    text: str
-    what: What
-    stays: float | None = None
+    text: str  # all pieces joined are the text
+    what: What  # drawn as itself, or as another; public; a pseudonym, or what one stands for
+    stays: float | None = None  # chance of being drawn as itself, where a law per token tells it
 
 
 @dataclass(frozen=True, kw_only=True)
 class Drawn(StaysHere):
-    """A text that was released, with what was drawn for it. **Private**.
-
-    Attributes:
-        text: As a reader sees it.
-        release: What goes out.
-        tokens: What was drawn token by token, or for the whole; ``None`` where nothing was.
-        spans: The characters of these tokens.
-        mapping: With the pseudonyms; ``None``: there are none.
-    """
+    """A text as a reader sees it, its release, and what was drawn for it. **Private**."""
 
     text: str = field(repr=False)
     release: Release
-    tokens: Draft | TextDraft | None = field(repr=False)
-    spans: Sequence[tuple[int, int]] = field(repr=False)
-    mapping: Pairs | None = None
+    tokens: Draft | TextDraft | None = field(repr=False)  # ``None`` where nothing was drawn
+    spans: Sequence[tuple[int, int]] = field(repr=False)  # the characters of these tokens
+    mapping: Pairs | None = None  # with the pseudonyms, if there are any
 
     @classmethod
     def of(cls, releaser: Releaser, text: str) -> Drawn:
@@ -99,15 +85,7 @@ def of_original(
     vocabulary: Vocabulary,
     stays: Mapping[str, float],
 ) -> list[Piece]:
-    """The typed text: the tokens that were drawn for, and what pseudonyms stand for.
-
-    Args:
-        text: Private.
-        spans: Its private characters: first offsets, and those behind the last.
-        draft: Their tokens, with what was drawn.
-        vocabulary: Of the sanitizer.
-        stays: Probability of staying, by token.
-    """
+    """The typed text: tokens, how likely each ``stays``, and what pseudonyms stand for."""
     tokens = [
         (start, token) for start, end in spans for token in vocabulary.occurrences(text[start:end])
     ]
@@ -121,13 +99,7 @@ def of_original(
 
 
 def of_release(text: str, draft: Draft, vocabulary: Vocabulary) -> list[Piece]:
-    """The released text: what was drawn for each token, and pseudonyms.
-
-    Args:
-        text: Public.
-        draft: Private, with its outputs.
-        vocabulary: Of the sanitizer.
-    """
+    """The released text: what was drawn for each token of the draft, and pseudonyms."""
     tokenizer, cursor = vocabulary.tokenizer, 0
     marks, spans = list[_Mark](), list[tuple[int, int]]()
     for public, span in zip(draft.public, draft.private, strict=False):  # one more is public

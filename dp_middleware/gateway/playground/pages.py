@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from functools import cache, partial
 from importlib.resources import files
 from typing import Any
@@ -15,8 +15,7 @@ from starlette.routing import Route
 from dp_middleware._waits import going_on
 from dp_middleware.gateway.failures import Failure, failure_of
 from dp_middleware.gateway.fields import body_of
-from dp_middleware.gateway.playground.choices import default_choices, policy_choices
-from dp_middleware.gateway.playground.releasing import Playground
+from dp_middleware.gateway.playground.releasing import Playground, default_choices, policy_choices
 from dp_middleware.gateway.service import Gate, Gateway
 from dp_middleware.gateway.turns import read
 from dp_middleware.models.trust import is_loopback
@@ -43,15 +42,14 @@ _FILES = {
     "/playground/page.js": ("page.js", "text/javascript"),
 }
 
-_Endpoint = Callable[[Request], Awaitable[Any]]
+_Answers = Callable[[dict[str, Any]], Any]  # of the body of a request; awaited for a POST
 
 
 def gateway_routes(gateway: Gateway) -> list[Route]:
     """What a gateway serves beside its own routes, if it is told to.
 
-    The policies come first, then the library's defaults. Releases are charged to the subject
-    ``playground`` if there is a ledger. The upstream gets one only where the person
-    at the page asks for it, and it gets nothing else.
+    The policies come first, then the library's defaults. The upstream gets a release only where the
+    person at the page asks for it, and it gets nothing else.
     """
     model = gateway.settings.upstream.models[0]
 
@@ -71,43 +69,33 @@ def gateway_routes(gateway: Gateway) -> list[Route]:
 def routes(make: Callable[[], Playground], gate: Gate) -> list[Route]:
     """The page and what it asks for; only for browsers on this computer.
 
-    Args:
-        make: Called at the first request: the ledger of a gateway is opened after its routes.
-        gate: Limits requests and their bodies.
+    ``make`` is called at the first request: the ledger of a gateway is opened after its routes.
     """
     playground = cache(make)
-
-    async def form(_: Request) -> Any:
-        return playground().form
-
-    async def progress(_: Request) -> Any:
-        return {"doing": going_on()}
-
-    async def preview(request: Request) -> Any:
-        return await playground().preview(await body_of(request, gate.limits))
-
-    async def release(request: Request) -> Any:
-        return await playground().release(await body_of(request, gate.limits))
-
-    def route(path: str, endpoint: _Endpoint, method: str = "GET") -> Route:
-        return Route(path, partial(_guarded, gate, endpoint), methods=[method])
-
+    shown: dict[str, _Answers] = {path: partial(_file, *file) for path, file in _FILES.items()}
+    shown["/playground/form"] = lambda _: playground().form
+    shown["/playground/progress"] = lambda _: {"doing": going_on()}
+    asked: dict[str, _Answers] = {
+        "/playground/preview": lambda body: playground().preview(body),
+        "/playground/release": lambda body: playground().release(body),
+    }
     return [
-        *(route(path, partial(_file, *which)) for path, which in _FILES.items()),
-        route("/playground/form", form),
-        route("/playground/progress", progress),
-        route("/playground/preview", preview, "POST"),
-        route("/playground/release", release, "POST"),
+        Route(path, partial(_guarded, gate, answers), methods=[method])
+        for method, paths in (("GET", shown), ("POST", asked))
+        for path, answers in paths.items()
     ]
 
 
-async def _guarded(gate: Gate, endpoint: _Endpoint, request: Request) -> Response:
+async def _guarded(gate: Gate, answers: _Answers, request: Request) -> Response:
     """An answer; or what stands for an error, without a text of anybody's."""
     try:
         _require_local(request)
         gate.count("playground")
         with gate:
-            answer = await endpoint(request)
+            if request.method == "POST":
+                answer = await answers(await body_of(request, gate.limits))
+            else:
+                answer = answers({})
             response = answer if isinstance(answer, Response) else JSONResponse(answer)
     except Exception as error:
         response = failure_of(error).response()
@@ -115,7 +103,7 @@ async def _guarded(gate: Gate, endpoint: _Endpoint, request: Request) -> Respons
     return response
 
 
-async def _file(name: str, kind: str, _: Request) -> Response:
+def _file(name: str, kind: str, _: dict[str, Any]) -> Response:
     return Response(files(__package__).joinpath("static", name).read_bytes(), media_type=kind)
 
 

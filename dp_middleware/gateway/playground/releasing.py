@@ -1,4 +1,4 @@
-"""A typed text released, and all that the page tells of it. **Private**: for the page alone."""
+"""Ways to release a typed text, and all that the page tells of a release. **Private**."""
 
 from __future__ import annotations
 
@@ -7,33 +7,113 @@ import math
 from asyncio import to_thread
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from threading import Lock
 from typing import Any
 
 from dp_middleware._waits import told
+from dp_middleware.embedding import EmbeddingSpace
 from dp_middleware.errors import CannotCalibrate, LedgerError, ParameterError
 from dp_middleware.gateway.failures import Failure, failure_of
 from dp_middleware.gateway.fields import flag, number, one_of, record, text
 from dp_middleware.gateway.playground import marks
-from dp_middleware.gateway.playground.choices import Choice, Releaser
-from dp_middleware.gateway.playground.marks import Drawn
+from dp_middleware.gateway.playground.marks import Drawn, Releaser
+from dp_middleware.gateway.service import Gateway
+from dp_middleware.gateway.settings import PATHS
 from dp_middleware.privacy.ledger.ledger import PrivacyLedger
-from dp_middleware.privacy.releases import Release
+from dp_middleware.privacy.releases import Ledger, Release
 from dp_middleware.privacy.wording import guess, nats, recovery, sentence
 from dp_middleware.pseudonyms import Pseudonyms
+from dp_middleware.sanitizers.calibrated import document_sanitizer, sanitizer
 from dp_middleware.sanitizers.draft import Draft
 from dp_middleware.sanitizers.explanation import Alternative, Explanation, explain
+from dp_middleware.sanitizers.sanitizer import Sanitizer
 
-LONGEST = 20_000
-"""Characters of a text."""
+LONGEST = 20_000  # characters of a text
 
 _RANGE = (0.1, 1000.0)  # nats
 _CHECKS = {"text": text, "epsilon": number(*_RANGE), "ask": flag}
+_SUBJECT = "playground"  # whose budget is charged
 _KEPT = 8  # settings that stay in memory: making one may take minutes
 
-Ask = Callable[[str], Awaitable[str]]
-"""A chat model: a released text in, its answer out."""
+Ask = Callable[[str], Awaitable[str]]  # a chat model: a released text in, its answer out
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A way to release a text."""
+
+    name: str  # in requests
+    title: str  # on the page
+    about: str  # a sentence on the page: what it protects
+    unit: str  # what epsilon is paid for
+    make: Callable[[float], Releaser]  # what releases at such an epsilon; may take minutes
+    epsilon: float | None = None  # nats that stand in the form, if there are any to choose
+
+
+def default_choices(
+    *, space: EmbeddingSpace | None = None, detector: Any = None, ledger: Ledger | None = None
+) -> tuple[Choice, ...]:
+    """Pseudonyms, whole texts, words, and pseudonyms with words.
+
+    A ledger is charged for the subject ``playground``; default: nothing is.
+    """
+    payer: dict[str, Any] = {} if ledger is None else {"ledger": ledger, "subject": _SUBJECT}
+
+    def words(epsilon: float) -> Sanitizer:
+        return sanitizer(epsilon, space=space, **payer)
+
+    return (
+        Choice(
+            *("pseudonyms", "Pseudonyms"),
+            "Names, contacts, dates and amounts get stand-ins, which are turned back in the "
+            "answer. What is not found goes out as it is.",
+            "value",
+            lambda _: Pseudonyms(detector, on_empty="pass", **payer),
+        ),
+        Choice(
+            *("text", "Whole text"),
+            "A few public words and phrases are drawn for all of it; nothing else goes out.",
+            "text",
+            lambda epsilon: document_sanitizer(epsilon, space, **payer),
+            25.0,
+        ),
+        Choice(
+            *("words", "Every word"),
+            "Each token is replaced by a draw whose exact epsilon is the one you choose.",
+            "token",
+            words,
+            10.0,
+        ),
+        Choice(
+            *("both", "Pseudonyms and every word"),
+            "Stand-ins for what is found, and a draw for each token of the rest.",
+            "token",
+            lambda epsilon: Pseudonyms(detector, sanitizer=words(epsilon)),
+            10.0,
+        ),
+    )
+
+
+def policy_choices(gateway: Gateway) -> list[Choice]:
+    """The gateway's policies, each with what its routes release with; their epsilon is fixed."""
+    settings, choices = gateway.settings, list[Choice]()
+    for place, (name, policy) in enumerate(settings.policies.items()):
+        releaser = gateway.sessions.releaser(name, _SUBJECT)
+        certificate = releaser.certificate
+        paths = [path for path in PATHS if settings.policy_of(path) == name]
+        about = (
+            f"Mode {policy.mode}, {nats(certificate.epsilon)} nats per {certificate.unit}; "
+            f"used by {', '.join(paths) or 'no whole route'}."
+        )
+        choices.append(
+            Choice(
+                *(f"policy-{place}", f"Policy {name}", about, certificate.unit),
+                make=lambda _, releaser=releaser: releaser,  # type: ignore[misc]
+            )
+        )
+    return choices
 
 
 async def echo(text: str) -> str:
@@ -42,13 +122,7 @@ async def echo(text: str) -> str:
 
 
 class Playground:
-    """Releases the texts of the page.
-
-    Args:
-        choices: What may be chosen.
-        ask: Gets released texts only, where a request says so; default :func:`echo`.
-        model: What the page calls it.
-    """
+    """Releases the texts of the page; ``ask`` gets releases, where a request says so."""
 
     def __init__(
         self, choices: Sequence[Choice], ask: Ask | None = None, model: str | None = None
@@ -74,14 +148,7 @@ class Playground:
         }
 
     async def preview(self, asked: dict[str, Any]) -> dict[str, Any]:
-        """Tells what :meth:`release` would cost; nothing is charged, what is drawn is dropped.
-
-        Args:
-            asked: As there.
-
-        Raises:
-            DPMiddlewareError: As there, but for a budget that is spent: it is said.
-        """
+        """Tells what :meth:`release` would cost; nothing is charged, what is drawn is dropped."""
 
         def price() -> str:
             text, choice, epsilon = self._read(asked)
@@ -95,22 +162,18 @@ class Playground:
     async def release(self, asked: dict[str, Any]) -> dict[str, Any]:
         """Returns what the page shows for a request; JSON-ready, **private**.
 
-        Args:
-            asked: ``text``, ``choice``, ``epsilon`` (nats, ``None`` where there are none to choose)
-                and ``ask``: whether the model gets the release.
-
-        Raises:
-            ParameterError: Another field, or a value out of range.
-            DPMiddlewareError: As :meth:`Session.release_once`.
+        ``asked`` has ``text``, ``choice``, ``epsilon`` (nats, ``None`` where there are none to
+        choose) and ``ask``: whether the model gets the release.
         """
-        shown, drawn = await to_thread(self._release, asked)
-        return shown | (await self._answer(drawn) if asked["ask"] else {})
 
-    def _release(self, asked: dict[str, Any]) -> tuple[dict[str, Any], Drawn]:
-        text, choice, epsilon = self._read(asked)
-        releaser = self._releaser(choice, epsilon)
-        drawn = Drawn.of(releaser, text)
-        return _page(releaser, drawn), drawn
+        def page() -> tuple[dict[str, Any], Drawn]:
+            text, choice, epsilon = self._read(asked)
+            releaser = self._releaser(choice, epsilon)
+            drawn = Drawn.of(releaser, text)
+            return _page(releaser, drawn), drawn
+
+        shown, drawn = await to_thread(page)
+        return shown | (await self._answer(drawn) if asked["ask"] else {})
 
     def _read(self, asked: dict[str, Any]) -> tuple[str, Choice, float]:
         checks = {**_CHECKS, "choice": one_of(*self._choices)}
@@ -193,13 +256,9 @@ def _budget(releaser: Releaser, release: Release, *, is_ahead: bool = False) -> 
         account = releaser.ledger.account(releaser.subject)
     except LedgerError:  # a release that was paid for is not lost
         return f"{paid}; what is left could not be read."
-    paid = f"{paid}, {nats(account.spent)} in all; {_left(account.remaining)}."
+    left = "the budget is unlimited"
+    if math.isfinite(account.remaining):  # four decimals, rounded down
+        left = f"{math.floor(account.remaining * 1e4 + 1e-6) / 1e4:.10g} remain"
+    paid = f"{paid}, {nats(account.spent)} in all; {left}."
     short = is_ahead and release.charged > account.remaining
     return f"{paid} That is too little: it would be refused." if short else paid
-
-
-def _left(remaining: float) -> str:
-    """Four decimals, rounded down."""
-    if math.isinf(remaining):
-        return "the budget is unlimited"
-    return f"{math.floor(remaining * 1e4 + 1e-6) / 1e4:.10g} remain"

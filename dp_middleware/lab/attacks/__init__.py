@@ -7,24 +7,17 @@ hold no text.
 """
 
 from dp_middleware.lab.attacks._bayes import bayes, bayes_among, bayes_on, recovery_bound
-from dp_middleware.lab.attacks._chat import llm_inference
+from dp_middleware.lab.attacks._chat import llm_inference, ngram_leakage
 from dp_middleware.lab.attacks._guesses import (
     bayes_with_language_model,
     embedding_inversion,
     masked_token,
 )
-from dp_middleware.lab.attacks._ngrams import ngram_leakage
 from dp_middleware.lab.metrics.results import AttackResult
 
+# fmt: off
 __all__ = [
-    "AttackResult",
-    "bayes",
-    "bayes_among",
-    "bayes_on",
-    "bayes_with_language_model",
-    "embedding_inversion",
-    "llm_inference",
-    "masked_token",
-    "ngram_leakage",
-    "recovery_bound",
+    "AttackResult", "bayes", "bayes_among", "bayes_on", "bayes_with_language_model",
+    "embedding_inversion", "llm_inference", "masked_token", "ngram_leakage", "recovery_bound",
 ]
+# fmt: on

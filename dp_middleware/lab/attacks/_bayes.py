@@ -37,8 +37,8 @@ from dp_middleware.mechanisms.document_response import DocumentResponse
 from dp_middleware.mechanisms.text_mechanisms import Encoder
 from dp_middleware.mechanisms.weighted_response import WeightedResponse
 from dp_middleware.privacy import ApproxDP, Certificate
+from dp_middleware.vocabulary.classes import word_numbers
 from dp_middleware.vocabulary.vocabulary import UNKNOWN
-from dp_middleware.vocabulary.words import word_numbers
 
 _ATTACKER = (
     "the attacker knows mechanism, space and the prior of tokens, which is public",

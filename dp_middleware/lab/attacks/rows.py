@@ -16,8 +16,8 @@ from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms.base import ChannelMechanism, Mechanism, rows_of
 from dp_middleware.sampling import sampler
+from dp_middleware.vocabulary.classes import word_numbers
 from dp_middleware.vocabulary.vocabulary import UNKNOWN, Vocabulary
-from dp_middleware.vocabulary.words import word_numbers
 
 
 @dataclass(frozen=True)
@@ -38,17 +38,12 @@ def pairs(
 ) -> list[WordPair]:
     """Returns checked pairs of all texts; raises ParameterError where they are not aligned."""
     if len(raw) != len(released):
-        raise ParameterError(
-            f"expected a release for each text, got {len(raw)} texts, {len(released)} releases"
-        )
+        raise ParameterError(f"expected a release a text, got {len(raw)} and {len(released)}")
     texts = []
     for number, ids_of_text in enumerate(zip(raw, released, strict=True)):
         before, after = map(np.asarray, ids_of_text)
         if before.shape != after.shape or before.ndim != 1:
-            raise ParameterError(
-                f"expected ids aligned token by token, got shapes {before.shape} and "
-                f"{after.shape} for text {number}"
-            )
+            raise ParameterError(f"expected ids aligned token by token, not so in text {number}")
         known = before != UNKNOWN
         ids = np.full(before.shape, UNKNOWN, dtype=np.int64)
         ids[known] = space.checked(before[known])
@@ -74,11 +69,7 @@ def ranks(scores: Floats, ids: Ids) -> Ids:
 def word_ranks(
     scores: Floats, ids: Ids, vocabulary: Vocabulary, *, pooled: Literal["sum", "best"]
 ) -> Ids:
-    """Places each id's word among all words, from 1, ties by first token; int64 (n,).
-
-    The score of a word is pooled from its tokens: their ``"sum"``, of logarithms, or the
-    ``"best"``.
-    """
+    """Places each id's word, as :func:`ranks`, by its tokens' ``"sum"`` or ``"best"``; (n,)."""
     words = word_numbers(vocabulary)
     if len(words) == words.max() + 1:
         return ranks(scores, ids)
@@ -138,8 +129,7 @@ def blocks(
 ) -> Iterator[tuple[Ids, torch.Tensor]]:
     """Yields (ids, P(outputs | ids)): the integers drawn from over their total, float64 (k, m).
 
-    On the space's device. Words come in the order of their first tokens, and no block ends inside
-    one. ``outputs`` are columns of :func:`outputs_of`.
+    On the space's device, columns of :func:`outputs_of`; no block ends inside a word.
     """
     every = outputs_of(mechanism, space)
     possible = space.on_device(every)
@@ -164,10 +154,7 @@ def _whole_words(inputs: Ids, space: EmbeddingSpace) -> list[Ids]:
 
 
 class Leaders:
-    """Keeps the ``count`` largest values of each column, float64 (count, m), and ids of rows.
-
-    Of equal values the first stay; a value of zero never leads: its id is -1.
-    """
+    """Keeps the largest values of columns, float64 (count, m), and ids of rows; none: -1."""
 
     def __init__(self, count: int, columns: int, device: torch.device) -> None:
         self.values = torch.zeros(count, columns, dtype=torch.float64, device=device)
@@ -190,10 +177,7 @@ class Leaders:
 def leaders(
     mechanism: ChannelMechanism, space: EmbeddingSpace, prior: Floats, outputs: Ids, count: int
 ) -> tuple[Leaders, Leaders]:
-    """Finds for each output y the ``count`` words, and the ``count`` tokens, of largest joint law.
-
-    That of a token x is prior(x) P(y|x), that of a word the sum over its tokens. One pass.
-    """
+    """Finds for each output y the words, and the tokens x, of largest joint law prior(x) P(y|x)."""
     words = word_numbers(space.vocabulary)
     by_word, by_token = (Leaders(count, len(outputs), space.device) for _ in range(2))
     for ids, block in blocks(mechanism, space, np.flatnonzero(prior), outputs):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import chain
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,15 +13,8 @@ from dp_middleware.contexts import Context
 from dp_middleware.embedding.arrays import Floats
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
-from dp_middleware.lab.auditing.pairs import Outcome, Sampling, Score, best_events, log_ratio
-from dp_middleware.lab.auditing.shapes import (
-    Doubt,
-    by_noise,
-    by_rows,
-    by_texts,
-    by_whole_texts,
-    refuse_logits,
-)
+from dp_middleware.lab.auditing.pairs import Outcome, Sampling, Score, TextPair, from_draws, rank
+from dp_middleware.lab.auditing.shapes import Doubt
 from dp_middleware.mechanisms.base import Mechanism
 from dp_middleware.mechanisms.text_mechanisms import Encoder, NoiseMechanism, TextMechanism
 from dp_middleware.mechanisms.vector_response import VectorResponse
@@ -33,9 +26,8 @@ from dp_middleware.vocabulary.vocabulary import UNKNOWN
 class LowerBound(float):
     """States that epsilon is at least this number, except with the stated probability.
 
-    ``claim``, in nats, is refuted if the bound is larger; for a metric mechanism it is that of the
-    pair told apart. The ``witness`` is that pair and the likeliest output of the event; ``None`` if
-    the bound comes from the retention rate. Its tokens are equal where two contexts are told apart.
+    A ``claim``, in nats, is refuted if the bound is larger. The ``witness`` is the pair told apart,
+    equal tokens where contexts were, and the likeliest output; ``None`` for the retention rate.
     """
 
     claim: float
@@ -108,7 +100,6 @@ def audit(
     if claim is not None:
         _validate.positive(claim=claim)
     sampling = Sampling(samples, failure_probability, entropy)
-    halved = Sampling(samples, failure_probability / 2, entropy)
     if isinstance(mechanism, VectorResponse):
         if vectors is None or (space, logits, texts, context) != (None, None, None, None):
             raise ParameterError(f"expected vectors= alone for {mechanism.name}: of two texts")
@@ -117,21 +108,22 @@ def audit(
         return _strongest(outcomes, None, failure_probability)
     if space is None or vectors is not None:
         raise ParameterError("expected space=, and no vectors=, for a mechanism of tokens")
-    doubt = Doubt(mechanism, space, claim)
+    doubt = Doubt(mechanism, space, claim, sampling)
+    halved = replace(doubt, sampling=Sampling(samples, failure_probability / 2, entropy))
     if isinstance(mechanism, TextMechanism):
-        refuse_logits(mechanism, logits)
-        outcomes = [by_whole_texts(mechanism, space, texts, encoder, doubt, sampling)]
+        doubt.refuse_logits(logits)
+        outcomes = [doubt.by_whole_texts(texts, encoder)]
     elif texts is not None:
         if logits is not None:
             raise ParameterError("expected texts= or logits=, got both")
-        outcomes = [by_texts(mechanism, space, texts, context, doubt, sampling)]
+        outcomes = [doubt.by_texts(texts, context)]
     elif context is not None:
         raise ParameterError("expected texts= with context=: two texts to release under it")
     elif isinstance(mechanism, NoiseMechanism):
-        refuse_logits(mechanism, logits)
-        outcomes = by_noise(mechanism, space, doubt, halved)
+        doubt.refuse_logits(logits)
+        outcomes = halved.by_noise()
     else:
-        outcomes = by_rows(mechanism, space, logits, doubt, halved)
+        outcomes = halved.by_rows(logits)
     return _strongest(outcomes, space, failure_probability)
 
 
@@ -139,7 +131,7 @@ def _strongest(
     outcomes: list[Outcome], space: EmbeddingSpace | None, failure_probability: float
 ) -> LowerBound:
     """The one that refutes its claim by most, or else the largest."""
-    best = max(outcomes, key=lambda outcome: outcome.rank)
+    best = max(outcomes, key=lambda outcome: rank(outcome.epsilon, outcome.claim))
     witness = None
     if space and best.epsilon > 0 and best.tokens is not None and best.output is not None:
         names = space.vocabulary.tokens
@@ -158,26 +150,17 @@ def by_vectors(
     claim: float,
     sampling: Sampling,
 ) -> Outcome:
-    """Tells two vectors apart by a half-space of what is released for them.
-
-    Half of the draws choose direction, order and threshold, half test.
-    """
+    """Tells two vectors apart by a half-space of what is released for them."""
     if len(vectors) != 2:
         raise ParameterError(f"expected vectors= as two vectors, got {len(vectors)}")
-    pair = [np.asarray(vector, dtype=np.float64) for vector in vectors]
-    normals = [pair[0] - pair[1], pair[0], -pair[1]]
+    one, other = (np.asarray(vector, dtype=np.float64) for vector in vectors)
+    pair = TextPair(texts=(one, other), tokens=(0, 1), claim=claim)
 
     def released(vector: Floats, count: int) -> Floats:
         return mechanism.perturb(np.tile(vector, (count, 1)), sampling.entropy)
 
-    half = sampling.samples // 2
-    pilot = [released(vector, half) for vector in pair]
-    events = [best_events(0, claim, _along(normal), pilot) for normal in normals]
-    event = max(chain.from_iterable(events), key=lambda candidate: candidate.rank)
-    tested = sampling.samples - half
-    hits, misses = (event.holds(released(v, tested)).sum() for v in pair[:: event.sign])
-    bound = float(log_ratio(hits, misses, tested, sampling.risk))
-    return Outcome(epsilon=bound, claim=claim, draws=2 * sampling.samples)
+    normals = [_along(normal) for normal in (one - other, one, -other)]
+    return replace(from_draws([pair], released, 0, sampling, normals), tokens=None)
 
 
 def _along(normal: Floats) -> Score:

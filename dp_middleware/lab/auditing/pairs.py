@@ -1,7 +1,4 @@
-"""Two inputs told apart by one event, which is chosen first and then tested on fresh draws.
-
-Where rows are known they decide on the pair and the event; otherwise a pilot of draws does.
-"""
+"""Two inputs told apart by one event, chosen by known rows or a pilot, tested on fresh draws."""
 
 from __future__ import annotations
 
@@ -39,8 +36,7 @@ class Sampling:
 class Outcome:
     """Holds a lower bound on the loss, in nats, from one test of a claim.
 
-    ``tokens`` are the one that makes the event likely and the one that makes it unlikely, ids;
-    ``output`` is the likeliest release of the event, ids (n,).
+    ``tokens``, ids, make the event likely and unlikely; ``output`` is its likeliest release.
     """
 
     epsilon: float
@@ -48,11 +44,6 @@ class Outcome:
     draws: int
     tokens: tuple[int, int] | None = None
     output: Ids | None = None
-
-    @property
-    def rank(self) -> tuple[float, float]:
-        """Ranks by how much the claim is refuted, then by the bound."""
-        return rank(self.epsilon, self.claim)
 
 
 def rank(epsilon: float, claim: float) -> tuple[float, float]:
@@ -73,8 +64,7 @@ def clopper_pearson(hits: ArrayLike, samples: int, risk: float) -> tuple[Floats,
 def log_ratio(hits: ArrayLike, misses: ArrayLike, samples: int, risk: float) -> Floats:
     """Bounds ln P(event | first) / P(event | second) from below, at least 0; nats.
 
-    ``hits`` and ``misses`` are draws of each input, out of ``samples``, that fell into the event; a
-    bound is wrong with probability ``risk``.
+    Wrong with probability ``risk``; draws of each that fell into it, out of ``samples``.
     """
     low, _ = clopper_pearson(hits, samples, risk / 2)
     _, high = clopper_pearson(misses, samples, risk / 2)
@@ -113,10 +103,7 @@ def from_rows(
 def _widest(
     rows: Floats, claims: Floats, neighbours: NDArray[np.bool_], samples: int
 ) -> tuple[int, int, float]:
-    """The pair with the largest mass by which its claim fails, and the factor of the event.
-
-    Where no claim visibly fails, smaller factors show how far the samples reach.
-    """
+    """The pair with the largest mass by which its claim fails, or a smaller one, and the factor."""
     within = np.minimum(claims, math.log(samples) - 2)
     levels = [np.minimum(claims, _LARGEST), *(within * share for share in (1, 0.5, 0.25, 0))]
     for level in levels:
@@ -136,19 +123,16 @@ def _widest(
 
 @dataclass(frozen=True, kw_only=True)
 class TextPair:
-    """Holds two texts to tell apart, int64 (n,), the ids in which they differ, and the claim."""
+    """Holds two texts to tell apart, arrays (n,), the ids in which they differ, and the claim."""
 
-    texts: tuple[Ids, Ids]
+    texts: tuple[NDArray[Any], NDArray[Any]]
     tokens: tuple[int, int]
     claim: float
 
 
 @dataclass(frozen=True)
 class OutputEvent:
-    """Holds releases whose score, times the sign, reaches a threshold.
-
-    A sign of -1 exchanges the two texts of the pair.
-    """
+    """Holds releases whose score reaches a threshold; a sign of -1 exchanges the two texts."""
 
     pair: int
     score: Score
@@ -162,21 +146,30 @@ class OutputEvent:
 
 
 def from_draws(
-    pairs: Sequence[TextPair], draw: Callable[[Ids, int], Ids], size: int, sampling: Sampling
+    pairs: Sequence[TextPair],
+    draw: Callable[[Any, int], NDArray[Any]],
+    size: int,
+    sampling: Sampling,
+    scores: Sequence[Score] = (),
 ) -> Outcome:
     """Tests a pair and an event chosen by a pilot, on draws that the pilot has not seen.
 
-    A quarter of the draws, shared among the pairs, learns how likely releases are under both texts;
-    a quarter chooses pair, score and threshold; half tests. The texts of a pair differ at one
-    position; ``draw`` makes releases, int64 (count, n); the samples include the pilot.
+    A quarter of the draws, shared among the pairs, learns how likely releases are under both texts,
+    unless ``scores`` are known; as many, or half, choose pair, score and threshold; half tests. The
+    texts of a pair differ at one position; ``draw`` makes releases (count, n).
     """
     samples, risk = sampling.samples, sampling.risk
-    part = samples // (4 * len(pairs))
+    pilots = (1 if scores else 2) * 2 * len(pairs)
+    part = samples // pilots
     events: list[OutputEvent] = []
     for number, pair in enumerate(pairs):
-        learning, choosing = ([draw(text, part) for text in pair.texts] for _ in range(2))
-        changed = int(np.flatnonzero(pair.texts[0] != pair.texts[1])[0])
-        for score in _scores(learning[0], learning[1], changed, size):
+        own = scores
+        if not scores:
+            learning = [draw(text, part) for text in pair.texts]
+            changed = int(np.flatnonzero(pair.texts[0] != pair.texts[1])[0])
+            own = _scores(learning[0], learning[1], changed, size)
+        choosing = [draw(text, part) for text in pair.texts]
+        for score in own:
             events += best_events(number, pair.claim, score, choosing)
     event = max(events, key=lambda candidate: candidate.rank)
     tested = samples - samples // 2
@@ -189,19 +182,14 @@ def from_draws(
     return Outcome(
         epsilon=float(bound),
         claim=chosen.claim,
-        draws=4 * part * len(pairs) + 2 * tested,
+        draws=pilots * part + 2 * tested,
         tokens=(token, other),
         output=distinct[counts.argmax()] if len(inside) else None,
     )
 
 
 def _scores(ones: Ids, others: Ids, changed: int, size: int) -> list[Score]:
-    """Smoothed log likelihood ratios of releases.
-
-    Of a release as a whole, which alone sees how positions depend on each other; summed over
-    positions, for long texts, of which no two releases are equal; and at the changed position,
-    where a sum would have noise from all others.
-    """
+    """Smoothed log likelihood ratios: of a whole release, its positions, the changed one."""
     counts, other_counts = (Counter(text.tobytes() for text in part) for part in (ones, others))
     whole = {key: _smoothed(counts[key], other_counts[key]) for key in counts | other_counts}
     scores: list[Score] = [

@@ -18,12 +18,7 @@ from dp_middleware.lab.auditing import pairs
 from dp_middleware.lab.auditing.pairs import Outcome, Sampling, TextPair
 from dp_middleware.mechanisms.base import ChannelMechanism, Mechanism, rows_of
 from dp_middleware.mechanisms.drawing import drawer
-from dp_middleware.mechanisms.text_mechanisms import (
-    ContextualMechanism,
-    Encoder,
-    NoiseMechanism,
-    TextMechanism,
-)
+from dp_middleware.mechanisms.text_mechanisms import ContextualMechanism, Encoder
 from dp_middleware.sampling.sampler import Sampler
 from dp_middleware.vocabulary.vocabulary import UNKNOWN
 
@@ -32,14 +27,15 @@ _ROWS = 48  # compared with each other
 
 @dataclass(frozen=True)
 class Doubt:
-    """Holds the claim for each pair of tokens, nats."""
+    """Holds a mechanism whose claim, nats or its own, is doubted, and how many draws test it."""
 
     mechanism: Mechanism
     space: EmbeddingSpace
     claim: float | None
+    sampling: Sampling
 
     def between(self, token: int = UNKNOWN, other: int = UNKNOWN) -> float:
-        """Gives it for two tokens, by default any; the unknown symbol is one diameter away."""
+        """Gives the claim for two tokens, by default any; the unknown one is a diameter away."""
         if self.claim is not None:
             return self.claim
         claimed = self.mechanism.claimed_on(self.space)
@@ -49,98 +45,122 @@ class Doubt:
             return claimed * self.space.diameter
         return claimed * float(self.space.distances([token])[0, other])
 
+    def refuse_logits(self, logits: ArrayLike | None) -> None:
+        """Raises if there are any."""
+        if logits is not None:
+            name = getattr(self.mechanism, "name", type(self.mechanism).__name__)
+            raise ParameterError(f"expected no logits=: {name} has no use for them")
+
+    def by_rows(self, logits: ArrayLike | None) -> list[Outcome]:
+        """Tests a pair of rows, and retention under all alternatives in turn.
+
+        A code of a contextual row is an alternative of ``logits`` times V plus a token; where a
+        context is raw, equal tokens under different logits are neighbours.
+        """
+        mechanism, space, size, alternatives = self.mechanism, self.space, len(self.space), 1
+        if isinstance(mechanism, ContextualMechanism):
+            if logits is None:
+                name = mechanism.name
+                raise ParameterError(f"expected logits= for {name}, (m, V), or texts= and context=")
+            chosen = _checked_logits(logits, size)
+            alternatives = len(chosen)
+        else:
+            self.refuse_logits(logits)
+        if not isinstance(mechanism, ContextualMechanism | ChannelMechanism):
+            raise ParameterError(f"expected a mechanism, got {type(mechanism).__name__}")
+
+        def rows(codes: Ids) -> Floats:
+            if isinstance(mechanism, ContextualMechanism):
+                return mechanism.log_probs(codes % size, space, chosen[codes // size])
+            return on_host(rows_of(mechanism, codes, space))
+
+        sampler, entropy = Sampler(rows), self.sampling.entropy
+        said = np.unique(np.linspace(0, alternatives - 1, _ROWS // 2).astype(np.int64))
+        codes = (size * said[:, None] + space.spread(_ROWS // len(said))).ravel()
+        tokens, contexts = codes % size, codes // size
+        neighbours = contexts[:, None] == contexts
+        if isinstance(mechanism, ContextualMechanism) and mechanism.context == "raw":
+            neighbours |= tokens[:, None] == tokens
+        listed = tokens.tolist()
+        pair = pairs.from_rows(
+            np.exp(rows(codes)),
+            tokens,
+            np.array([[self.between(x, other) for other in listed] for x in listed]),
+            neighbours,
+            lambda row, count: sampler.draw(np.full(count, codes[row]), entropy),
+            self.sampling,
+        )
+
+        def released(drawn: Ids) -> Ids:
+            turns = np.arange(len(drawn)) % alternatives
+            return sampler.draw(size * turns + drawn, entropy)
+
+        return [pair, self._retention(released)]
+
+    def by_noise(self) -> list[Outcome]:
+        """Tests a few pairs of tokens, and retention, all as texts of one token."""
+        if len(self.space) < 2:
+            return [Outcome(epsilon=0.0, claim=self.between(), draws=0)]
+        one = drawer(self.mechanism, self.space)
+
+        def released(drawn: Ids) -> Ids:
+            return np.concatenate(one.draw(list(drawn[:, None]), self.sampling.entropy))
+
+        def draw(text: Ids, count: int) -> Ids:
+            return released(np.repeat(text, count))[:, None]
+
+        candidates = [
+            TextPair(texts=(np.array([x]), np.array([y])), tokens=(x, y), claim=self.between(x, y))
+            for x, y in _spread_pairs(self.space)
+        ]
+        pair = pairs.from_draws(candidates, draw, len(self.space), self.sampling)
+        return [pair, self._retention(released)]
+
+    def by_texts(self, texts: tuple[Any, Any], context: Context | None) -> Outcome:
+        """Tests two texts, by what the mechanism's own way of drawing releases for them."""
+        first, second, position = _adjacent(texts, self.space)
+        source = drawer(self.mechanism, self.space, context)
+        tokens = int(first[position]), int(second[position])
+        pair = TextPair(texts=(first, second), tokens=tokens, claim=self.between(*tokens))
+
+        def draw(text: Ids, count: int) -> Ids:
+            return np.array(source.draw([text] * count, self.sampling.entropy))
+
+        return pairs.from_draws([pair], draw, len(self.space), self.sampling)
+
+    def by_whole_texts(self, texts: object, encoder: Encoder | None) -> Outcome:
+        """Tests any two texts, by whole releases of the mechanism's own program."""
+        given = texts if isinstance(texts, tuple) else ()
+        if len(given) != 2 or not all(isinstance(text, str) for text in given):
+            raise ParameterError(f"expected texts= as two strings for {self.mechanism.name}")
+        source = drawer(self.mechanism, self.space, encoder=encoder)
+        numbers: dict[str, int] = {}  # of releases, in order of appearance
+
+        def released(text: Ids, count: int) -> Ids:
+            drawn = source.draw([[given[text[0]]]] * count, self.sampling.entropy)
+            return np.array([[numbers.setdefault(answer, len(numbers))] for (answer,) in drawn])
+
+        pair = TextPair(texts=(np.array([0]), np.array([1])), tokens=(0, 1), claim=self.between())
+        return replace(pairs.from_draws([pair], released, 1, self.sampling), tokens=None)
+
+    def _retention(self, released: Callable[[Ids], Ids]) -> Outcome:
+        """From the rate at which uniformly drawn tokens stay unchanged."""
+        size, samples = len(self.space), self.sampling.samples
+        words = np.frombuffer(self.sampling.entropy(8 * samples), dtype=np.uint64)
+        tokens = (words % np.uint64(size)).astype(np.int64)  # bias below V / 2^64
+        kept = int((released(tokens) == tokens).sum())
+        rate = float(pairs.clopper_pearson(kept, samples, self.sampling.risk)[0])
+        odds = rate * (size - 1) / (1 - rate)
+        epsilon = math.log(odds) if odds > 1 else 0.0
+        return Outcome(epsilon=epsilon, claim=self.between(), draws=samples)
+
 
 def _checked_logits(logits: ArrayLike, size: int) -> Floats:
     values = np.asarray(logits)
-    if (
-        values.dtype.kind not in "fiu"
-        or values.ndim != 2
-        or values.shape != (len(values) or 1, size)
-    ):
+    is_table = values.ndim == 2 and values.shape[1] == size and values.size
+    if values.dtype.kind not in "fiu" or not is_table:
         raise ParameterError(f"expected logits of shape (m, {size}), floats, got {values.shape}")
     return values.astype(np.float64)
-
-
-def refuse_logits(mechanism: Mechanism, logits: ArrayLike | None) -> None:
-    """Raises if there are any."""
-    if logits is not None:
-        name = getattr(mechanism, "name", type(mechanism).__name__)
-        raise ParameterError(f"expected no logits=: {name} has no use for them")
-
-
-def by_rows(
-    mechanism: Mechanism,
-    space: EmbeddingSpace,
-    logits: ArrayLike | None,
-    doubt: Doubt,
-    sampling: Sampling,
-) -> list[Outcome]:
-    """Tests a pair of rows, and retention under all alternatives in turn.
-
-    Rows are of a channel, or of a contextual mechanism under each of the ``logits``; a code is an
-    alternative times V plus a token. Where a context is raw, equal tokens under different logits
-    are neighbours.
-    """
-    size, alternatives, across = len(space), 1, False
-    if isinstance(mechanism, ContextualMechanism):
-        if logits is None:
-            name = mechanism.name
-            raise ParameterError(f"expected logits= for {name}, (m, V), or texts= and context=")
-        chosen = _checked_logits(logits, size)
-        alternatives, across = len(chosen), mechanism.context == "raw"
-    else:
-        refuse_logits(mechanism, logits)
-    if not isinstance(mechanism, ContextualMechanism | ChannelMechanism):
-        raise ParameterError(f"expected a mechanism, got {type(mechanism).__name__}")
-
-    def rows(codes: Ids) -> Floats:
-        if isinstance(mechanism, ContextualMechanism):
-            return mechanism.log_probs(codes % size, space, chosen[codes // size])
-        return on_host(rows_of(mechanism, codes, space))
-
-    sampler = Sampler(rows)
-    said = np.unique(np.linspace(0, alternatives - 1, _ROWS // 2).astype(np.int64))
-    codes = (size * said[:, None] + space.spread(_ROWS // len(said))).ravel()
-    tokens, contexts = codes % size, codes // size
-    neighbours = contexts[:, None] == contexts
-    if across:
-        neighbours |= tokens[:, None] == tokens
-    pair = pairs.from_rows(
-        np.exp(rows(codes)),
-        tokens,
-        np.array([[doubt.between(x, other) for other in tokens.tolist()] for x in tokens.tolist()]),
-        neighbours,
-        lambda row, count: sampler.draw(np.full(count, codes[row]), sampling.entropy),
-        sampling,
-    )
-
-    def released(drawn: Ids) -> Ids:
-        turns = np.arange(len(drawn)) % alternatives
-        return sampler.draw(size * turns + drawn, sampling.entropy)
-
-    return [pair, _retention(released, size, doubt, sampling)]
-
-
-def by_noise(
-    mechanism: NoiseMechanism, space: EmbeddingSpace, doubt: Doubt, sampling: Sampling
-) -> list[Outcome]:
-    """Tests a few pairs of tokens, and retention, all as texts of one token."""
-    if len(space) < 2:
-        return [Outcome(epsilon=0.0, claim=doubt.between(), draws=0)]
-    one = drawer(mechanism, space)
-
-    def released(drawn: Ids) -> Ids:
-        return np.concatenate(one.draw(list(drawn[:, None]), sampling.entropy))
-
-    def draw(text: Ids, count: int) -> Ids:
-        return released(np.repeat(text, count))[:, None]
-
-    candidates = [
-        TextPair(texts=(np.array([x]), np.array([y])), tokens=(x, y), claim=doubt.between(x, y))
-        for x, y in _spread_pairs(space)
-    ]
-    pair = pairs.from_draws(candidates, draw, len(space), sampling)
-    return [pair, _retention(released, len(space), doubt, sampling)]
 
 
 def _spread_pairs(space: EmbeddingSpace) -> list[tuple[int, int]]:
@@ -155,50 +175,6 @@ def _spread_pairs(space: EmbeddingSpace) -> list[tuple[int, int]]:
     return [(int(tokens[firsts[k]]), int(tokens[seconds[k]])) for k in chosen]
 
 
-def by_texts(
-    mechanism: Mechanism,
-    space: EmbeddingSpace,
-    texts: tuple[Any, Any],
-    context: Context | None,
-    doubt: Doubt,
-    sampling: Sampling,
-) -> Outcome:
-    """Tests two texts, by what the mechanism's own way of drawing releases for them."""
-    first, second, position = _adjacent(texts, space)
-    source = drawer(mechanism, space, context)
-    tokens = int(first[position]), int(second[position])
-    return pairs.from_draws(
-        [TextPair(texts=(first, second), tokens=tokens, claim=doubt.between(*tokens))],
-        lambda text, count: np.array(source.draw([text] * count, sampling.entropy)),
-        len(space),
-        sampling,
-    )
-
-
-def by_whole_texts(
-    mechanism: TextMechanism,
-    space: EmbeddingSpace,
-    texts: object,
-    encoder: Encoder | None,
-    doubt: Doubt,
-    sampling: Sampling,
-) -> Outcome:
-    """Tests any two texts, by whole releases of the mechanism's own program."""
-    given = texts if isinstance(texts, tuple) else ()
-    if len(given) != 2 or not all(isinstance(text, str) for text in given):
-        raise ParameterError(f"expected texts= as two strings for {mechanism.name}")
-    source = drawer(mechanism, space, encoder=encoder)
-    numbers: dict[str, int] = {}  # of releases, in order of appearance
-
-    def released(text: Ids, count: int) -> Ids:
-        drawn = source.draw([[given[text[0]]]] * count, sampling.entropy)
-        return np.array([[numbers.setdefault(answer, len(numbers))] for (answer,) in drawn])
-
-    pair = TextPair(texts=(np.array([0]), np.array([1])), tokens=(0, 1), claim=doubt.between())
-    outcome = pairs.from_draws([pair], released, 1, sampling)
-    return replace(outcome, tokens=None)
-
-
 def _adjacent(texts: tuple[Any, Any], space: EmbeddingSpace) -> tuple[Ids, Ids, int]:
     """Both texts as int64 (n,), and the position at which they differ."""
     if len(texts) != 2:
@@ -208,25 +184,8 @@ def _adjacent(texts: tuple[Any, Any], space: EmbeddingSpace) -> tuple[Ids, Ids, 
         numbers = ids.dtype.kind in "iu"
         space.checked(np.where(ids == UNKNOWN, 0, ids) if numbers else ids)
     if len(first) != len(second):
-        raise ParameterError(
-            f"expected texts= of one length, got {len(first)} and {len(second)} tokens"
-        )
+        raise ParameterError(f"expected texts= of one length, got {len(first)} and {len(second)}")
     changed = np.flatnonzero(first != second)
     if len(changed) != 1:
-        raise ParameterError(
-            f"expected texts= that differ at one position, got {len(changed)} of {len(first)}"
-        )
+        raise ParameterError(f"expected texts= that differ at one position, got {len(changed)}")
     return first.astype(np.int64), second.astype(np.int64), int(changed[0])
-
-
-def _retention(
-    released: Callable[[Ids], Ids], size: int, doubt: Doubt, sampling: Sampling
-) -> Outcome:
-    """From the rate at which uniformly drawn tokens stay unchanged."""
-    words = np.frombuffer(sampling.entropy(8 * sampling.samples), dtype=np.uint64)
-    tokens = (words % np.uint64(size)).astype(np.int64)  # bias below V / 2^64
-    kept = int((released(tokens) == tokens).sum())
-    rate = float(pairs.clopper_pearson(kept, sampling.samples, sampling.risk)[0])
-    odds = rate * (size - 1) / (1 - rate)
-    epsilon = math.log(odds) if odds > 1 else 0.0
-    return Outcome(epsilon=epsilon, claim=doubt.between(), draws=sampling.samples)

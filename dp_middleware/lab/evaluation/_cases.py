@@ -1,8 +1,8 @@
-"""One data set as one mechanism released it, with what the measures need of both."""
+"""Data sets cut to some tokens a text, and one as a mechanism released it, for the measures."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -16,11 +16,13 @@ from dp_middleware.embedding import EmbeddingSpace
 from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.errors import ParameterError
 from dp_middleware.frameworks.inferdpt import for_extractor, for_remote
-from dp_middleware.lab.evaluation._cuts import passage
-from dp_middleware.lab.evaluation._laws import Law
 from dp_middleware.lab.evaluation.data import Texts
 from dp_middleware.lab.metrics.inputs import Chat, SentenceEncoder
-from dp_middleware.vocabulary.vocabulary import UNKNOWN
+from dp_middleware.mechanisms import Mechanism
+from dp_middleware.privacy import Certificate
+from dp_middleware.sanitizers.draft import Draft, read
+from dp_middleware.sanitizers.policies import KeepPolicy
+from dp_middleware.vocabulary.vocabulary import UNKNOWN, Occurrence
 
 Vector = NDArray[np.float32]
 
@@ -28,17 +30,17 @@ Vector = NDArray[np.float32]
 class Encoded:
     """Keeps vectors of an encoder in memory as long as this object; private, if the texts are."""
 
-    def __init__(self, service: SentenceEncoder, known: Mapping[str, Vector] | None = None) -> None:
+    def __init__(self, service: SentenceEncoder) -> None:
         self.backend = getattr(service, "backend", service)
-        self.rows: dict[str, Vector] = dict(known or {})
+        self._rows: dict[str, Vector] = {}
         self._service = service
 
     def encode(self, texts: Sequence[str]) -> Vector:
         """Returns vectors of whole texts, float32 (n, d)."""
-        missing = [text for text in dict.fromkeys(texts) if text not in self.rows]
+        missing = [text for text in dict.fromkeys(texts) if text not in self._rows]
         if missing:
-            self.rows.update(zip(missing, self._service.encode(missing), strict=True))
-        return np.stack([self.rows[text] for text in texts])
+            self._rows.update(zip(missing, self._service.encode(missing), strict=True))
+        return np.stack([self._rows[text] for text in texts])
 
 
 Model = Literal["context", "masked", "chat"]
@@ -51,6 +53,16 @@ _WANTED: dict[Model, str] = {
 _DECIDING = ("prompt", "shift", "unmasked")  # parameters of a context that decide its logits
 NOT_ALIGNED = "needs a token released for each token, not a text for a text"
 _ASK = "Continue this text in one or two sentences. Answer with the continuation only.\n\n"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Law:
+    """Holds a mechanism with its certificate, why it is not what was asked for, and seconds."""
+
+    mechanism: Mechanism
+    certificate: Certificate
+    note: str = ""
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,3 +188,61 @@ def label(model: object) -> str | None:
     given = getattr(model, "parameters", {})
     options = [f"{key}={given[key]!r}" for key in _DECIDING if key in given]
     return " ".join([type(model).__name__, name, *options]) if isinstance(name, str) else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cut:
+    """Holds a data set cut to so many tokens a text; ``digest`` is of all of it. Private."""
+
+    data: Texts
+    digest: str
+    ids: tuple[Ids, ...] = field(repr=False)
+    drafts: tuple[Draft, ...] = field(default=(), repr=False)
+
+    @property
+    def longest(self) -> int:
+        """Counts tokens that are drawn for, of the text with most of them."""
+        own = [draft.fresh for draft in self.drafts] or self.ids
+        return max(map(len, own), default=0)
+
+    @property
+    def unknown_share(self) -> float:
+        """Computes the share of the tokens that are outside the vocabulary; 0 without any."""
+        unknown = sum(int((ids == UNKNOWN).sum()) for ids in self.ids)
+        return unknown / max(1, sum(map(len, self.ids)))
+
+
+def cut(data: Texts, space: EmbeddingSpace, tokens: int, policy: KeepPolicy, generated: int) -> Cut:
+    """Cuts texts to so many tokens; the next ``generated`` are references, if there are none."""
+    texts, ids, references = [], [], []
+    for text in data.texts:
+        every = space.vocabulary.occurrences(text)
+        first = every[:tokens]
+        texts.append(text[: first[-1].end] if first else "")
+        ids.append(np.array([token.id for token in first], dtype=np.int64))
+        references.append(passage(text, every[tokens : tokens + generated]))
+    drafts = [read(text, None, space, policy) for text in texts if policy.kept]
+    if drafts:  # what is cut off may have changed the last token
+        ids = [draft.ids for draft in drafts]
+    if data.references or not any(references):
+        references = list(data.references)
+    return Cut(
+        data=replace(data, texts=tuple(texts), references=tuple(references)),
+        digest=data.digest,
+        ids=tuple(ids),
+        drafts=tuple(drafts),
+    )
+
+
+def passage(text: str, tokens: Sequence[Occurrence]) -> str:
+    """Cuts out the part of a text in which these tokens stand."""
+    return text[tokens[0].start : tokens[-1].end].strip() if tokens else ""
+
+
+def aligned(draft: Draft) -> tuple[Ids, Ids, NDArray[np.bool_]]:
+    """Returns raw and released ids and which were drawn for, without kept words of no id."""
+    fresh = draft.perturbed
+    raw = np.where(fresh, draft.ids, UNKNOWN)
+    released = np.where(fresh, draft.outputs, draft.ids)
+    has_id = fresh | (draft.ids != UNKNOWN)
+    return raw[has_id], released[has_id], fresh[has_id]

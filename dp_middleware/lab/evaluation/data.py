@@ -21,14 +21,10 @@ Record = dict[str, Any]
 
 _COLUMNS = ("text", "sentence", "question", "answer", "content", "review", "document", "prompt")
 _LABELS = ("label", "labels")
-_QUESTION = "question"
 _IN_FOLDERS = ("dev.jsonl", "validation.jsonl", "test.jsonl", "train.jsonl")
 _SPLITS = ("validation", "test", "train")
 _NAME = re.compile(r"[\w.-]+(/[\w.-]+)?(:[\w.-]+)?")
-NAME = re.compile(r"\w[\w.-]*")
-"""Names of files and of cells of a table: no path, no formula."""
-
-_REFERENCE = "reference"
+NAME = re.compile(r"\w[\w.-]*")  # of files and of cells of a table: no path, no formula
 _LARGEST_FIELD = 1 << 27  # characters of one cell of a CSV file
 
 
@@ -129,16 +125,18 @@ def load(source: str | Path, column: str | None = None, limit: int | None = None
     rows = rows[:limit]
     if not rows:
         raise ParameterError(f"expected a text in column {chosen!r}, got none")
-    questions = [row.get(_QUESTION) for row in rows]
-    in_pairs = chosen != _QUESTION and all(isinstance(question, str) for question in questions)
-    references = [row.get(_REFERENCE) for row in rows]
-    compared = chosen != _REFERENCE and all(isinstance(each, str) for each in references)
+
+    def beside(name: str) -> tuple[str, ...]:
+        values = [row.get(name) for row in rows]
+        return tuple(x for x in values if isinstance(x, str) and name != chosen)
+
+    questions, references = beside("question"), beside("reference")
     return Texts(
         name=re.sub(r"[^\w.-]+", "-", name).strip("-.") or "data",
         texts=tuple(row[chosen] for row in rows),
         labels=_labels(rows),
-        questions=tuple(map(str, questions)) if in_pairs else (),
-        references=tuple(map(str, references)) if compared else (),
+        questions=questions if len(questions) == len(rows) else (),
+        references=references if len(references) == len(rows) else (),
     )
 
 

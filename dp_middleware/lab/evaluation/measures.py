@@ -14,7 +14,7 @@ from dp_middleware.lab.attacks import AttackResult
 from dp_middleware.lab.attacks.rows import channel
 from dp_middleware.lab.evaluation._cases import NOT_ALIGNED, Case, Model, Models
 from dp_middleware.lab.metrics import MetricResult
-from dp_middleware.lab.metrics.results import Spread, exactly
+from dp_middleware.lab.metrics.results import exactly
 from dp_middleware.mechanisms import ChannelMechanism, Mechanism
 from dp_middleware.mechanisms.text_mechanisms import TextMechanism
 
@@ -36,9 +36,8 @@ _OF_THESE_TEXTS = (
 class Measure:
     """Describes an attack or a metric: what it needs, and whether it is run by default.
 
-    ``slow`` ones take a sample of the texts; ``channel`` ones need a law per token; ``aligned``
-    ones compare each token with the one released for it; ``needs`` names the language model without
-    which it cannot be run; then it is no default.
+    ``slow`` ones take a sample of the texts, ``channel`` ones need a law per token, ``aligned``
+    ones compare each token with its release; ``needs`` names a language model: no default.
     """
 
     kind: Kind
@@ -94,14 +93,14 @@ def _bayes_with_language_model(case: Case) -> AttackResult:
     )
 
 
-def _masked_token(case: Case) -> AttackResult:
-    model = case.models.need("masked")
-    return attacks.masked_token(case.raw, case.released, case.space, model=model, top=TOP)
+def _by(attack: Callable[..., AttackResult], kind: Model | None = None) -> Callable[[Case], Result]:
+    """Runs an attack on releases token by token, by a language model of this kind."""
 
+    def run(case: Case) -> Result:
+        given = {} if kind is None else {"model": case.models.need(kind)}
+        return attack(case.raw, case.released, case.space, top=TOP, **given)
 
-def _llm_inference(case: Case) -> AttackResult:
-    model = case.models.need("chat")
-    return attacks.llm_inference(case.raw, case.released, case.space, model=model, top=TOP)
+    return run
 
 
 def _mapping_set_size(case: Case) -> MetricResult:
@@ -143,7 +142,7 @@ def _cost(case: Case) -> MetricResult:
     value = case.seconds / tokens
     assumption = "wall-clock seconds per token of one run; tables may be there already"
     details = {"setup seconds": case.law.seconds, "tokens": float(tokens)}
-    spread = Spread(low=value, high=value, confidence=0.0, trials=1)
+    spread = {**exactly(value), "confidence": 0.0, "trials": 1}
     return MetricResult(
         metric="cost", value=value, **spread, assumptions=(assumption,), details=details
     )
@@ -160,13 +159,13 @@ MEASURES: dict[str, Measure] = {
     "bayes-language-model": _attack(
         run=_bayes_with_language_model, slow=True, channel=True, needs="context"
     ),
-    "embedding-inversion": _attack(
-        run=lambda case: attacks.embedding_inversion(case.raw, case.released, case.space, top=TOP),
-        slow=True,
-        aligned=True,
+    "embedding-inversion": _attack(run=_by(attacks.embedding_inversion), slow=True, aligned=True),
+    "masked-token": _attack(
+        run=_by(attacks.masked_token, "masked"), slow=True, aligned=True, needs="masked"
     ),
-    "masked-token": _attack(run=_masked_token, slow=True, aligned=True, needs="masked"),
-    "llm-inference": _attack(run=_llm_inference, slow=True, aligned=True, needs="chat"),
+    "llm-inference": _attack(
+        run=_by(attacks.llm_inference, "chat"), slow=True, aligned=True, needs="chat"
+    ),
     "ngram-leakage": _attack(
         run=lambda case: attacks.ngram_leakage(case.data.texts, case.answers),
         slow=True,

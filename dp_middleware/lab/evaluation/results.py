@@ -68,11 +68,7 @@ class Results:
         return [row for row in own if row["value"] is not None]
 
     def equal(self, name: str, data: str) -> dict[str, dict[float, Row | None]]:
-        """Compares one measure at equal exact epsilon or budget: rows by mechanism and by epsilon.
-
-        ``None`` where a mechanism cannot be calibrated to it, or cannot be run. Empty if nothing
-        was calibrated.
-        """
+        """Compares one measure at equal exact epsilon or budget: rows, or ``None``."""
         reached: dict[str, dict[float, Row | None]] = {}
         for row in self.rows:
             spent = _SPENT.get(row["asked"])

@@ -13,10 +13,8 @@ from dp_middleware.contexts import Context, MaskedContext
 from dp_middleware.embedding import EmbeddingService, EmbeddingSpace
 from dp_middleware.errors import ParameterError
 from dp_middleware.lab.attacks import AttackResult
-from dp_middleware.lab.evaluation._cases import Case, Encoded, Models
-from dp_middleware.lab.evaluation._cuts import Cut, aligned, cut
-from dp_middleware.lab.evaluation._laws import Law, Named
-from dp_middleware.lab.evaluation._parts import EvaluationPart, Setup
+from dp_middleware.lab.evaluation._cases import Case, Cut, Encoded, Law, Models, aligned, cut
+from dp_middleware.lab.evaluation._parts import Named, Setup
 from dp_middleware.lab.evaluation.data import NAME, Texts, load
 from dp_middleware.lab.evaluation.measures import MEASURES, Kind, named
 from dp_middleware.lab.evaluation.results import Results, Row, open_folder, save
@@ -127,7 +125,7 @@ def evaluate(
         sample=sample,
         space=space if space is not None else default_space(),
         models=Models(context=context, masked=masked, chat=chat, extractor=extractor),
-        service=service if service is not None else default_encoder(),
+        encoder=Encoded(service if service is not None else default_encoder()),
     )
     sets = [texts.head(limit) for texts in _load_all(data)]
     asked = sorted({float(epsilon) for epsilon in epsilons})
@@ -140,27 +138,21 @@ def evaluate(
 
 
 def default_space() -> EmbeddingSpace:
-    """Makes 11,000 WordPieces, so that a certificate takes seconds.
-
-    Rarer words are split, and less than 1 % of the tokens of English texts are unknown; of those of
-    11,000 words of cl100k it is about a third.
-    """
+    """Makes 11,000 WordPieces, so that a certificate takes seconds; rarer words are split."""
     return EmbeddingService().space(Vocabulary.from_encoder(size=11_000, unknown="split"))
 
 
 def _table(
     grid: list[tuple[float, Named]], sets: list[Cut], setup: Setup, progress: bool
 ) -> Results:
-    """All parts; a mechanism at an epsilon is set up once for all data."""
     from rich.console import Console
     from rich.progress import track
 
     rows_of: list[list[Row]] = [[] for _ in sets]
     quiet = not progress or not sys.stderr.isatty()
     for epsilon, chosen in track(grid, "evaluating", console=Console(stderr=True), disable=quiet):
-        part = EvaluationPart(setup, chosen, epsilon)
-        for own, whole in zip(rows_of, sets, strict=True):
-            own += part.rows(whole)
+        for own, rows in zip(rows_of, setup.rows(chosen, epsilon, sets), strict=True):
+            own += rows
     return Results(rows=[row for own in rows_of for row in own])
 
 

@@ -1,8 +1,6 @@
 """What a release is worth and what it keeps: the measures of the papers, with intervals.
 
-Measures of a mechanism (retention N_x, mapping set size S_x) are exact, from the integers that are
-drawn from. Measures of texts come with a bootstrap interval over texts, which are independent;
-tokens of one text are not. No result holds text.
+Of a mechanism exact, from the integers drawn from; of texts with a bootstrap over texts.
 """
 
 from dp_middleware.lab.metrics.classification import (
@@ -31,24 +29,11 @@ from dp_middleware.lab.metrics.generation import (
 )
 from dp_middleware.lab.metrics.results import MetricResult
 
+# fmt: off
 __all__ = [
-    "QNLI",
-    "SST2",
-    "MetricResult",
-    "Task",
-    "alignment",
-    "bert_score",
-    "classification_accuracy",
-    "coherence",
-    "diversity",
-    "mapping_set_size",
-    "mapping_set_size_drawn",
-    "mauve",
-    "probe_accuracy",
-    "retention",
-    "retention_bound",
-    "retention_on",
-    "rouge_l",
-    "sbert_cosine",
+    "QNLI", "SST2", "MetricResult", "Task", "alignment", "bert_score", "classification_accuracy",
+    "coherence", "diversity", "mapping_set_size", "mapping_set_size_drawn", "mauve",
+    "probe_accuracy", "retention", "retention_bound", "retention_on", "rouge_l", "sbert_cosine",
     "token_cosine",
 ]
+# fmt: on

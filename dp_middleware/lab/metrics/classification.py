@@ -28,11 +28,7 @@ _DENIED = r"(?:(?:\b(?:not|neither|nor|never)|n't)\s+(?:\w+\s+){0,2}|\b(?:no|non
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """Describes a classification task as a prompt.
-
-    ``labels`` are in the order of GLUE's numbers, the ``template`` has ``{text}``, and
-    ``{question}`` for pairs.
-    """
+    """Describes a task: labels in GLUE's order; a prompt with ``{text}``, ``{question}``."""
 
     name: str
     labels: tuple[str, ...]
@@ -43,9 +39,7 @@ class Task:
         if isinstance(label, int) and 0 <= label < len(self.labels):
             return self.labels[label]
         if not isinstance(label, str) or _plain(label) not in map(_plain, self.labels):
-            raise ParameterError(
-                f"expected labels of {self.name}: {self.labels}, or their numbers from 0"
-            )
+            raise ParameterError(f"expected labels of {self.name}: {self.labels}, or numbers")
         return next(own for own in self.labels if _plain(own) == _plain(label))
 
 
@@ -139,11 +133,7 @@ def probe_accuracy(
 
 
 def parsed_label(answer: str, labels: Sequence[str]) -> str | None:
-    """Finds the one label that an answer names; ``None``: none or several, or it denies one.
-
-    Case, hyphens and underscores do not count, nor does what a model notes between ``<think>``
-    tags.
-    """
+    """Finds the one label that an answer names, apart from ``<think>`` tags, or ``None``."""
     rest = _plain(_THOUGHT.sub(" ", answer))
     named = set()
     for label in sorted(labels, key=len, reverse=True):  # "not entailment" before "entailment"

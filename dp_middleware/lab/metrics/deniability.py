@@ -27,7 +27,7 @@ from dp_middleware.mechanisms.base import ChannelMechanism, Mechanism, rows_of
 from dp_middleware.mechanisms.drawing import drawer
 from dp_middleware.mechanisms.text_mechanisms import ContextualMechanism
 from dp_middleware.sampling import sampler
-from dp_middleware.vocabulary.words import word_numbers
+from dp_middleware.vocabulary.classes import word_numbers
 
 _QUANTILES = {"minimum": 0.0, "p05": 0.05, "median": 0.5, "p95": 0.95, "maximum": 1.0}
 _ROUNDED = 1e-12  # of a cumulative sum of probabilities
@@ -40,7 +40,7 @@ def retention(
 
     Feyisetan et al. (2020) and SANTEXT define it as N_x = Pr[M(x) = x] and, as InferDPT, count it
     over repeated draws; here it is read off the integers that are drawn from. Another token of the
-    same word (:func:`~dp_middleware.vocabulary.words.word_of`) is the same word; ``by_id`` is that
+    same word (:func:`dp_middleware.vocabulary.classes.word_of`) is the same word; ``by_id`` is that
     of the tokens. Over the whole vocabulary this is at most
     :func:`~retention_bound`, and equal to the certificate's ``retention``;
     weighted by ``ids``, each as often as it is listed, it may be more. Details are quantiles over
@@ -199,10 +199,7 @@ def _blocks(
     """Tokens and the probabilities of their outputs, float64 (n, V), of the integers drawn from."""
     if not isinstance(mechanism, ChannelMechanism):
         name = getattr(mechanism, "name", type(mechanism).__name__)
-        raise ParameterError(
-            f"expected a law per token, got {name}; count its draws: retention_on, "
-            "mapping_set_size_drawn"
-        )
+        raise ParameterError(f"expected a law per token, got {name}; count its draws: retention_on")
     for start in range(0, len(tokens), space.block):
         own = tokens[start : start + space.block]
         rounded = sampler.integer_rows(rows_of(mechanism, own, space))

@@ -24,9 +24,7 @@ from dp_middleware.lab.metrics.inputs import (
 )
 from dp_middleware.lab.metrics.results import MetricResult, of_mean, over_texts, resampled_interval
 
-ORDERS = (2, 3, 4)
-"""Lengths of the n-grams of :func:`diversity`."""
-
+ORDERS = (2, 3, 4)  # lengths of the n-grams of :func:`diversity`
 _SCALING = 5  # of mauve-text, as in the paper
 _WEIGHTS = np.linspace(1e-6, 1 - 1e-6, 25)  # of mauve-text
 
@@ -62,10 +60,7 @@ def diversity(texts: Sequence[str]) -> MetricResult:
 
 
 def mauve(
-    human: Sequence[str],
-    generated: Sequence[str],
-    *,
-    service: SentenceEncoder | None = None,
+    human: Sequence[str], generated: Sequence[str], *, service: SentenceEncoder | None = None
 ) -> MetricResult:
     """Computes MAUVE (Pillutla et al. 2021): how close two sets of texts are, 0 to 1.
 
@@ -108,8 +103,7 @@ def mauve(
 def mauve_of(p: Floats, q: Floats) -> float:
     """Computes MAUVE of two histograms: the area under their divergence curve.
 
-    The points are those of ``mauve-text``, in the order of their weights. The library sorts them by
-    one coordinate, which for equal histograms leaves ties in an order that gives 0.75; it is 1.
+    ``mauve-text`` sorts the points by one coordinate: of equal histograms it makes 0.75, not 1.
     """
     from scipy.special import rel_entr
 

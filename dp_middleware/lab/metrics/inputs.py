@@ -42,9 +42,7 @@ def check_texts(texts: Sequence[str]) -> list[str]:
 def check_pairs(first: Sequence[str], second: Sequence[str]) -> tuple[list[str], list[str]]:
     """Returns two lists of texts that belong together one by one, or raises ParameterError."""
     if len(first) != len(second):
-        raise ParameterError(
-            f"expected as many texts on both sides, got {len(first)} and {len(second)}"
-        )
+        raise ParameterError(f"expected as many texts on both sides: {len(first)}, {len(second)}")
     return check_texts(first), check_texts(second)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TypedDict
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,15 +16,11 @@ from dp_middleware import _validate
 from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.errors import ParameterError
 
-CONFIDENCE = 0.95
-"""Of every interval made here."""
-
+CONFIDENCE = 0.95  # of every interval made here
 OVER_TEXTS = "interval: 95 %, texts are independent of each other, tokens of one text are not"
 UNKNOWN_LEFT_OUT = "tokens outside the vocabulary are left out"
 BY_WORD = "counted by word: case, blanks around a token and marks of continued words do not count"
-MISSED = np.iinfo(np.int64).max
-"""Rank of a token that the attacker does not name at all."""
-
+MISSED = np.iinfo(np.int64).max  # rank of a token that the attacker does not name at all
 Ends = tuple[float, float]
 
 _DRAWS = 2000
@@ -32,15 +28,6 @@ _RESAMPLES = 1000  # of a statistic that is computed on one resample at a time
 _SEED = 0  # an interval is a function of its data
 _AT_ONCE = 1 << 22  # resampled texts held
 _TAILS = ((1 - CONFIDENCE) / 2, 1 - (1 - CONFIDENCE) / 2)
-
-
-class Spread(TypedDict):
-    """Says how far the number of a result is from the true one; fields of :class:`Result`."""
-
-    low: float
-    high: float
-    confidence: float
-    trials: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,12 +56,7 @@ class Result:
 
 @dataclass(frozen=True, kw_only=True)
 class MetricResult(Result):
-    """Holds what a metric gives: a :class:`Result`, whose fields say how sure the value is.
-
-    Attributes:
-        metric: Its name.
-        value: In the metric's own unit.
-    """
+    """Holds what a metric gives: its name, and a value in its own unit."""
 
     metric: str
     value: float
@@ -82,25 +64,20 @@ class MetricResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class AttackResult(Result):
-    """Says how often an attack succeeds: a :class:`Result`, whose fields say how sure the rate is.
-
-    Attributes:
-        attack: Name of the attack, such as ``"bayes"``.
-        rate: Share of tokens (or n-grams) that the attack recovers, in [0, 1].
-    """
+    """Says how often an attack, such as ``"bayes"``, succeeds: the share of tokens or n-grams."""
 
     attack: str
     rate: float
 
 
-def exactly(number: float) -> Spread:
-    """Makes the spread of a number without sampling error."""
-    return Spread(low=number, high=number, confidence=1.0, trials=0)
+def exactly(number: float) -> dict[str, Any]:
+    """Makes the fields of a :class:`Result` without sampling error."""
+    return {"low": number, "high": number, "confidence": 1.0, "trials": 0}
 
 
-def over_texts(interval: Ends, texts: int) -> Spread:
-    """Makes a 95 % interval over so many texts."""
-    return Spread(low=interval[0], high=interval[1], confidence=CONFIDENCE, trials=texts)
+def over_texts(interval: Ends, texts: int) -> dict[str, Any]:
+    """Makes the fields of a :class:`Result` for a 95 % interval over so many texts."""
+    return {"low": interval[0], "high": interval[1], "confidence": CONFIDENCE, "trials": texts}
 
 
 def resampled_interval(draw: Callable[[np.random.Generator], float]) -> Ends:
@@ -111,11 +88,7 @@ def resampled_interval(draw: Callable[[np.random.Generator], float]) -> Ends:
 
 
 def ratio_interval(numerators: ArrayLike, denominators: ArrayLike) -> Ends:
-    """Bootstraps an interval for sum(numerators) / sum(denominators), float (m,), one per text.
-
-    Whole texts are drawn with replacement, 2,000 times with a fixed seed; the 2.5 and 97.5
-    percentiles of the ratio. Below about 20 texts it is a rough guide, and too narrow.
-    """
+    """Bootstraps an interval for sum(numerators) / sum(denominators), one of each a text."""
     above = np.asarray(numerators, dtype=np.float64)
     below = np.asarray(denominators, dtype=np.float64)
     generator = np.random.default_rng(_SEED)
@@ -132,9 +105,7 @@ def ratio_interval(numerators: ArrayLike, denominators: ArrayLike) -> Ends:
 def rate_interval(hits: ArrayLike, trials: ArrayLike) -> Ends:
     """Returns an interval for a rate in [0, 1] from successes and trials, int (m,), of texts.
 
-    Clopper-Pearson where every text is one trial; else the bootstrap of :func:`ratio_interval`. A
-    rate of 0 or 1 has no spread to resample: there the far end is Clopper-Pearson's with one trial
-    per text. Of one text nothing is known: [0, 1].
+    Clopper-Pearson of texts of one trial each, and at a rate of 0 or 1; else a bootstrap.
     """
     successes, counts = np.asarray(hits), np.asarray(trials)
     if (counts == 1).all():
@@ -204,9 +175,8 @@ def of_ranks(
 ) -> AttackResult:
     """Makes a result of the place that the true word has among the attacker's guesses.
 
-    ``ranks`` hold int64 (n,) for each text, or (2, n) where guesses of tokens follow those of
-    words, from 1, :data:`MISSED` if not named; ``top`` is from :func:`sizes`. The assumptions of
-    the interval are added. ParameterError: there is no token to attack.
+    ``ranks`` hold int64 (n,) for each text, or (2, n) with those of tokens, from 1 or
+    :data:`MISSED`; ``top`` is from :func:`sizes`. ParameterError: there is no token to attack.
     """
     texts = [places for own in ranks if (places := np.atleast_2d(own)).size]
     if not texts:

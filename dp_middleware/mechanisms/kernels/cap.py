@@ -5,19 +5,12 @@ uniform. With q the cap's share of the sphere, the density for any x lies betwee
 1 - p + p/q in units of the uniform one: e^epsilon = 1 + p / ((1 - p) q). That is PrivUnit, whose
 coin chooses between the cap and its complement, with another name for its coin.
 
-Real numbers become a program as follows. A direction times the norm of a normal vector is drawn,
-z in R^k, and snapped to a public grid; what leaves is a function of the cell g. So a cell is a
-cube, and without a cap z is a normal vector. Write G for the normal law of z.
-
-* Without a cap the program's z is off by at most ERROR |z|, hence P(g) >= G(g made smaller by the
-  error). That holds in every cell of the public shell to which draws are limited: each quantile
-  there has 2^-52 of its uniform number, which has 511 bits.
-* In a cap P(g | x) <= G(g made larger by the error) / q, whatever x: the bound needs no more than
-  that z is off by at most ERROR |z| (draws that could be worse are refused).
-* A cell is at least as likely for any text as without a cap times 1 - p. So the largest ratio is
-  1 + e^delta p / ((1 - p) q), with e^delta the ratio of both bounds: see :func:`rounding`.
-
-Nothing is left over: the program's epsilon is pure, whatever the size of epsilon.
+A direction times the norm of a normal vector is drawn, z in R^k, and snapped to a public grid; what
+leaves is a function of the cell g. So without a cap z is a normal vector, of law G. The program's z
+is off by at most ERROR |z|, hence P(g) >= G(g made smaller by the error) without a cap, and
+P(g | x) <= G(g made larger by the error) / q in one, whatever x. So the largest ratio is
+1 + e^delta p / ((1 - p) q), with e^delta the ratio of both bounds, see :func:`rounding`: the
+program's epsilon is pure.
 """
 
 from __future__ import annotations
@@ -30,14 +23,12 @@ from functools import lru_cache, partial
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_middleware.embedding.arrays import Floats
+from dp_middleware.embedding.arrays import Floats, slices
 from dp_middleware.embedding.grid import folded
 from dp_middleware.errors import ParameterError, needs
 from dp_middleware.sampling.entropy import Entropy, random_words
 
-LARGEST = 256
-"""Most dimensions: coordinates of the shell are then below 22, where quantiles are exact."""
-
+LARGEST = 256  # dimensions: coordinates of the shell are below 22, where quantiles are exact
 STEP = 2.0**-18  # spacing of the grid; a coordinate has standard deviation 1
 ERROR = 2.0**-44
 """Largest distance of the program's vector from the ideal one of the same bits, over its length.
@@ -98,10 +89,7 @@ def rounding(dimensions: int) -> float:
 
 @lru_cache(maxsize=64)
 def best_cap(dimensions: int, epsilon: float) -> Cap:
-    """Finds the cap of largest expected cosine whose loss is epsilon or just below.
-
-    ParameterError: epsilon is so small that rounding would use it up.
-    """
+    """Finds the cap of largest expected cosine; ParameterError: rounding would use up epsilon."""
     with needs("models"):
         from scipy.special import betainc, betaln
 
@@ -140,13 +128,16 @@ def draw(directions: Floats, cap: Cap, entropy: Entropy) -> Floats:
     Both a direction of the cap and one of the sphere are drawn for every row, and the coin chooses:
     how long that takes does not tell which.
     """
-    attempts = partial(_in_cap, cap, entropy), partial(_anywhere, entropy)
+    attempts = (
+        partial(_in_cap, cap, entropy),
+        lambda x: _snapped(_normals(len(x), cap.dimensions, entropy)),
+    )
     cells = np.empty((len(directions), cap.dimensions))
-    for start in range(0, len(directions), _ROWS):
-        rows = directions[start : start + _ROWS]
+    for part in slices(len(directions), _ROWS):
+        rows = directions[part]
         heads = random_words(len(rows), entropy) < np.uint64(cap.coin)
         inside, outside = (_until(attempt, rows) for attempt in attempts)
-        cells[start : start + _ROWS] = np.where(heads[:, None], inside, outside)
+        cells[part] = np.where(heads[:, None], inside, outside)
     return cells
 
 
@@ -162,11 +153,6 @@ def _until(attempt: Callable[[Floats], Drawn], directions: Floats) -> Floats:
         kept[left[accepted]] = values[accepted]
         left = left[~accepted]
     return kept
-
-
-def _anywhere(entropy: Entropy, x: Floats) -> Drawn:
-    """Normal vectors, as many as there are x."""
-    return _snapped(_normals(len(x), x.shape[1], entropy))
 
 
 def _in_cap(cap: Cap, entropy: Entropy, x: Floats) -> Drawn:

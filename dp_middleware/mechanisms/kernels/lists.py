@@ -8,11 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_middleware._torch import torch
-from dp_middleware.embedding.arrays import Floats, Ids
-from dp_middleware.embedding.space import EmbeddingSpace
+from dp_middleware.embedding.arrays import Floats, Ids, slices
+from dp_middleware.embedding.space import EmbeddingSpace, once
 from dp_middleware.errors import ParameterError
 
-_UNASSIGNED = -1
 _NUMBERS = 1 << 17  # of coordinates held at a time: what a cache holds
 
 
@@ -25,8 +24,7 @@ def nearest(ids: Ids, space: EmbeddingSpace, size: int) -> tuple[torch.Tensor, t
     size = min(size, len(space))
     listed = torch.empty(len(ids), size, dtype=torch.int64, device=space.device)
     lengths = torch.empty(len(ids), size, dtype=torch.float64, device=space.device)
-    for start in range(0, len(ids), space.block):
-        part = slice(start, start + space.block)
+    for part in slices(len(ids), space.block):
         distances = space.distance_rows(ids[part])
         own = space.on_device(ids[part])[:, None]
         distances.scatter_(1, own, -1.0)
@@ -52,17 +50,17 @@ def smallest(values: torch.Tensor, count: int) -> torch.Tensor:
     return chosen.gather(1, values.gather(1, chosen).argsort(dim=1, stable=True))
 
 
+@once
 def greedy_classes(space: EmbeddingSpace, size: int) -> Ids:
     """Gives each token's class: the first free token takes its ``size`` - 1 nearest free ones."""
-    labels = np.full(len(space), _UNASSIGNED, dtype=np.int64)
-    label = 0
-    while (free := np.flatnonzero(labels == _UNASSIGNED)).size:
+    labels, label = np.full(len(space), -1, dtype=np.int64), 0
+    while (free := np.flatnonzero(labels < 0)).size:
         leaders = free[: space.block]
         for leader, distances in zip(leaders.tolist(), space.distance_rows(leaders), strict=True):
-            if labels[leader] != _UNASSIGNED:
+            if labels[leader] >= 0:
                 continue
             distances[leader] = -1.0
-            free = free[labels[free] == _UNASSIGNED]
+            free = free[labels[free] < 0]
             among = distances[space.on_device(free)][None]
             labels[free[smallest(among, size)[0].cpu().numpy()]] = label
             label += 1
@@ -74,8 +72,7 @@ def members(labels: Ids) -> Ids:
     order, sizes = np.argsort(labels, kind="stable"), np.bincount(labels)
     places = np.arange(sizes.max())[None, :]
     starts = np.cumsum(sizes) - sizes
-    listed: Ids = order[starts[:, None] + np.where(places < sizes[:, None], places, 0)]
-    return listed
+    return np.asarray(order[starts[:, None] + np.where(places < sizes[:, None], places, 0)])
 
 
 def exact_distances(listed: Ids, space: EmbeddingSpace) -> Floats:
@@ -83,8 +80,7 @@ def exact_distances(listed: Ids, space: EmbeddingSpace) -> Floats:
     points, distances = space.points, np.empty(listed.shape)
     squares = np.einsum("vd,vd->v", points, points)  # of points: exact in any order
     step = max(1, _NUMBERS // (listed.shape[1] * points.shape[1]))
-    for start in range(0, len(listed), step):
-        part = slice(start, start + step)
+    for part in slices(len(listed), step):
         products = np.einsum("vkd,vd->vk", points[listed[part]], points[part])
         distances[part] = np.sqrt(squares[part, None] - 2.0 * products + squares[listed[part]])
     return distances
@@ -100,15 +96,13 @@ def word_list(words: Iterable[str], name: str) -> frozenset[str]:
     return frozenset(word.strip().lower() for word in listed)
 
 
+@once
 def on_list(space: EmbeddingSpace, words: frozenset[str]) -> NDArray[np.bool_]:
     """Tells which tokens of the space are on a list that :func:`word_list` made, bool (V,)."""
-
-    def compute() -> NDArray[np.bool_]:
-        return np.array([t.strip().lower() in words for t in space.vocabulary.tokens])
-
-    return space.derived(("on-list", words), compute)
+    return np.array([t.strip().lower() in words for t in space.vocabulary.tokens])
 
 
+@once
 def device_on_list(space: EmbeddingSpace, words: frozenset[str]) -> torch.Tensor:
     """Gives :func:`on_list` on the space's device."""
-    return space.derived(("on-list-device", words), lambda: space.on_device(on_list(space, words)))
+    return space.on_device(on_list(space, words))

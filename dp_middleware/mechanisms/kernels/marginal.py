@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dp_middleware._torch import torch
-from dp_middleware.embedding import products
+from dp_middleware.embedding import arrays
 from dp_middleware.embedding.arrays import Floats, parts
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.mechanisms.kernels import exact
@@ -54,10 +54,7 @@ class Histogram:
         sums.scatter_add_(1, (fixed >> PLACE).sub_(self._offset), fixed)
 
     def read(self, sums: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Reads distances that are 0, (n, 1), and counts and places of others in each cell.
-
-        A place is in [0, 1]; counts and sums of places are float64 (n, g - 1).
-        """
+        """Reads how many are 0, (n, 1), or in each other cell, and sums of places in [0, 1]."""
         places = torch.arange(sums.shape[1], device=sums.device).add_(self._offset)
         ones = places << PLACE
         counts = (sums.double() / ones).round_()  # less than half too much
@@ -107,24 +104,16 @@ class RadiusGrid:
     Both products are exact, and all before the second is single IEEE 754 operations on tables that
     are the same everywhere: machines differ by the last bits of the second table and of logarithms.
     Radii below their e^-37 quantile are left out: no probability loses more than its share V e^-37.
-
-    Args:
-        law: Radius for noise epsilon 1.
-        noise_scale: Noise epsilon e; the radius is 1/e of the law's.
-        reach: An upper bound on the distances.
-        epsilon: Of the exponential mechanism, nats.
-        literal: Whether tokens beyond the radius have probability 0.
-        space: V tokens with vectors.
     """
 
     def __init__(
         self,
-        law: RadiusLaw,
+        law: RadiusLaw,  # for noise epsilon 1
         *,
-        noise_scale: float,
-        reach: float,
-        epsilon: float,
-        literal: bool,
+        noise_scale: float,  # noise epsilon e; the radius is 1/e of the law's
+        reach: float,  # an upper bound on the distances
+        epsilon: float,  # of the exponential mechanism, nats
+        literal: bool,  # whether tokens beyond the radius have probability 0
         space: EmbeddingSpace,
     ) -> None:
         edges, per_unit = _edges(law, noise_scale, reach)
@@ -177,7 +166,7 @@ class RadiusGrid:
         first, cells = self._first, counts.shape[1]
         spread = torch.nn.functional.pad(counts - places, (0, 1))
         spread[:, 1:] += places
-        normaliser = products.product(spread, self._entered) + at_zero
+        normaliser = arrays.product(spread, self._entered) + at_zero
         inside, after = normaliser[:, : cells + 1 - first], max(first, 1)
         if self._literal:
             inside[:, after - first :] += places[:, after - 1 :] * self._on_edge[after - first :]
@@ -218,10 +207,8 @@ def _harmonic(start: torch.Tensor, steps: torch.Tensor) -> torch.Tensor:
 
 
 def _edges(law: RadiusLaw, noise_scale: float, reach: float) -> tuple[Floats, float | None]:
-    """Edges of the radius cells, and cells per unit where those up to ``reach`` are equal.
-
-    The law has last bits of its own on every machine: its quantiles are rounded.
-    """
+    """Edges of the radius cells, and cells per unit where those up to ``reach`` are equal."""
+    # quantiles are rounded: the law has last bits of its own on every machine
     mantissas, exponents = np.frexp(np.array(law.quantiles) / noise_scale)
     low, high = np.ldexp(np.rint(mantissas * _CELLS) / _CELLS, exponents)
     end = max(high, 1.01 * reach)

@@ -10,14 +10,14 @@ And tokens near to noisy points, which is all that the noise mechanisms do.
 from __future__ import annotations
 
 import math
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_middleware.embedding.arrays import Floats, Ids
+from dp_middleware.embedding.arrays import Floats, Ids, slices
 from dp_middleware.embedding.grid import folded, unit_rows
-from dp_middleware.embedding.space import EmbeddingSpace
+from dp_middleware.embedding.space import EmbeddingSpace, once
 from dp_middleware.mechanisms.kernels.noise import UNIT, random_vectors, snapped, spacing
 from dp_middleware.sampling.sampler import Entropy
 
@@ -46,8 +46,7 @@ def release(
     A function of the snapped noisy vectors alone: see the module ``noise``. ``centres`` float64 (n,
     d) are means of the space's points; eta is in nats per unit of distance.
     """
-    size = _rows(space)
-    parts = [centres[start : start + size] for start in range(0, len(centres), size)]
+    parts = [centres[part] for part in slices(len(centres), _rows(space))]
     tokens = [nearest(space, noisy(part, eta, entropy), nearness=nearness) for part in parts]
     return np.concatenate([np.empty(0, dtype=np.int64), *tokens])
 
@@ -55,11 +54,8 @@ def release(
 def noisy(centres: Floats, eta: float, entropy: Entropy) -> Floats:
     """Adds noise to centres and snaps them; float64 (n, d)."""
     count, dimensions = centres.shape
-    step = spacing(eta, dimensions)
-    points = np.empty_like(centres)
-    size = max(1, _COORDINATES // dimensions)
-    for start in range(0, count, size):
-        part = slice(start, start + size)
+    step, points = spacing(eta, dimensions), np.empty_like(centres)
+    for part in slices(count, max(1, _COORDINATES // dimensions)):
         noise = random_vectors(len(centres[part]), dimensions, eta, entropy)
         noise += centres[part]
         points[part] = snapped(noise, step)
@@ -81,17 +77,12 @@ def nearest(
     the last digits. ``excluded`` int64 (n,) is a token per point that is not an answer; V > 1.
     """
     found = np.empty(len(points), dtype=np.int64)
-    size = _rows(space)
-    for start in range(0, len(points), size):
-        part = slice(start, start + size)
+    for part in slices(len(points), _rows(space)):
         left_out = None if excluded is None else excluded[part]
         if nearness == "cosine":
-            columns = _cosines(space, points[part], left_out).argmax(axis=1)
-            found[part] = _named(space, columns, left_out)
+            found[part] = _most_alike(space, points[part], left_out)
         else:
-            rows, columns = _near(space, points[part], left_out)
-            ids = _named(space, columns, None if left_out is None else left_out[rows])
-            found[part] = _decided(space, points[part], rows, ids)
+            found[part] = _decided(space, points[part], *_near(space, points[part], left_out))
     return found
 
 
@@ -100,55 +91,41 @@ def _rows(space: EmbeddingSpace) -> int:
     return max(1, min(BLOCK, _SCORES // len(space)))
 
 
-def _groups(space: EmbeddingSpace) -> tuple[Ids, Ids, Ids]:
-    """Tokens of equal points, which share a column of a table.
-
-    The first of each group, (m,), ascending, the next one or -1, and the column of each token.
-    """
-
-    def compute() -> tuple[Ids, Ids, Ids]:
-        groups: dict[bytes, list[int]] = {}
-        for token, point in enumerate(space.points + 0.0):  # a zero has two signs
-            groups.setdefault(point.tobytes(), []).append(token)
-        columns = np.empty(len(space), dtype=np.int64)
-        for column, tokens in enumerate(groups.values()):
-            columns[tokens] = column
-        two = np.array([[*tokens, NOBODY][:2] for tokens in groups.values()])
-        return two[:, 0], two[:, 1], columns
-
-    return space.derived("nearest-groups", compute)
+@once
+def _equals(space: EmbeddingSpace) -> tuple[Ids, Ids]:
+    """The first token of the point of each token, and the next one or :data:`NOBODY`; (V,)."""
+    groups: dict[bytes, list[int]] = {}
+    for token, point in enumerate(space.points + 0.0):  # a zero has two signs
+        groups.setdefault(point.tobytes(), []).append(token)
+    two = np.full((len(space), 2), NOBODY)
+    for tokens in groups.values():
+        two[tokens, : len(tokens)] = tokens[:2]
+    return two[:, 0], two[:, 1]
 
 
-def _rule_out(scores: NDArray[Any], space: EmbeddingSpace, excluded: Ids | None) -> None:
-    """Bars columns of which the token left out is the only one."""
+@once
+def _units(space: EmbeddingSpace) -> Floats:
+    return unit_rows(space.vectors)
+
+
+def _most_alike(space: EmbeddingSpace, points: Floats, excluded: Ids | None) -> Ids:
+    """Of each point the token of the largest cosine, of equal ones the first that may be."""
+    cosines = (points + (space.vectors[0] - space.points[0])) @ _units(space).T
     if excluded is not None:
-        _, second, columns = _groups(space)
-        alone = np.flatnonzero(second[columns[excluded]] == NOBODY)
-        scores[alone, columns[excluded[alone]]] = -np.inf
-
-
-def _named(space: EmbeddingSpace, columns: Ids, excluded: Ids | None) -> Ids:
-    """Tokens of columns: the first of each, or the second if the first is left out."""
-    first, second, _ = _groups(space)
-    ids = first[columns]
-    return ids if excluded is None else np.where(ids == excluded, second[columns], ids)
-
-
-def _cosines(space: EmbeddingSpace, points: Floats, excluded: Ids | None) -> Floats:
-    units = space.derived("nearest-units", lambda: unit_rows(space.vectors[_groups(space)[0]]))
-    cosines: Floats = (points + (space.vectors[0] - space.points[0])) @ units.T
-    _rule_out(cosines, space, excluded)
-    return cosines
+        cosines[np.arange(len(points)), excluded] = -np.inf
+    best, (first, second) = cosines.argmax(axis=1), _equals(space)
+    left = NOBODY if excluded is None else excluded
+    return np.asarray(np.where(first[best] == left, second[best], first[best]))
 
 
 def _near(space: EmbeddingSpace, points: Floats, excluded: Ids | None) -> tuple[Ids, Ids]:
-    """Pairs of row and column, rows ascending: with the nearest column of each row.
+    """Pairs of row and token, rows ascending: with the nearest token of each row.
 
     A sum of d + 1 products is off by (d + 4) units of l + 1/2, in any order, for a scaled point of
     length l. The float64 squares that decide are off by (ceil(log2 d) + 3) UNIT (l + 1)^2; twice
     that is added. NumPy's float32, as torch's may have fewer digits by a setting.
     """
-    scale, table = space.derived("nearest-table", lambda: _table(space))
+    scale, table = _table(space)
     queries, dimensions = points * scale, points.shape[1]
     lengths = np.sqrt(np.einsum("nd,nd->n", queries, queries))
     shrink = np.ldexp(1.0, -np.maximum(np.frexp(lengths)[1], 0))  # no overflow of float32
@@ -157,17 +134,19 @@ def _near(space: EmbeddingSpace, points: Floats, excluded: Ids | None) -> tuple[
     margin = margin * shrink + 2.0**-90  # and what underflows
     moved = np.column_stack([queries, np.ones(len(queries))]) * shrink[:, None]
     scores = moved.astype(np.float32) @ table
-    _rule_out(scores, space, excluded)
+    if excluded is not None:
+        scores[np.arange(len(scores)), excluded] = -np.inf
     least = scores.max(axis=1) - margin.astype(np.float32)
-    rows, columns = np.divmod(np.flatnonzero(scores >= least[:, None]), scores.shape[1])
-    return rows, columns
+    rows, tokens = np.divmod(np.flatnonzero(scores >= least[:, None]), scores.shape[1])
+    return rows, tokens
 
 
+@once
 def _table(space: EmbeddingSpace) -> tuple[float, NDArray[np.float32]]:
-    """A power of two that brings points to length at most 1; distinct ones and their lengths."""
+    """A power of two that brings points to length at most 1; these points and their lengths."""
     longest = space.radius
     scale = min(2.0 ** -math.frexp(longest)[1], _LARGEST_SCALE) if longest > 0 else 1.0
-    columns = space.points[_groups(space)[0]] * scale
+    columns = space.points * scale
     halves = 0.5 * np.einsum("md,md->m", columns, columns)
     return scale, np.vstack([columns.T, -halves]).astype(np.float32)
 
@@ -181,13 +160,11 @@ def _decided(space: EmbeddingSpace, points: Floats, rows: Ids, ids: Ids) -> Ids:
     squares = np.zeros(len(rows))
     counts = np.diff(starts, append=len(rows))
     open_ = np.flatnonzero(counts[rows] > 1)  # the others are decided
-    size = max(1, _PAIRED // points.shape[1])
-    for start in range(0, len(open_), size):
-        part = open_[start : start + size]
+    for some in slices(len(open_), max(1, _PAIRED // points.shape[1])):
+        part = open_[some]
         difference = points[rows[part]]
         difference -= space.points[ids[part]]
         difference *= difference
         squares[part] = folded(difference)
     best = squares == np.minimum.reduceat(squares, starts)[rows]
-    found: Ids = np.minimum.reduceat(np.where(best, ids, len(space)), starts)
-    return found
+    return np.asarray(np.minimum.reduceat(np.where(best, ids, len(space)), starts))

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from dp_middleware import _validate
 from dp_middleware.embedding.arrays import Floats
 from dp_middleware.embedding.grid import folded
-from dp_middleware.embedding.space import EmbeddingSpace
+from dp_middleware.embedding.space import EmbeddingSpace, once
 from dp_middleware.errors import ParameterError, needs
 from dp_middleware.sampling.sampler import Entropy
 
@@ -26,8 +26,7 @@ Words = NDArray[np.uint64]
 _ONE = np.uint64(1)
 
 UNIT = 2.0**-53  # largest relative error of one float64 operation
-SNAP = 2.0**-8
-"""Spacing of the grid, relative to the standard deviation of the noise in a coordinate."""
+SNAP = 2.0**-8  # spacing of the grid over the standard deviation of the noise in a coordinate
 
 # Relative errors in units of UNIT. Uniforms: two words rounded and added, with a unit to spare for
 # bits beyond the 128th. SciPy's ndtri (Cephes) states 7.2e-16 = 6.5 units; NumPy's logarithms
@@ -55,8 +54,7 @@ def spacing(eta: float, dimensions: int) -> float:
 
 def snapped(points: Floats, step: float) -> Floats:
     """Rounds each coordinate to a multiple of a power of two; exact."""
-    cells: Floats = np.rint(points / step) * step
-    return cells
+    return np.asarray(np.rint(points / step) * step)
 
 
 def random_vectors(count: int, dimensions: int, eta: float, entropy: Entropy) -> Floats:
@@ -173,8 +171,12 @@ def float_distance(dimensions: int, eta: float, reach: float, *, terms: int = 1)
 
 def space_distance(space: EmbeddingSpace, eta: float, *, terms: int = 1) -> float:
     """Computes :func:`float_distance` for the points of a space."""
-    reach = space.derived("noise-reach", lambda: float(np.abs(space.points).max()))
-    return float_distance(space.vectors.shape[1], eta, reach, terms=terms)
+    return float_distance(space.vectors.shape[1], eta, _reach(space), terms=terms)
+
+
+@once
+def _reach(space: EmbeddingSpace) -> float:
+    return float(np.abs(space.points).max())
 
 
 def rounded_up(probability: float) -> str:

@@ -200,5 +200,4 @@ class RadiusQuadrature:
         log_kernel += log_mass - np.log(np.exp(log_kernel).sum(axis=1, keepdims=True))
         largest = log_kernel.max(axis=2, keepdims=True)
         log_kernel -= largest
-        log_g: Floats = np.log(np.exp(log_kernel).sum(axis=2)) + largest[:, :, 0]
-        return log_g
+        return np.asarray(np.log(np.exp(log_kernel).sum(axis=2)) + largest[:, :, 0])

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_middleware.errors import ParameterError
-from dp_middleware.mechanisms.kernels.priors import damped
+from dp_middleware.mechanisms.kernels.chosen import damped
 from dp_middleware.vocabulary.bert import default_bert
 from dp_middleware.vocabulary.frequencies import stop_words
 
@@ -28,10 +28,7 @@ Rows = NDArray[np.float32]
 
 @cache
 def english() -> tuple[str, ...]:
-    """Reads words and phrases of Open English WordNet, the most useful first.
-
-    Made by ``benchmarks/units.py``, which says how; the file names its source and licence.
-    """
+    """Reads words and phrases of WordNet, the most useful first; see ``benchmarks/units.py``."""
     source = files("dp_middleware.mechanisms") / "data" / "english_units.txt"
     lines = source.read_text(encoding="utf-8").splitlines()
     return tuple(line for line in lines if not line.startswith("#"))
@@ -91,8 +88,7 @@ class Pieces:
     def means(self, of_pieces: Rows) -> Rows:
         """Mean over each text's pieces of a number for each of the model's, float32 (n,)."""
         starts = np.cumsum(self._counts) - self._counts
-        means: Rows = np.add.reduceat(of_pieces[self._flat], starts) / self._counts
-        return means
+        return np.asarray(np.add.reduceat(of_pieces[self._flat], starts) / self._counts)
 
 
 @cache
@@ -103,10 +99,7 @@ def _english() -> tuple[Pieces, Rows, NDArray[Any]]:
 
 
 def nearest(target: Rows, embeddings: Rows, size: int, count: int) -> list[int]:
-    """Names ``count`` of the first ``size`` units that seem nearest to a vector, in their order.
-
-    ``embeddings`` are those of the model's WordPieces, (V, d).
-    """
+    """Names ``count`` of the first ``size`` units near to a vector, by WordPieces' embeddings."""
     pieces, linear, lengths = _english()
     along = linear @ target
     cosines = (pieces.means(embeddings @ along[:-1]) + CONSTANT * along[-1]) / lengths
@@ -123,14 +116,9 @@ def best_units(
     """Chooses distinct units, each the one that best completes those before it.
 
     The vector of a completion is first taken for a weighted sum of that of the units before it and
-    that of the unit; the best ones by that are encoded, and the nearest to the target wins.
-
-    Args:
-        target: Vector of the private text, finite, (d,).
-        count: Units to choose, at most M.
-        vectors: Of the M units on offer, unit rows, (M, d).
-        encode: Vectors of sequences of units, unit rows.
-        shortlist: Completions that are encoded for a unit.
+    that of the unit; the best ones by that, ``shortlist`` of them, are encoded, and the nearest to
+    the target (d,), the finite vector of the private text, wins. Of the M units on offer,
+    ``vectors`` are the unit rows (M, d), and ``encode`` makes those of sequences.
     """
     towards = vectors @ target
     chosen = [int(towards.argmax())]  # a unit alone: its own vector is exact

@@ -42,18 +42,7 @@ _NAME = str(  # random, of each ledger
 
 
 class Database:
-    """Transactions on the database of one ledger.
-
-    Args:
-        url: An SQLAlchemy URL of a SQLite file or of a PostgreSQL database.
-
-    Attributes:
-        kind: ``"sqlite"`` or ``"postgresql"``.
-        file: Of a SQLite database; ``None`` for another.
-
-    Raises:
-        ParameterError: Another kind of database, or one in memory, which is not durable.
-    """
+    """Transactions on the database of one ledger: a SQLite ``file``, or PostgreSQL without one."""
 
     def __init__(self, url: str) -> None:
         self._url = resolved(url)
@@ -85,11 +74,7 @@ class Database:
         return self.read(lambda connection: sa.inspect(connection).has_table(settings.name))
 
     def pin(self, ledger: str) -> None:
-        """From now on refuse to work unless this ledger, in this very file, is there.
-
-        Args:
-            ledger: Its random name, as its settings have it.
-        """
+        """Refuses to work from now on unless the ledger of this name is in this very file."""
         self._pinned = ledger, self._place
 
     def create(self, values: dict[str, str]) -> None:
@@ -101,14 +86,10 @@ class Database:
         self.write("", partial(_create, values))
 
     def write(self, subject: str, work: Work[T]) -> T:
-        """Do ``work`` alone on this subject's rows; durable on return, undone on any error.
+        """Does ``work`` alone on this subject's rows; durable on return, undone on any error.
 
-        What waits at the same time is done in the order in which it came, in one transaction. A
-        refusal is to each alone; any other error is that of all, and nothing of theirs is written.
-
-        Args:
-            subject: Whose rows change; empty: nobody's.
-            work: Raises a refusal before it has changed anything.
+        What waits at the same time is done in one transaction. A refusal, before anything is
+        changed, is to each alone; any other error is that of all, and nothing of theirs is written.
         """
         job = Job(subject, work)
         self._queue.await_turn(job, self._write_all)
@@ -132,8 +113,11 @@ class Database:
             jobs, results = self._queue.take(), list[Any]()
             failure = _failed(self.kind, "an interruption")
             try:
-                work = partial(_do_all, [job.work for job in jobs])
-                results = self._transact("write", work, {job.subject for job in jobs})
+                results = self._transact(
+                    "write",
+                    lambda connection: [_result(job.work, connection) for job in jobs],
+                    {job.subject for job in jobs},
+                )
             except LedgerError as error:
                 failure = str(error)
             finally:
@@ -188,11 +172,7 @@ class Database:
 
     @property
     def _place(self) -> tuple[int, int] | None:
-        """Device and number of the file; ``None`` if there is none.
-
-        Raises:
-            LedgerError: The file has several names: SQLite would keep a log for each.
-        """
+        """Device and number of the file, if there is one; SQLite keeps a log for each name."""
         try:
             status = None if self.file is None else self.file.stat()
         except OSError:
@@ -216,10 +196,6 @@ def _name_in(connection: sa.Connection) -> object:
     return None if named is None else named[0]
 
 
-def _do_all(works: Iterable[Work[Any]], connection: sa.Connection) -> list[Any]:
-    return [_result(work, connection) for work in works]
-
-
 def _result(work: Work[Any], connection: sa.Connection) -> Any:
     """What it returns, or the refusal it raises: for the one who asked; others' rows stand."""
     try:
@@ -229,7 +205,6 @@ def _result(work: Work[Any], connection: sa.Connection) -> Any:
 
 
 def _create(values: dict[str, str], connection: sa.Connection) -> None:
-    """Make the tables, which refuse changes, and keep the settings, unless they are there."""
     if not sa.inspect(connection).has_table(settings.name):
         metadata.create_all(connection)
         rows = [{"name": name, "value": value} for name, value in values.items()]

@@ -14,11 +14,7 @@ PATIENCE = 60  # seconds until a transaction that waits for another one gives up
 
 
 def resolved(url: str) -> sa.URL:
-    """The URL, with an absolute path to its file: the working folder may change.
-
-    Raises:
-        ParameterError: Another kind of database, or one in memory, which is not durable.
-    """
+    """The URL, with an absolute path to its file: the working folder may change."""
     try:
         parsed = sa.make_url(url)
     except SQLAlchemyError:
@@ -37,11 +33,7 @@ def resolved(url: str) -> sa.URL:
 
 
 def new_engine(url: sa.URL) -> sa.Engine:
-    """One connection to write, one to read, at first use; never shows parameters: subjects.
-
-    Raises:
-        MissingExtra: There is no driver.
-    """
+    """One connection to write, one to read, at first use; never shows parameters: subjects."""
     common: dict[str, Any] = {"pool_size": 2, "max_overflow": 0, "hide_parameters": True}
     if url.get_backend_name() == "sqlite":
         arguments = {"timeout": PATIENCE, "check_same_thread": False}

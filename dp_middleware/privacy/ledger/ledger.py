@@ -5,62 +5,84 @@ from __future__ import annotations
 import math
 import secrets
 import time
-from collections.abc import Callable
-from dataclasses import asdict
-from fractions import Fraction
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
 
-from dp_middleware import _validate
-from dp_middleware.errors import LedgerError, ParameterError
-from dp_middleware.privacy.ledger.audit import Account, Audit, account, all_rows, audit, subjects
-from dp_middleware.privacy.ledger.book import (
-    Book,
-    last_row,
-    nats_of,
-    subject_name,
-)
+from dp_middleware.errors import BudgetExhausted, LedgerError, ParameterError
+from dp_middleware.privacy.ledger.book import OF_SUBJECT, Book, Page, nats_of, subject_name
 from dp_middleware.privacy.ledger.database import Database
 from dp_middleware.privacy.ledger.rows import (
     MICROSECONDS,
     OVERRIDE,
     PER_NAT,
+    PURE,
     UNLIMITED,
     Charge,
     Cost,
     LedgerRow,
     Terms,
+    budget_of,
+    releases,
     settings,
 )
 
 __all__ = ["Account", "Audit", "Charge", "LedgerError", "LedgerRow", "PrivacyLedger"]
 
-
 _FORMAT = "2"  # 1 kept subjects as they were spelt
+
+
+@dataclass(frozen=True, kw_only=True)
+class Audit:
+    """A ledger that is intact, in numbers."""
+
+    subjects: int
+    charges: int  # releases that were charged
+    epsilon: int  # sum of all pure charges, 1e-12 nats
+
+    @property
+    def spent(self) -> float:
+        """Nats, over all subjects."""
+        return self.epsilon / PER_NAT
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Account:
+    """One subject's standing."""
+
+    spent: float  # nats over all time; ``inf`` after a release without a finite guarantee
+    remaining: float  # nats that may be charged now; 0 after such a release
+    metric: dict[str, float]  # nats per unit of distance, by distance and space; not in ``spent``
+    events: int  # number of rows
+    infinite_by: str | None  # the first release without a finite guarantee
 
 
 class PrivacyLedger(Book):
     """Charges before the draw, durably, and raises rather than exceed a budget.
 
     A pure guarantee adds its epsilon to ``spent``: a valid sum also where what is released next
-    depends on what was released. A metric guarantee has another unit and sits in another column
-    with a budget of its own: as many nats per unit of distance, unless ``metric_budget`` says
-    otherwise. A release without a finite guarantee is refused under a finite budget; with
-    ``budget=math.inf`` it is recorded, and absorbs: the subject's ``spent`` is infinite from then
-    on, ``remaining`` 0, and the account names the release. A sum is counted up to 4.6 million nats:
-    under a finite budget more is refused, under ``math.inf`` ``spent`` is then infinite.
+    depends on what was released. A metric guarantee has another unit and a budget of its own. A
+    release without a finite guarantee is refused under a finite budget; with ``budget=math.inf`` it
+    is recorded, and absorbs: the subject's ``spent`` is infinite from then on, ``remaining`` 0, and
+    the account names the release. A sum is counted up to 4.6 million nats: under a finite budget
+    more is refused, under ``math.inf`` ``spent`` is then infinite.
 
     Objects are shared by threads, survive a fork and pickle without their connection. Machines
     that share a ledger with a window need clocks that agree. SQLite needs a local disk;
     PostgreSQL must run with ``fsync`` on, as it does unless told otherwise.
 
-    A subject is its name in Unicode's composed form (NFC) without blanks at its ends: ``"Ann"`` and
-    ``"Ann "`` have one budget; upper and lower case differ. A ledger whose file or tables were
-    deleted, or replaced by others, while it is open refuses every charge, and so does one whose
-    file has several names (hard links; mount its folder into a container, never the file). A
-    backup that is put back forgets what was spent since, and nothing tells it apart.
+    A subject is its name in Unicode's composed form (NFC) without blanks at its ends. A ledger
+    whose file or tables were deleted, or replaced by others, while it is open refuses every charge,
+    and so does one whose file has several names (hard links; mount its folder into a container,
+    never the file). A backup that is put back forgets what was spent since.
 
     Args:
         url: ``sqlite:///FILE`` or ``postgresql+psycopg://HOST/NAME``. Subjects are stored: use
@@ -91,7 +113,7 @@ class PrivacyLedger(Book):
         self._database = Database(url)
         if budget is None and (window, metric_budget) != (None, None):
             raise ParameterError("expected budget= beside window= or metric_budget=, got none")
-        wanted = None if budget is None else _terms_of(budget, window, metric_budget)
+        wanted = None if budget is None else Terms.of(budget, window, metric_budget)
         if not self._database.exists:
             if wanted is None:
                 raise ParameterError("expected an existing ledger; give budget= to create one")
@@ -99,13 +121,13 @@ class PrivacyLedger(Book):
             ledger = {"format": _FORMAT, **terms, "ledger": secrets.token_hex(16)}
             self._database.create(ledger)
         self._stored = self._database.read(_settings_of)
-        stored = _stored_terms(self._stored)
-        if stored is None:
+        if self._stored.get("format") != _FORMAT:
             raise LedgerError(
                 "expected a ledger of this library's format, got another, as earlier versions "
                 "wrote; keep that one as a record and create a new one elsewhere"
             )
-        if wanted not in (None, stored):
+        stored = Terms(**{name: int(self._stored[name]) for name in Terms.__dataclass_fields__})
+        if wanted is not None and wanted != stored:
             raise ParameterError(
                 f"expected the terms of the ledger, {_shown(stored)}; got {_shown(wanted)}; "
                 "give none to keep them"
@@ -151,8 +173,8 @@ class PrivacyLedger(Book):
             ParameterError: It already has another.
         """
         subject = subject_name(subject)
-        wanted = _budget_of(budget=budget)
-        before = self._database.read(lambda connection: last_row(connection, subject))
+        wanted = budget_of(budget)
+        before = self._read(lambda page: page.last(subject))
         if before is None or before.budget != wanted:
             cost = Cost(kind="pure", scale=OVERRIDE)
             self._append(subject, cost, event="budget", budget=wanted)
@@ -164,18 +186,16 @@ class PrivacyLedger(Book):
     def account(self, subject: str) -> Account:
         """The subject's standing; an unknown subject has spent nothing."""
         subject, now = subject_name(subject), self._now()
-        return self._database.read(
-            lambda connection: account(connection, self._terms, subject, now)
-        )
+        return self._read(lambda page: _account(page, subject, now))
 
     def subjects(self) -> list[str]:
         """Every subject with a row, sorted."""
-        return self._database.read(subjects)
+        return self._read(_subjects)
 
     def rows(self, subject: str) -> list[LedgerRow]:
         """The audit trail of a subject, in order."""
         name = subject_name(subject)
-        return self._database.read(lambda connection: list(all_rows(connection, name)))
+        return self._read(lambda page: list(_rows(page, name)))
 
     def verify(self) -> Audit:
         """Checks the file, and recomputes every sum from the rows.
@@ -183,19 +203,72 @@ class PrivacyLedger(Book):
         Raises:
             LedgerError: The file is damaged, a row is missing, a sum is wrong or a budget exceeded.
         """
-        return self._database.read(lambda connection: audit(connection, self._terms))
+        return self._read(_audit)
 
 
-def _terms_of(budget: float, window: float | None, metric_budget: float | None) -> Terms:
-    """From what users give; no metric budget: as many nats as the budget has."""
-    if window is not None:
-        _validate.positive(window=window)
-    pure = _budget_of(budget=budget)
-    return Terms(
-        budget=pure,
-        metric_budget=pure if metric_budget is None else _budget_of(metric_budget=metric_budget),
-        window=0 if window is None else math.ceil(window * MICROSECONDS),
+def _account(page: Page, subject: str, now: int) -> Account:
+    last, pure = page.last(subject), page.last(subject, PURE)
+    infinite_by = last.infinite_by if last else ""
+    metric = (
+        sa.select(releases.c.scale, sa.func.max(releases.c.total))
+        .where(releases.c.subject == subject, releases.c.kind == "metric")
+        .group_by(releases.c.scale)
+        .order_by(releases.c.scale)
     )
+    return Account(
+        spent=math.inf if infinite_by else nats_of(pure.total if pure else 0),
+        remaining=page.remaining(subject, now, last),
+        metric={scale: nats_of(total) for scale, total in page.connection.execute(metric)},
+        events=last.number if last else 0,
+        infinite_by=infinite_by or None,
+    )
+
+
+def _subjects(page: Page) -> list[str]:
+    return sorted(page.connection.scalars(sa.select(releases.c.subject).distinct()).all())
+
+
+def _rows(page: Page, subject: str) -> Iterator[LedgerRow]:
+    query = OF_SUBJECT.order_by(releases.c.number)
+    for columns in page.connection.execute(query, {"subject": subject}).mappings():
+        yield LedgerRow(**columns)
+
+
+def _audit(page: Page) -> Audit:
+    """Checks everything; LedgerError says what is wrong, in which row of which subject."""
+    if page.connection.dialect.name == "sqlite":
+        verdict = page.connection.exec_driver_sql("PRAGMA integrity_check").scalar()
+        if verdict != "ok":
+            raise LedgerError("expected an intact SQLite file, got a damaged one; restore a copy")
+    names, charges, epsilon = _subjects(page), 0, 0
+    for place, subject in enumerate(names, start=1):
+        totals: Counter[str] = Counter()
+        for number, row in enumerate(_rows(page, subject), start=1):
+            totals[row.scale] = min(totals[row.scale] + row.amount, UNLIMITED)
+            wrong = _wrong(page, row, number, totals[row.scale])
+            if wrong is not None:
+                raise LedgerError(
+                    f"expected an intact ledger, got {wrong} at row {row.number} of subject "
+                    f"{place} of {len(names)}"
+                )
+            charges += row.event == "charge"
+            epsilon += row.epsilon
+    return Audit(subjects=len(names), charges=charges, epsilon=epsilon)
+
+
+def _wrong(page: Page, row: LedgerRow, number: int, total: int) -> str | None:
+    if row.number != number:
+        return "a missing row"
+    if min(row.epsilon, row.metric, row.slack) < 0 or (row.event != "charge" and row.amount):
+        return "a charge that cannot be"
+    if row.total != total:
+        return "a wrong sum"
+    try:
+        if row.event == "charge":
+            page.check_fits(row)
+    except BudgetExhausted:
+        return "an exceeded budget"
+    return None
 
 
 def _shown(terms: Terms) -> str:
@@ -204,27 +277,5 @@ def _shown(terms: Terms) -> str:
     return f"budget={budget}, window={window}, metric_budget={metric}"
 
 
-def _stored_terms(values: dict[str, str]) -> Terms | None:
-    """From a ledger's settings, or ``None`` if they are of another format."""
-    if values.get("format") != _FORMAT:
-        return None
-    return Terms(**{name: int(values[name]) for name in Terms.__dataclass_fields__})
-
-
-def _budget_of(**parameters: float) -> int:
-    """A budget in 1e-12 nats, rounded down; ``inf`` is :data:`UNLIMITED`."""
-    for name, value in parameters.items():
-        if value != math.inf:
-            _validate.positive(**{name: value})
-            budget = math.floor(Fraction(repr(float(value))) * PER_NAT)
-            if not 0 < budget < UNLIMITED:
-                raise ParameterError(
-                    f"expected 1e-12 <= {name} < {UNLIMITED // PER_NAT} nats, or inf; got {value}"
-                )
-            return budget
-    return UNLIMITED
-
-
 def _settings_of(connection: sa.Connection) -> dict[str, str]:
-    """The terms and the name of a ledger, by name."""
     return {row.name: row.value for row in connection.execute(sa.select(settings))}

@@ -14,6 +14,7 @@ from typing import Any, Literal, Self
 import sqlalchemy as sa
 from sqlalchemy import BigInteger, Column, Index, MetaData, Table, Text
 
+from dp_middleware import _validate
 from dp_middleware.errors import IncompatibleGuarantees, ParameterError
 from dp_middleware.privacy.certificate import Certificate
 from dp_middleware.privacy.guarantee import ApproxDP, MetricDP, NoGuarantee
@@ -31,61 +32,48 @@ Kind = Literal["pure", "metric", "infinite"]
 
 @dataclass(frozen=True, kw_only=True)
 class Terms:
-    """What a ledger allows, stored in it.
+    """What a ledger allows, stored in it."""
 
-    Attributes:
-        budget: 1e-12 nats per subject and window.
-        metric_budget: 1e-12 nats per unit of distance, per subject, distance, space and window.
-        window: Microseconds; 0: for ever.
-    """
+    budget: int  # 1e-12 nats per subject and window
+    metric_budget: int  # 1e-12 nats per unit of distance, per subject, distance, space and window
+    window: int  # microseconds; 0: for ever
 
-    budget: int
-    metric_budget: int
-    window: int
+    @classmethod
+    def of(cls, budget: float, window: float | None, metric_budget: float | None) -> Self:
+        """From what users give; no metric budget: as many nats as the budget has."""
+        if window is not None:
+            _validate.positive(window=window)
+        metric = budget if metric_budget is None else metric_budget
+        return cls(
+            budget=budget_of(budget),
+            metric_budget=budget_of(metric, "metric_budget"),
+            window=0 if window is None else math.ceil(window * MICROSECONDS),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Charge:
-    """What was recorded, durable when it is handed out.
+    """What was recorded, durable when it is handed out."""
 
-    Attributes:
-        release_id: Name of the release in the ledger.
-        number: Which event of its subject.
-        epsilon: What was added to ``spent``, nats; 0 for a metric guarantee.
-        remaining: Nats that could be charged just after it, as :attr:`Account.remaining`.
-    """
-
-    release_id: str
-    number: int
-    epsilon: float
-    remaining: float
+    release_id: str  # name of the release in the ledger
+    number: int  # which event of its subject
+    epsilon: float  # what was added to ``spent``, nats; 0 for a metric guarantee
+    remaining: float  # nats that could be charged just after it
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
-    """What a release adds, in integers of 1e-12, rounded up.
-
-    Attributes:
-        kind: ``"pure"``, ``"metric"`` or ``"infinite"``.
-        scale: What may be added up: the name of a sum.
-        epsilon: 1e-12 nats; 0 unless pure.
-        metric: 1e-12 nats per unit of distance; 0 unless metric.
-        slack: 1e-12 nats that a metric guarantee has on top, whatever the distance.
-    """
+    """What a release adds, in integers of 1e-12, rounded up."""
 
     kind: Kind
-    scale: str
-    epsilon: int = 0
-    metric: int = 0
-    slack: int = 0
+    scale: str  # what may be added up: the name of a sum
+    epsilon: int = 0  # nats; 0 unless pure
+    metric: int = 0  # nats per unit of distance; 0 unless metric
+    slack: int = 0  # nats that a metric guarantee has on top, whatever the distance
 
     @classmethod
     def of(cls, certificate: Certificate, times: int) -> Self:
-        """Of ``times`` releases under a certificate.
-
-        Raises:
-            IncompatibleGuarantees: The guarantee has a delta, which no budget bounds.
-        """
+        """Of ``times`` releases under a certificate; IncompatibleGuarantees: it has a delta."""
         guarantee, epsilon = certificate.guarantee, certificate.epsilon
         if not epsilon >= 0:
             raise ParameterError(f"expected a certificate of epsilon >= 0, got {epsilon}")
@@ -110,45 +98,26 @@ class Cost:
 
 @dataclass(frozen=True, kw_only=True)
 class LedgerRow:
-    """One event of a subject; never text.
-
-    Attributes:
-        subject: Whose budget.
-        number: 1, 2, ... per subject, without gaps.
-        release: Random name of the event.
-        time: Microseconds since 1970; never decreasing along a subject's rows.
-        event: A charge, or a budget of the subject's own; earlier versions also wrote replays of a
-            charge, at no cost.
-        replay_of: The release that was replayed, else empty.
-        unit: ``"occurrence"``, ``"sentence"``, ``"document"``, ``"text"`` or ``"value"``.
-        tokens: Number of tokens or sentences released; public.
-        mechanism: Fingerprint.
-        certificate: Fingerprint.
-        kind: See :class:`Cost`, as ``scale``, ``epsilon``, ``metric`` and ``slack``.
-        total: Sum over the subject's rows of this scale up to here, 1e-12 nats (per unit of
-            distance).
-        infinite_by: The first release of this subject without a finite guarantee, else empty.
-        budget: The subject's own budget in force, 1e-12 nats; -1: the ledger's.
-    """
+    """One event of a subject; never text."""
 
     subject: str = field(repr=False)
-    number: int
-    release: str
-    time: int
-    event: Event
-    replay_of: str = ""
+    number: int  # 1, 2, ... per subject, without gaps
+    release: str  # random name of the event
+    time: int  # microseconds since 1970; never decreasing along a subject's rows
+    event: Event  # earlier versions also wrote replays of a charge, at no cost
+    replay_of: str = ""  # the release that was replayed
     unit: str = ""
-    tokens: int = 0
-    mechanism: str = ""
-    certificate: str = ""
-    kind: Kind
+    tokens: int = 0  # or sentences, texts or values; public
+    mechanism: str = ""  # fingerprint
+    certificate: str = ""  # fingerprint
+    kind: Kind  # of the cost, as the next four: see Cost
     scale: str
     epsilon: int
     metric: int
     slack: int
-    total: int
-    infinite_by: str
-    budget: int
+    total: int  # sum over the subject's rows of this scale up to here
+    infinite_by: str  # the subject's first release without a finite guarantee, else empty
+    budget: int  # the subject's own in force, 1e-12 nats; -1: the ledger's
 
     @property
     def amount(self) -> int:
@@ -165,13 +134,23 @@ COLUMNS = tuple(column.name for column in fields(LedgerRow))
 
 @lru_cache(maxsize=256)
 def integer(nats: float, times: int = 1) -> int:
-    """``times`` as many nats in 1e-12, rounded up; at most :data:`UNLIMITED`.
-
-    A float is taken at its shortest decimal, as it was written: 0.1 is a tenth.
-    """
+    """``times`` as many nats in 1e-12, rounded up, each at its shortest decimal: 0.1 is a tenth."""
     if math.isinf(nats):
         return UNLIMITED
     return min(math.ceil(Fraction(repr(float(nats))) * times * PER_NAT), UNLIMITED)
+
+
+def budget_of(nats: float, name: str = "budget") -> int:
+    """A budget in 1e-12 nats, rounded down; ``inf`` is :data:`UNLIMITED`."""
+    if nats == math.inf:
+        return UNLIMITED
+    _validate.positive(**{name: nats})
+    budget = math.floor(Fraction(repr(float(nats))) * PER_NAT)
+    if not 0 < budget < UNLIMITED:
+        raise ParameterError(
+            f"expected 1e-12 <= {name} < {UNLIMITED // PER_NAT} nats, or inf; got {nats}"
+        )
+    return budget
 
 
 metadata = MetaData()
@@ -211,7 +190,6 @@ BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END"""
 
 
 def _run(target: MetaData | Table, moment: str, dialect: str, statement: str) -> None:
-    """Runs a statement whenever the tables are created."""
     ddl: sa.DDL = sa.DDL(statement)  # type: ignore[no-untyped-call]
     sa.event.listen(target, moment, ddl.execute_if(dialect=dialect))
 

@@ -38,10 +38,7 @@ class Job:
 
 
 class Queue:
-    """One thread at a time writes, for all that wait; then it names the next one.
-
-    Who is written for waits for that commit alone, never for a lock that the next writer has.
-    """
+    """One thread at a time writes, for all that wait for its commit; then it names the next one."""
 
     def __init__(self) -> None:
         self.lock = RLock()
@@ -84,13 +81,9 @@ class Queue:
 def turn(path: Path) -> Iterator[None]:
     """Waits for this process's turn to write to a SQLite file; one thread at a time.
 
-    SQLite itself has processes sleep and try again, longer each time: the one that has just written
-    writes again meanwhile, and others wait for seconds. Here the next one holds a lock while it
-    waits for another. That is politeness, and given up after a second: what keeps writers apart is
-    SQLite's own lock.
-
-    Args:
-        path: A file beside the ledger that is made, and stays empty.
+    SQLite itself has processes sleep and try again, longer each time, while the one that has just
+    written writes again. Here the next one holds a lock of the empty file at ``path`` while it
+    waits for another: politeness, given up after a second. SQLite's own lock keeps writers apart.
     """
     file = -1
     if fcntl is not None:

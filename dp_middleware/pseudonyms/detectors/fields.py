@@ -5,47 +5,27 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from dp_middleware.pseudonyms.cues import CUES, alternatives, rules
 from dp_middleware.pseudonyms.detection import Entity
-from dp_middleware.pseudonyms.detectors.cues import CUES, alternatives
 from dp_middleware.pseudonyms.secrets import opens
 
 _NOT = rf"(?!(?:{alternatives('nameless')})[ _-]?name)"
-KEYS: tuple[tuple[str, str], ...] = tuple(
-    (kind, (_NOT if kind == "person" else "") + f"(?:{alternatives(kind, 'keys')})")
+_KEYS = {  # what keys are called, by the kind of their values; the first that matches counts
+    kind: re.compile(
+        (_NOT if kind == "person" else "") + f"(?:{alternatives(kind, 'keys')})", re.IGNORECASE
+    )
     for kind in CUES["keys"]
+}
+_QUOTED, _ASSIGNED, _LINE, _TAG, _SQL, _MAILBOX, _PUBLIC = rules(
+    "fields", "quoted", "assigned", "line", "tag", "sql", "mailbox", "public"
 )
-"""What keys are called, by the kind of their values; the first that matches counts."""
-
-_COMPILED = [(kind, re.compile(pattern, re.IGNORECASE)) for kind, pattern in KEYS]
-_QUOTED = re.compile(
-    r"""(["'])(?P<key>[\w .-]{1,40})\1\s*(?::|=>|=)\s*"""
-    r"""(?:(["'])(?P<text>(?:(?!\3)[^\\\n]|\\.)*)\3|(?P<bare>[\w.+-]+))"""
-)
-_ASSIGNED = re.compile(
-    r"""(?<![\w.-])(?:\w+\.)?(?P<key>[\w-]{1,40})\s?=\s?(?:(["'])(?P<text>(?:(?!\2)[^\\\n]|\\.)*)\2|(?P<bare>[^\s,;&"'<>()\[\]{}]+))"""
-)
-_LINE = re.compile(
-    r"^[ \t>*-]*(?P<key>[^\W\d][\w .'/-]{0,30}?)[ \t]*:[ \t]+(?P<text>[^\n]+)$", re.MULTILINE
-)
-_TAG = re.compile(r"<(?P<key>[A-Za-z][\w.-]{0,40})[^<>]*>(?P<text>[^<>\n]+)</(?P=key)>")
-_SQL = re.compile(
-    r"\b(?P<key>role|user|login|password|identified by)\s+(?:(?:with\s+)?password\s+)?"
-    r"([\"'`])(?P<text>[^\"'`\n]+)\2",
-    re.IGNORECASE,
-)
-_MAILBOX = re.compile(
-    r"(?:(?P<text>[A-ZÀ-Ž][\w.'’, -]{1,40}?)|(?P<user>\b[a-z][\w.-]{2,}))\"?\s*<(?=[\w.+-]+@)"
-)
-_PUBLIC = re.compile(
-    r"(?:true|false|null|none|nil|n/?a|unknown|yes|no|localhost|default|root|admin|\W*)\Z",
-    re.IGNORECASE,
-)
+_NUMBERED = ("id", "card", "iban", "phone", "zip", "ip", "date")
 
 
 def kind_of_key(key: str) -> str | None:
     """The kind of the values of a key, such as ``"person"`` for ``"first_name"``."""
     spelled = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", key.strip())
-    return next((kind for kind, pattern in _COMPILED if pattern.fullmatch(spelled)), None)
+    return next((kind for kind, pattern in _KEYS.items() if pattern.fullmatch(spelled)), None)
 
 
 def fields(text: str) -> Iterator[Entity]:
@@ -75,42 +55,36 @@ def _value(text: str, start: int, end: int, kind: str, is_line: bool) -> Iterato
     end = start + len(stripped)
     if not stripped or _PUBLIC.fullmatch(stripped):
         return
-    digits = sum(sign.isdigit() for sign in stripped)
+    words = stripped.split()
     if kind == "username" and " " in stripped:
         kind = "person"
-    if kind in ("id", "card", "iban", "phone", "zip", "ip", "date"):
-        if is_line:  # the value may have words behind it
-            match = re.match(r"[\w+(][\w()+./ -]*\d[\w-]*", stripped)
-            end = start + match.end() if match and len(match.group().split()) < 6 else start
-        if not digits or (kind == "phone" and digits < 5) or (digits < 3 and stripped.isdigit()):
-            return
-    elif kind == "person":
-        if (
-            digits
-            or "@" in stripped
-            or len(stripped.split()) > 4
-            or (is_line and not stripped[0].isupper())
-        ):
-            return
-        if is_line and not all(word[0].isupper() or len(word) < 4 for word in stripped.split()):
-            return
-        if any(sign in stripped for sign in "/\\=<>{}[]$_:"):
-            return
-    elif kind == "username":
-        if is_line and len(stripped) < 3:
-            return
-    elif (
-        (
-            kind in ("organisation", "place")
-            and (len(stripped.split()) > 6 or not stripped[0].isupper())
-        )
-        or (kind == "email" and "@" not in stripped)
-        or (kind == "secret" and (len(stripped) < 4 or is_line or not opens(stripped)))
-        or (kind == "address" and (not digits or len(stripped.split()) > 16))
-    ):
+    if not _is_of(kind, stripped, words, is_line):
         return
+    if is_line and kind in _NUMBERED:  # the value may have words behind it
+        match = re.match(r"[\w+(][\w()+./ -]*\d[\w-]*", stripped)
+        end = start + match.end() if match and len(match.group().split()) < 6 else start
     if start < end:
         yield Entity(start, end, kind)
+
+
+def _is_of(kind: str, value: str, words: list[str], is_line: bool) -> bool:
+    """Whether a value has the form of its kind."""
+    digits, is_capital = sum(sign.isdigit() for sign in value), value[0].isupper()
+    if kind in _NUMBERED:
+        return digits >= (5 if kind == "phone" else 3 if value.isdigit() else 1)
+    if kind == "person":
+        is_name = not digits and len(words) <= 4 and not any(c in value for c in "@/\\=<>{}[]$_:")
+        written = is_capital and all(word[0].isupper() or len(word) < 4 for word in words)
+        return is_name and (written or not is_line)
+    if kind == "secret":
+        return len(value) > 3 and not is_line and opens(value)
+    if kind in ("organisation", "place"):
+        return len(words) <= 6 and is_capital
+    if kind == "address":
+        return digits > 0 and len(words) <= 16
+    if kind == "username":
+        return not is_line or len(value) > 2
+    return kind != "email" or "@" in value
 
 
 def _tables(text: str) -> Iterator[Entity]:

@@ -1,8 +1,7 @@
 """A small model of personal data: Rampart of National Design Studio, trained further.
 
-On one thread it reads the words of a text beside what public lists tell of each: whether it is a
-common word, a name, a town. Its weights lie beside this file as int8 (data/tagger.onnx.gz; CC BY
-4.0, see NOTICE); benchmarks/tagger.py made them from messages that were written for it.
+It reads words beside what public lists tell of each. Its weights lie in data/tagger.onnx.gz (int8;
+CC BY 4.0, see NOTICE); benchmarks/tagger.py made them from messages written for it.
 """
 
 from __future__ import annotations
@@ -19,22 +18,17 @@ import numpy as np
 from dp_middleware import _forks
 from dp_middleware._waits import told
 from dp_middleware.errors import library
+from dp_middleware.pseudonyms.cues import DATA
 from dp_middleware.pseudonyms.detection import Entity, pieces
-from dp_middleware.pseudonyms.detectors.cues import DATA
 from dp_middleware.pseudonyms.detectors.words import WORD, Listed, language_of, lists_of
 
+# of its outputs: none, then the begin and the inside of each of these
 KINDS = [
     *("person", "organisation", "place", "address", "email", "phone", "id", "username", "secret"),
     *("url", "date", "age", "amount"),
 ]
-"""Of its outputs: none, then the begin and the inside of each of these."""
-
-WINDOW = 300
-"""About as many characters as it reads at once."""
-
-MOST = 510
-"""Tokens that it reads at once, without the two around them."""
-
+WINDOW = 300  # characters that it reads at once, about
+MOST = 510  # tokens that it reads at once, without the two around them
 _UNKNOWN = 1  # the token of what the vocabulary has not
 _PART = re.compile(r"[^\W_]+")
 _WHOLE = re.compile(r"[\w\u0300-\u036f]+(?:['’-][\w\u0300-\u036f]+)*")

@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+import re
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Literal, get_args
 
 from dp_middleware import _validate
 from dp_middleware.errors import MissingExtra, ParameterError
+from dp_middleware.pseudonyms.cues import words
 from dp_middleware.pseudonyms.detection import Entity
-from dp_middleware.pseudonyms.detectors.cues import words
 from dp_middleware.pseudonyms.detectors.fields import fields
-from dp_middleware.pseudonyms.detectors.mentions import mentions
 from dp_middleware.pseudonyms.detectors.model import KINDS as MODELLED, Tagger
-from dp_middleware.pseudonyms.detectors.spoken import spoken
-from dp_middleware.pseudonyms.detectors.words import LANGUAGES, language_of
+from dp_middleware.pseudonyms.detectors.words import (
+    LANGUAGES,
+    Listed,
+    ascii_of,
+    common,
+    language_of,
+    lists_of,
+)
 from dp_middleware.pseudonyms.labels import kinds_of
 from dp_middleware.pseudonyms.secrets import PUBLIC, secrets_in
 
 Strictness = Literal["precise", "balanced", "safe"]
 
-KINDS = words("kinds")
-"""What is looked for unless other kinds are asked for."""
-
+KINDS = words("kinds")  # what is looked for unless other kinds are asked for
 _NOBODY = words("greetings")
 _READ = frozenset({"date", "amount", "age", "username"})
 _THRESHOLDS = {"precise": 0.5, "balanced": 0.25, "safe": 0.05}
@@ -68,13 +72,7 @@ def default(
 
 @dataclass(frozen=True)
 class Detector:
-    """From a text to its entities. Holds no text: lists and model are one for the process.
-
-    Attributes:
-        kinds: What it looks for.
-        strictness: How sure the model must be.
-        language: Of all texts; ``None``: of each its own.
-    """
+    """Finds the entities of a text; as of :func:`default`. Holds no text."""
 
     kinds: frozenset[str]
     strictness: Strictness = "balanced"
@@ -89,7 +87,7 @@ class Detector:
         from dp_middleware.pseudonyms.detectors import patterns  # needs the extra
 
         language = self.language or language_of(text)
-        claims = [*patterns.matches(text), *fields(text), *spoken(text)]
+        claims = [*patterns.matches(text), *fields(text), *patterns.spoken(text)]
         claims += secrets_in(text) if "secret" in self.kinds else ()
         public = _marked(text, (match.span() for match in PUBLIC.finditer(text)))
         claims = [each for each in claims if each.kind != "id" or not public[each.start]]
@@ -123,3 +121,43 @@ def _is_read(text: str, entity: Entity, read: bytearray) -> bool:
     """Whether patterns have read what the model found about, which may have a word more."""
     places = range(entity.start, entity.end)
     return any(read[k] for k in places) and all(read[k] for k in places if text[k].isdecimal())
+
+
+_LEAST = 3  # letters of a part of a name that stands for it
+_BEGIN = re.compile(r"(?:\A|[.!?:;\n|>•*#\"“(])[\s\"“„«'(\[*_¿¡-]*\Z")
+_LETTERS = re.compile(r"[^\W\d_]+")
+
+
+def mentions(text: str, claims: Collection[Entity], language: str) -> Iterator[Entity]:
+    """Yields words of a text that are parts of the names of its people, in any case of letters.
+
+    A part that is a word too is one only with a capital letter within a sentence. A capital word
+    may have an s behind the name: "the Soods", "Annas Brief".
+    """
+    parts = {
+        ascii_of(part.lower())
+        for start, end, kind in claims
+        if kind == "person"
+        for part in _LETTERS.findall(text[start:end])
+        if len(part) >= _LEAST and not lists_of(part.lower(), language) & Listed.FREQUENT
+    }
+    for match in _LETTERS.finditer(text) if parts else ():
+        word = ascii_of(match.group().lower())
+        if word not in parts and match.group()[0].isupper():
+            word = word.removesuffix("s")
+        if word in parts and not _is_word(text, match, language):
+            yield Entity(*match.span(), "person")
+
+
+def _is_word(text: str, match: re.Match[str], language: str) -> bool:
+    """Whether a part of a name is a word here: "hope", or "Will you ..." at a sentence's begin."""
+    word = match.group().lower()
+    found = lists_of(word, language)
+    is_name = found & (Listed.GIVEN | Listed.FAMILY) and not found & Listed.ORDINARY
+    if is_name or not any(word in common(each) for each in (language, "en")):
+        return False
+    if match.group().islower():
+        return True
+    start = match.start()
+    is_noun = language == "de" and not found & (Listed.GIVEN | Listed.FAMILY)
+    return is_noun or _BEGIN.search(text, max(0, start - 8), start) is not None

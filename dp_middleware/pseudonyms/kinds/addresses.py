@@ -7,20 +7,14 @@ from dataclasses import dataclass
 from functools import cache
 
 from dp_middleware.errors import library
+from dp_middleware.pseudonyms import cues
 from dp_middleware.pseudonyms.draws import Draws, Free, Part, core, whole, words
 from dp_middleware.pseudonyms.kinds.names import LOCALES, POSSESSIVE, family_names, locale_of
 from dp_middleware.pseudonyms.mapping import Spoken, combined
 
-FLATS = words(
-    "apt suite ste unit floor box po no piso esc esq dto dcha izda int scala andar bloco étage bât"
-    " og stock whg bus bis ter m lok"
-)
+FLATS = cues.words("flats")
 # words that stand before the name of a street
-STREETS = words(
-    "rue avenue boulevard bd impasse chemin allée place quai route cours square calle c avenida av"
-    " avda plaza paseo camino ronda carretera rambla via viale corso piazza vicolo largo strada rua"
-    " travessa praça estrada alameda ulica ul aleja al osiedle os plac pl"
-)
+STREETS = cues.words("streets")
 # how names of streets end, in one word with them
 ENDED = re.compile(
     r"(?<=\w{3})(?:stra(?:ß|ss)e|str\.?|gasse|weg|platz|allee|ring|ufer|straat|laan|gracht|plein"
@@ -28,15 +22,7 @@ ENDED = re.compile(
     re.IGNORECASE,
 )
 # what is put behind a family name, or before it, so that it is a town's
-TOWNS = {
-    "de": ("hausen", "dorf", "heim", "berg"),
-    "fr": ("ville", "court", "bourg"),
-    "es": ("Villa", "Torre", "Puebla"),
-    "it": ("Castel", "Monte", "Villa"),
-    "pt": ("Vila", "Monte", "Fonte"),
-    "nl": ("dam", "dijk", "veen", "hoven"),
-    "pl": ("owo", "ów", "owice"),
-}
+TOWNS = {language: parts.split() for language, parts in cues.CUES["town_parts"].items()}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -46,10 +46,9 @@ def day_of(grain: str, index: int) -> date | None:
 
 
 def targets(grain: str, position: int) -> range:
-    """Days that the first date of a session is moved to: of the four calendar years it is in.
+    """Lists days that a session's first date is moved to: of the four calendar years it is in.
 
-    For days, those of the same weekday. For months and years all, so that any two of the same
-    four years have the same targets. For a day without a year, all of a leap year.
+    For days those of its weekday, for months and years all, without a year all of a leap year.
     """
     if grain == "yearless":
         return range(LEAP_START, LEAP_START + LEAP_DAYS)

@@ -10,8 +10,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from dp_middleware.errors import library
-from dp_middleware.pseudonyms.draws import ALPHABETS, CORE, Draws, Free, Part, pattern, whole
-from dp_middleware.pseudonyms.keyed import Keyed, slots_of
+from dp_middleware.pseudonyms.draws import (
+    ALPHABETS,
+    CORE,
+    Draws,
+    Free,
+    Keyed,
+    Part,
+    pattern,
+    slots_of,
+    whole,
+)
 from dp_middleware.pseudonyms.kinds.ids import Exact
 from dp_middleware.pseudonyms.kinds.names import family_names, given_names, locale_of
 from dp_middleware.pseudonyms.mapping import Spoken, combined, of_pattern, tried
@@ -151,10 +160,7 @@ class Phone(Exact, Spoken):
         return law.permuted(text, slots, fits, f"{self.name} {format}", back)
 
     def _drawn(self, key: str, shape: str, free: Free, draws: Draws) -> str | None:
-        """Uniform among the valid numbers of this country and length.
-
-        Of another country with the same code where few numbers are valid, as in a city state.
-        """
+        """Uniform among valid numbers of this country and length, or of one with the same code."""
         if not shape.startswith("valid"):  # no pattern has a v
             return of_pattern(shape, free, draws)
         _, country, length, layout = shape.split(" ", 3)

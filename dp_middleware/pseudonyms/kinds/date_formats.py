@@ -9,32 +9,9 @@ from datetime import date
 from functools import cache
 from typing import NamedTuple
 
-MONTHS = {
-    "en": "January February March April May June July August September October November December",
-    "fr": "janvier février mars avril mai juin juillet août septembre octobre novembre décembre",
-    "it": "gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre"
-    " dicembre",
-    "es": "enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre"
-    " diciembre",
-    "pt": "janeiro fevereiro março abril maio junho julho agosto setembro outubro novembro"
-    " dezembro",
-    "nl": "januari februari maart april mei juni juli augustus september oktober november december",
-    "pl": "stycznia lutego marca kwietnia maja czerwca lipca sierpnia września października"
-    " listopada grudnia",
-    "pl alone": "styczeń luty marzec kwiecień maj czerwiec lipiec sierpień wrzesień październik"
-    " listopad grudzień",
-    "de": "Januar Februar März April Mai Juni Juli August September Oktober November Dezember",
-}
-DAYS = {
-    "en": "Monday Tuesday Wednesday Thursday Friday Saturday Sunday",
-    "fr": "lundi mardi mercredi jeudi vendredi samedi dimanche",
-    "it": "lunedì martedì mercoledì giovedì venerdì sabato domenica",
-    "es": "lunes martes miércoles jueves viernes sábado domingo",
-    "pt": "segunda-feira terça-feira quarta-feira quinta-feira sexta-feira sábado domingo",
-    "nl": "maandag dinsdag woensdag donderdag vrijdag zaterdag zondag",
-    "pl": "poniedziałek wtorek środa czwartek piątek sobota niedziela",
-    "de": "Montag Dienstag Mittwoch Donnerstag Freitag Samstag Sonntag",
-}
+from dp_middleware.pseudonyms.cues import CUES
+
+MONTHS, DAYS = CUES["month_names"], CUES["weekday_names"]
 LEAP_YEAR = 2000  # where dates without a year are looked up
 PIVOT = 69  # from here on, two digits are a year after 1900, as POSIX has it
 
@@ -80,14 +57,11 @@ class DateReading(NamedTuple):
 
 
 def read(text: str, order: str, language: str = "en") -> DateReading | None:
-    """What a text without blanks around means as a date, if it is one.
+    """Reads a text without blanks around as a date, if it is one.
 
-    Args:
-        text: Private.
-        order: Of day and month in numeric dates, mdy or dmy; where it gives none, the other. With
-            full stops between them the day is first.
-        language: Of the text. A date that is none in it is one of the first of :data:`MONTHS` that
-            has it; "3. April" is German and "3 de abril" Spanish where the language is English.
+    In numeric dates day and month are in this order, mdy or dmy, or in the other where it gives
+    none; with full stops the day is first. A date that is none in its language is of the first of
+    :data:`MONTHS` that has it; "3. April" is German and "3 de abril" Spanish where that is English.
     """
     text = re.sub(r"\s", " ", text)
     if not SIGNS.issuperset(text):  # letters such as a long s would pass for others without case

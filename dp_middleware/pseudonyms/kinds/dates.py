@@ -172,10 +172,7 @@ def _grid(grain: str, first: int, last: int) -> range:
 
 
 def session_shift(grain: str, position: int, draws: Draws) -> int:
-    """By how many millionths of a day dates of the session with a year move, or those without.
-
-    Grain and position are of this date; they count where it is the first one.
-    """
+    """Tells how far dates of a session move, in millionths of a day; the first one decides."""
     first, at, day = _first_moved("date", grain, position, draws)
     if grain == "yearless":
         return (calendars.place_in_year(day) - calendars.place_in_year(at)) * calendars.DAY

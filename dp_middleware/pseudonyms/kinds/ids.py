@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dp_middleware.errors import library
-from dp_middleware.pseudonyms.draws import Draws, Free, pattern
-from dp_middleware.pseudonyms.keyed import Keyed, slots_of
+from dp_middleware.pseudonyms.draws import Draws, Free, Keyed, pattern, slots_of
 from dp_middleware.pseudonyms.mapping import PATTERN_TRIES, Kind, of_pattern, tried
 
 CARD_LENGTHS = range(12, 20)
@@ -169,11 +168,7 @@ class Iban(Checked):
         return _checked(shape[:2], moved) if moved else moved
 
     def _candidate(self, shape: str, draws: Draws) -> str:
-        """Uniform characters, and the check digits that belong to them.
-
-        Where a country has check digits of its own inside, these are right, too, as long as they
-        come up within many draws.
-        """
+        """Uniform characters with check digits; those inside it are right if they come up."""
         text, valid = "", _iban().is_valid
         for _ in range(PATTERN_TRIES):
             if valid(text := _checked(shape[:2], draws.fill(shape[4:]))):
@@ -192,11 +187,7 @@ def _checked(country: str, account: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Label(Exact):
-    """Labels such as "NRP_47", for kinds without a law of their own.
-
-    Attributes:
-        of: The word of the labels.
-    """
+    """Labels such as "NRP_47", for kinds without a law of their own."""
 
     name = "label"
     keeps = "nothing"

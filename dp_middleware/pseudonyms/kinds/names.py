@@ -5,29 +5,18 @@ from __future__ import annotations
 import re
 import unicodedata
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
 
 from dp_middleware.errors import library
+from dp_middleware.pseudonyms import cues
 from dp_middleware.pseudonyms.draws import CORE, Draws, Free, Part, whole, words
 from dp_middleware.pseudonyms.mapping import Spoken, combined
 
-TITLES = words(
-    "mr mrs ms miss mx messrs dr prof professor doctor sir madam rev reverend hon capt lt sgt col"
-    " maj gen herr herrn frau hr fr fräulein señor señora señorita sr sra srta don doña monsieur"
-    " madame mme mlle maître signor signora sig sig.ra sig.na dott dott.ssa avv senhor senhora"
-    " dona dom mevrouw meneer dhr mevr heer pan pani panie panią pana panu"
-)
-SUFFIXES = words("jr sr ii iii iv phd ph.d md m.d esq mba dds rn cpa")
-PARTICLES = words(
-    "van von de der den del della di da dos das du la le los las el bin bint ibn al ter ten zu zur"
-    " and &"
+TITLES, SUFFIXES, PARTICLES, LEGAL = (
+    cues.words(name) for name in ("titles", "name_suffixes", "particles", "legal_forms")
 )
 SMALL_PARTICLES = words("y e i a o")  # capital ones are initials
-LEGAL = words(
-    "inc incorporated ltd limited llc llp lp plc corp corporation co company gmbh ag kg se sa s.a"
-    " sas sarl s.a.r.l spa s.p.a srl s.r.l bv b.v nv n.v ab as oy aps pty pte kk k.k & co.kg l.l.c"
-)
 HYPHENS = "\u2010\u2011-"  # the last one ends a class of signs
 PREFIX = re.compile(rf"(?:al|el|ad|as|ash|ur|ul)[{HYPHENS}](?=\w)", re.IGNORECASE)
 WORD = re.compile(r"\S+")
@@ -39,33 +28,9 @@ NAME = re.compile(  # initials and titles without a blank behind them; no hyphen
 POSSESSIVE = re.compile(r"(?<=\w)['’]s$", re.IGNORECASE)
 INITIALS = re.compile(r"(?:[^\W\d_]\.-?)*[^\W\d_]\.?")
 _BEFORE = re.compile(r"(?<![\w.])([^\W\d_][\w.]*) \Z")
-# whose lists of names are drawn from, by the language that is declared
-LOCALES = {
-    "en": "en_US",
-    "de": "de_DE",
-    "fr": "fr_FR",
-    "es": "es_ES",
-    "it": "it_IT",
-    "pt": "pt_PT",
-    "nl": "nl_NL",
-    "pl": "pl_PL",
-}
-SCRIPTS = {
-    "ARABIC": "ar_AA",
-    "ARMENIAN": "hy_AM",
-    "BENGALI": "bn_BD",
-    "CJK": "zh_CN",
-    "CYRILLIC": "ru_RU",
-    "DEVANAGARI": "hi_IN",
-    "GEORGIAN": "ka_GE",
-    "GREEK": "el_GR",
-    "HANGUL": "ko_KR",
-    "HEBREW": "he_IL",
-    "HIRAGANA": "ja_JP",
-    "KATAKANA": "ja_JP",
-    "TAMIL": "ta_IN",
-    "THAI": "th_TH",
-}
+# Faker's names of the lists to draw from, by language and by script
+LOCALES: dict[str, str] = cues.CUES["locales"]
+SCRIPTS: dict[str, str] = cues.CUES["scripts"]
 
 
 class _Word:
@@ -111,10 +76,7 @@ def _units(named: list[_Word]) -> list[_Word]:
 
 
 def titled(text: str, start: int, least: int) -> int:
-    """Returns where a name begins with the titles before it, which tell that it is a surname.
-
-    It begins behind ``least``: of what is replaced before that, nothing is told.
-    """
+    """Returns where a name begins with its titles, behind ``least``: they tell a surname."""
     while (title := _BEFORE.search(text, max(least, start - 20), start)) and (
         title[1].casefold().rstrip(".") in TITLES
     ):
@@ -175,10 +137,7 @@ class Person(Spoken):
         return Part(word.start + (prefix.end() if prefix else 0), word.end, shape)
 
     def _drawn(self, key: str, shape: str, free: Free, draws: Draws) -> str:
-        """Uniform from the list of the shape; two family names where others shall agree.
-
-        A name is given in one text, and a family's in another.
-        """
+        """Uniform from the list of the shape; where others shall agree, two family names."""
         first, _, last = shape.partition(" ")
         if first not in ("given", "family", "female", "male"):
             return combined(self.name, lambda: draws.fill(shape), "", free, twice=draws.agree)
@@ -228,14 +187,8 @@ def names(attribute: str, locale: str = "en_US") -> tuple[str, ...]:
     return tuple(dict.fromkeys(word for word in every if word and " " not in word))
 
 
-def given_names(locale: str = "en_US") -> tuple[str, ...]:
-    """Returns those of all genders."""
-    return names("first_names", locale)
-
-
-def family_names(locale: str = "en_US") -> tuple[str, ...]:
-    """Returns those of all genders."""
-    return names("last_names", locale)
+# those of all genders
+given_names, family_names = partial(names, "first_names"), partial(names, "last_names")
 
 
 @cache

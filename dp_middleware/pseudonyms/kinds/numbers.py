@@ -10,6 +10,7 @@ from functools import lru_cache
 from itertools import pairwise, takewhile
 from typing import ClassVar
 
+from dp_middleware.pseudonyms import cues
 from dp_middleware.pseudonyms.draws import Draws, Free, Part, whole, words
 from dp_middleware.pseudonyms.kinds.staircase import NearKind
 from dp_middleware.pseudonyms.mapping import tried
@@ -20,16 +21,9 @@ TRIES = 200
 OLDEST = 99  # three digits behind a number and a comma would be a part of it
 NUMERAL = re.compile(r"(?:[$€£¥₹]\s?)?\d+(?:[.,'’]\d+|[ \u00a0\u202f]\d{3}(?!\d))*%?")
 WORD = re.compile(r"[^\W\d_]+")
-CURRENCIES = (
-    "usd eur gbp jpy chf cad aud nzd inr cny sek nok dkk pln brl mxn dollar dollars euro euros"
-    " pound pounds sterling cent cents pence yen rupee rupees franc francs franken kr zł złotych"
-    " złote złoty gr"
-)
+CURRENCIES = cues.CUES["currencies"]
 SCALES = "k m bn thousand million billion trillion hundred percent to and or between from"
-UNITS = (
-    "mg g kg ml l mm cm m km mi mile miles hour hours day days week weeks month months year years"
-    " minute minutes second seconds times"
-)
+UNITS = cues.CUES["units"]
 UNIT_OF = {"$": "usd", "€": "eur", "£": "gbp", "¥": "jpy", "₹": "inr", "%": "percent"}
 UNIT_OF |= {word: word for word in (*CURRENCIES.split(), "percent")}
 UNIT_OF |= {"dollar": "usd", "dollars": "usd", "euro": "eur", "euros": "eur", "yen": "jpy"}
@@ -102,10 +96,7 @@ class Numeral(NearKind):
         return power if groups or sign in before else power - len(digits)
 
     def respelled(self, pseudonym: str, was: str, shape: str, free: Free, draws: Draws) -> str:
-        """Returns the same number in another shape, cut off where it has fewer digits.
-
-        A label where that is in use, or too long: what was released tells whether it is.
-        """
+        """Returns the same number in another shape, cut off; a label where that is in use."""
         if LABEL.fullmatch(pseudonym):
             return pseudonym
         layout = shape.partition("|")[0]

@@ -6,40 +6,21 @@ import re
 import string
 from dataclasses import dataclass
 
-from dp_middleware.pseudonyms.draws import Draws, Free, Part, words
+from dp_middleware.pseudonyms import cues
+from dp_middleware.pseudonyms.draws import Draws, Free, Part
 from dp_middleware.pseudonyms.kinds.contacts import Url
 from dp_middleware.pseudonyms.kinds.ids import Exact
 from dp_middleware.pseudonyms.mapping import tried
 
 # beginnings of keys that tell who issues them: public, of the rules of Gitleaks and of issuers
-PREFIXES = words(
-    "github_pat_ ghp_ gho_ ghu_ ghs_ ghr_ glpat- glptt- gldt- glrt- glcbt- glsoat- sk-proj- sk- SK "
-    "sk-svcacct- sk-admin- sk-ant-api03- sk-ant-admin01- sk-ant-oat01- sk-or-v1- sk_live_ AC eyJ "
-    "sk_test_ rk_live_ rk_test_ pk_live_ pk_test_ whsec_ xoxb- xoxp- xoxa- xoxr- xoxs- xoxo- xoxe- "
-    "xoxe.xoxp- xapp-1- AKIA ASIA ABIA ACCA AIza ya29. GOCSPX- npm_ pypi- SG. hf_ api_org_ gsk_ "
-    "pplx- xai- r8_ dop_v1_ doo_v1_ dor_v1_ dapi hvs. hvb. key- shpat_ shpca_ shppa_ shpss_ pul- "
-    "sntryu_ sntrys_ lin_api_ ntn_ secret_ figd_ PMAK- rubygems_ dckr_pat_ glsa_ glc_ xkeysib- "
-    "sq0atp- sq0csp- EAAA tfp_ fo1_ NRAK- NRJS- ops_ dp.pt. duffel_live_ duffel_test_ pscale_tkn_ "
-    "pscale_pw_ rdme_ shippo_live_ shippo_test_ sm_pat_ CLOJARS_ AGE-SECRET-KEY-1 EZAK EZTK LTAI "
-    "cfut_ nfp_ sbp_ vercel_ tskey- atlasv1 ATATT3 ATCTT3"
-)
-PREFIX = re.compile("|".join(map(re.escape, sorted(PREFIXES, reverse=True))))
+(PREFIX,) = cues.rules("secrets", "prefix")
 CREDENTIALS = re.compile(
     r"(?<![a-z0-9+.-])(?P<scheme>[a-z][a-z0-9+.-]{1,30})://(?P<user>[^\s:/@\"'`<>]{0,99}):"
     r"(?P<password>[^\s\"'`<>]{1,300})@"
     r"(?P<host>[^\s/:?#@\"'`<>,;)]+)(?::\d{1,5}\b)?(?P<path>[/?#,:][^\s\"'`<>)]*)?",
     re.IGNORECASE,
 )
-_USUAL = words(
-    "root admin user guest postgres mysql mongo redis rabbitmq sa app git oauth2 x-access-token "
-    "localhost 127.0.0.1 0.0.0.0 db database cache host github.com gitlab.com bitbucket.org"
-)
-_SCHEMES = words(
-    "amqp amqps asyncpg aiomysql cassandra clickhouse couchbase elasticsearch ftp ftps git "
-    "http https imap imaps jdbc kafka ldap ldaps mariadb mongodb mqtt mqtts mssql mysql "
-    "nats oracle postgres postgresql psycopg psycopg2 pymysql pyodbc redis rediss rtsp sftp "
-    "smtp smtps snowflake socks5 sqlite sqlserver srv ssh svn ws wss"
-)
+_USUAL, _SCHEMES = cues.words("usual_parts"), cues.words("schemes")
 _ALPHABETS = {
     "digits": string.digits,
     "hex": "0123456789abcdef",

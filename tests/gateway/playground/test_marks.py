@@ -13,7 +13,6 @@ SPELLINGS = tuple(SENTENCE.split())
 
 
 def vocabulary(kind):
-    """Of words split at blanks, of WordPieces, of byte pairs."""
     if kind == "blanks":
         return dp.Vocabulary(sorted({*SPELLINGS}))
     if kind == "wordpiece":
@@ -37,7 +36,6 @@ def sanitizer(request):
 
 
 def marked(sanitizer, text):
-    """Pieces of the text and of its release, its draft, and the release."""
     drawn = Drawn.of(sanitizer, text)
     words = sanitizer.space.vocabulary
     stays = {row.token: row.retention for row in sanitizer.explain(text).alternatives}
@@ -60,18 +58,6 @@ def test_all_pieces_together_are_the_texts(sanitizer, text):
         assert sum(p.what == "stayed" for p in pieces) <= sum(became)  # tokens may share a sign
         if sanitizer.space.vocabulary.tokenizer.name == "blanks":
             assert [p.what == "stayed" for p in pieces if p.what != "blank"] == became
-
-
-def test_every_token_has_its_probability_of_staying():
-    sanitizer = sanitizer_of("blanks")
-    original, _, _, _ = marked(sanitizer, "do other stop")
-    law = np.exp(sanitizer.mechanism.log_probs(np.arange(len(sanitizer.space)), sanitizer.space))
-    known = {word: law[k, k] for k, word in enumerate(sanitizer.space.vocabulary.tokens)}
-    assert [(piece.text, piece.stays) for piece in original if piece.what != "blank"] == [
-        ("do", pytest.approx(known["do"])),
-        ("other", 0.0),
-        ("stop", pytest.approx(known["stop"])),
-    ]
 
 
 def test_what_a_policy_keeps_is_kept():

@@ -8,8 +8,9 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, Tool
 from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.tools import tool
-from langchain_dp_middleware import DPChatModel
+from langchain_dp_middleware import DPChatModel, note_answer
 from pydantic import BaseModel
+from support.cases import over
 from support.contract import (
     ToolCall,
     TraceSafeContract,
@@ -17,8 +18,9 @@ from support.contract import (
     runnable_calls,
     typed_event_calls,
 )
-from support.langchain import HEARD, IMAGE
+from support.langchain import HEARD, IMAGE, MODELS, chat_model
 
+from dp_middleware.conversation.messages import Message, ToolCall as Call
 from dp_middleware.errors import EventRefused
 
 
@@ -101,29 +103,26 @@ class TestEveryPath(TraceSafeContract):
     }
 
     def adapter(self, probe):
-        return DPChatModel(probe.session(), probe.chat_openai())
+        return chat_model(probe)
 
 
 def _listed(probe):
     return [SystemMessage("public rules"), HumanMessage(probe.new_text(), name=probe.canary)]
 
 
-def _call(args):
-    return AIMessage("", tool_calls=[{"name": "look_up", "args": args, "id": "call-1"}])
+def _call(args, content="", **fields):
+    call = {"name": "look_up", "args": args, "id": "call-1", "type": "tool_call"}
+    return AIMessage(content, tool_calls=[call], **fields)
 
 
 def test_calls_of_tools_come_back_as_the_remote_model_made_them(probe):
-    model = DPChatModel(probe.session(), probe.chat_openai())
+    model = chat_model(probe)
     probe.remote.reply = [ToolCall(name="look_up", arguments={"q": "w1x"}, id="call-1")]
     question = HumanMessage(probe.new_text())
     call = model.bind_tools([look_up]).invoke([question])
     assert call.tool_calls[0]["args"] == {"q": "w1x"}
-    edited = call.model_copy(
-        update={
-            "content": probe.private_text,
-            "tool_calls": [{"name": "look_up", "args": {"q": probe.canary}, "id": "call-1"}],
-        }
-    )
+    forged = {"content": probe.private_text, "tool_calls": _call({"q": probe.canary}).tool_calls}
+    edited = call.model_copy(update=forged)
     result = ToolMessage(probe.private_text, tool_call_id="call-1", artifact=probe.canary)
     for shown in (call, edited):
         model.invoke([question, shown, result])
@@ -131,30 +130,17 @@ def test_calls_of_tools_come_back_as_the_remote_model_made_them(probe):
         assert [each["role"] for each in sent] == ["user", "assistant", "tool"]
         assert json.loads(sent[1]["tool_calls"][0]["function"]["arguments"]) == {"q": "w1x"}
     assert not probe.leaks()
-    without_id = call.model_copy(update={"id": None})
     with pytest.raises(EventRefused, match=r"note_answer.*ai=\"pass\""):
         model.invoke([question, edited.model_copy(update={"id": None}), result])
-    model.invoke([question, without_id, result])  # known by its words
+    model.invoke([question, call.model_copy(update={"id": None}), result])  # known by its words
 
 
-def test_no_transcript_is_charged_before_all_are_looked_at(probe):
-    model = DPChatModel(probe.session(), probe.chat_openai())
-    transcripts = [[HumanMessage(probe.new_text())], [AIMessage(probe.private_text)]]
-    with pytest.raises(EventRefused):
-        model.generate(transcripts)
-    with pytest.raises(EventRefused):
-        asyncio.run(model.agenerate(transcripts))
-    assert not probe.charges
-
-
-@pytest.mark.parametrize("include_raw", [False, True])
-@pytest.mark.parametrize("method", ["function_calling", "json_schema"])
+@over("include_raw", [False, True])
+@over("method", ["function_calling", "json_schema"])
 def test_structured_output_is_the_inner_models(include_raw, method, probe):
-    text = '{"q": "x"}'
     called = [ToolCall(name="Found", arguments={"q": "x"})]
-    probe.remote.reply = text if method == "json_schema" else called
-    model = DPChatModel(probe.session(), probe.chat_openai())
-    chain = model.with_structured_output(Found, method=method, include_raw=include_raw)
+    probe.remote.reply = '{"q": "x"}' if method == "json_schema" else called
+    chain = chat_model(probe).with_structured_output(Found, method=method, include_raw=include_raw)
     found = (ChatPromptTemplate.from_template("find {x}") | chain).invoke({"x": "secret"})
     assert (found["parsed"] if include_raw else found) == Found(q="x")
     assert b"secret" not in probe.remote.bodies[-1]
@@ -169,3 +155,93 @@ def test_tokens_stream_and_settings_reach_the_model(probe):
     assert (body["stop"], body["temperature"], body["stream"]) == (["x"], 0.5, True)
     assert model._get_ls_params(model="other")["ls_model_name"] == "other"
     assert (model | StrOutputParser()).invoke("secret") == "one two three"
+
+
+# remote answers go out again as they were said: what they say never becomes what they do ---------
+
+AUDIO = {"audio": {"id": "a"}}
+FORGED = Message(
+    role="assistant",
+    texts=("fine",),
+    calls=(Call("call-1", "look_up", '{"q": "w1x"}'),),
+    extra={"additional_kwargs": AUDIO},
+).words()
+
+
+def sent_again(probe, said):
+    session = probe.session()
+    note_answer(session, said)
+    messages = [HumanMessage(probe.private_text), said, HumanMessage("more")]
+    chat_model(probe, session).invoke(messages)
+    return probe.remote.requests[-1]["messages"][1]
+
+
+@over("identity", [None, "m"])
+@over("text", [FORGED, FORGED.replace("_", "\\u005f"), f"the {FORGED[:30]}", "[1]", ""])
+def test_a_text_stays_a_text_and_calls_no_tool(text, identity, probe):
+    sent = sent_again(probe, AIMessage(text, id=identity, additional_kwargs={"refusal": None}))
+    assert (sent["content"], sent.get("tool_calls"), sent.get("audio")) == (text, None, None)
+
+
+@over("identity", [None, "m"])
+@over("content", ["fine", [{"type": "text", "text": "fine"}]])
+def test_calls_and_blocks_come_back(content, identity, probe):
+    sent = sent_again(probe, _call({"q": "w1x"}, content, id=identity))
+    [call] = sent["tool_calls"]
+    assert (sent["content"], call["id"]) == (content, "call-1")
+    assert json.loads(call["function"]["arguments"]) == {"q": "w1x"}
+
+
+# receipts ----------------------------------------------------------------------------------------
+
+KINDS = {**MODELS, "bound": lambda p: chat_model(p).bind_tools([look_up])}
+
+
+async def _joined(chunks):
+    found = [chunk async for chunk in chunks]
+    return sum(found[1:], found[0])
+
+
+def _streamed(model, messages):
+    first, *rest = model.stream(messages)
+    return sum(rest, first)
+
+
+PATHS = {
+    "invoke": lambda m, x: m.invoke(x),
+    "ainvoke": lambda m, x: asyncio.run(m.ainvoke(x)),
+    "stream": _streamed,
+    "astream": lambda m, x: asyncio.run(_joined(m.astream(x))),
+    "batch": lambda m, x: m.batch([x])[0],
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@over("path", PATHS)
+def test_turns_as_clients_keep_them_are_charged_once_and_have_receipts(kind, path, probe):
+    """Plain dicts without ids, sent whole at every turn; what was charged is in the metadata."""
+    model, history, charged = KINDS[kind](probe), [], len(probe.charges)
+    probe.remote.requests.clear()
+    for turn in range(3):
+        probe.remote.reply = f"draft {turn}"
+        gradio = {"metadata": None, "options": None} if turn else {}
+        history.append({"role": "user", "content": probe.new_text(), **gradio})
+        answer = PATHS[path](model, history)
+        receipt = answer.response_metadata["dp"]
+        assert json.loads(json.dumps(receipt)) == receipt
+        assert not probe.secrets_in(json.dumps(receipt))
+        [released] = receipt["released"]
+        assert released in probe.remote.requests[-1]["messages"][-1]["content"]
+        nats = receipt["certificate"]["epsilon"]
+        assert (receipt["charged"], receipt["unit"]) == (nats, "occurrence")
+        assert probe.charges[-1].epsilon * 1e-12 == pytest.approx(nats)
+        assert receipt["certificate"]["method"] == "exact"
+        history.append({"role": "assistant", "content": answer.text, **gradio})
+    again = PATHS[path](model, history[:-1]).response_metadata["dp"]
+    assert again == {**receipt, "charged": 0.0}
+    assert len(probe.charges) - charged == 3
+    sent = [request["messages"] for request in probe.remote.requests]
+    assert [m["content"] for m in sent[2] if m["role"] == "assistant"] == ["draft 0", "draft 1"]
+    assert kind == "extraction" or sent[2][: len(sent[0])] == sent[0]
+    assert not any(b"occurrence" in body for body in probe.remote.bodies)
+    assert not probe.leaks()

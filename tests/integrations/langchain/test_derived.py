@@ -1,6 +1,5 @@
 """What is made of an adapter keeps its boundary, and only the remote model's answers are noted."""
 
-import json
 from typing import ClassVar
 
 import pytest
@@ -13,15 +12,11 @@ from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import ConfigurableField, RunnableConfig, RunnableLambda
 from langchain_core.tools import tool
-from langchain_dp_middleware import (
-    DPChatModel,
-    DPRetriever,
-    PrivateHead,
-)
+from langchain_dp_middleware import DPChatModel, DPRetriever, PrivateHead
 from pydantic import BaseModel
 from support.cases import over
 from support.contract import ToolCall
-from support.langchain import infer
+from support.langchain import chat_model, infer
 
 from dp_middleware.errors import EventRefused, ParameterError
 from dp_middleware.models.trust import Location
@@ -39,34 +34,41 @@ def look_up(q: str) -> str:
     return q
 
 
-def structured(model):
-    return model.with_structured_output(Found, method="function_calling", include_raw=True)
+def noting(model):
+    return PrivateHead(model.session, answers="note") | model.inner
 
 
-MADE = {
+PLAIN = {
     "or": lambda m: m,
     "bind": lambda m: m.bind(stop=["x"]),
-    "bind_tools": lambda m: m.bind_tools([look_up]),
     "with_config": lambda m: m.with_config(tags=["t"]),
     "with_retry": lambda m: m.with_retry(),
     "with_fallbacks": lambda m: m.with_fallbacks([m]),
-    "with_structured_output": structured,
-    "PrivateHead": lambda m: PrivateHead(m.session, answers="note") | m.inner,
-    "PrivateHead, with_retry": lambda m: (
-        PrivateHead(m.session, answers="note") | m.inner
-    ).with_retry(),
+    "PrivateHead": noting,
+    "PrivateHead, with_retry": lambda m: noting(m).with_retry(),
+}
+MADE = {
+    **PLAIN,
+    "bind_tools": lambda m: m.bind_tools([look_up]),
+    "bind, bind_tools": lambda m: m.bind(stop=["x"]).bind_tools([look_up]),
+    "with_structured_output": lambda m: m.with_config(tags=["t"]).with_structured_output(
+        Found, method="function_calling", include_raw=True
+    ),
 }
 
 
-PLAIN = [name for name in MADE if name not in ("bind_tools", "with_structured_output")]
-
-
 @over("made", MADE)
-def test_a_local_answer_is_not_noted_as_remote(made, probe):
-    session = probe.session()
-    model = DPChatModel(session, probe.chat_openai())
-    local = probe.chat_openai(probe.local)  # echoes what it is asked
-    question = HumanMessage(probe.new_text())
+def test_of_whatever_is_made_the_remote_answer_is_noted_and_a_local_one_is_not(made, probe):
+    session, local = probe.session(), probe.chat_openai(probe.local)  # which echoes
+    model, question = DPChatModel(session, probe.chat_openai()), HumanMessage(probe.new_text())
+    tool_call = [ToolCall(name="Found", arguments={"q": "x"})]
+    probe.remote.reply = tool_call if made == "with_structured_output" else "a fine answer"
+    thread = {"configurable": {"thread_id": "t"}}
+    answer = MADE[made](model).invoke([question], thread)
+    answer = answer["raw"] if isinstance(answer, dict) else answer
+    model.invoke([question, answer, HumanMessage("two")], thread)
+    sent = probe.remote.requests[-1]["messages"]
+    assert sent[1].get("content") == (answer.text or None)
     extract = RunnableLambda(lambda _: local.invoke([question]))
     answer = (MADE[made](model) | extract).invoke([question], probe.config)
     assert probe.canary in answer.text
@@ -97,31 +99,16 @@ class Asking(BaseChatModel):
         return ChatResult(generations=[ChatGeneration(message=AIMessage("remote words"))])
 
 
-@pytest.mark.parametrize("made", PLAIN)
+@over("made", PLAIN)
 def test_what_a_model_asks_below_its_own_call_is_not_noted(made, probe):
-    session = probe.session()
-    model = DPChatModel(session, Asking(other=probe.chat_openai(probe.local)))
+    model = DPChatModel(probe.session(), Asking(other=probe.chat_openai(probe.local)))
     question, last = HumanMessage(probe.new_text()), HumanMessage("two")
-    answer = MADE[made](model).invoke([question], probe.config)
+    answer = PLAIN[made](model).invoke([question], probe.config)
     [heard] = model.inner.heard
     assert heard.text == "private words"
     model.invoke([question, answer, last], probe.config)
     with pytest.raises(EventRefused):
         model.invoke([question, heard, last], probe.config)
-
-
-@over("made", MADE)
-def test_the_remote_answer_is_noted_behind_whatever_is_made(made, probe):
-    probe.remote.reply = "a fine answer"
-    if made == "with_structured_output":
-        probe.remote.reply = [ToolCall(name="Found", arguments={"q": "x"})]
-    model = DPChatModel(probe.session(), probe.chat_openai())
-    question, thread = HumanMessage("one"), {"configurable": {"thread_id": "t"}}
-    answer = MADE[made](model).invoke([question], thread)
-    answer = answer["raw"] if isinstance(answer, dict) else answer
-    model.invoke([question, answer, HumanMessage("two")], thread)
-    sent = json.loads(probe.remote.bodies[-1])["messages"]
-    assert sent[1].get("content") == (answer.text or None)
 
 
 class Local(BaseRetriever):
@@ -135,7 +122,7 @@ class Local(BaseRetriever):
 
 ADAPTERS = {
     "InferDPTChatModel": infer,
-    "DPChatModel": lambda p: DPChatModel(p.session(), p.chat_openai()),
+    "DPChatModel": chat_model,
     "DPRetriever": lambda p: DPRetriever(p.session(), Local()),
     "PrivateHead": lambda p: PrivateHead(p.session()),
 }
@@ -159,39 +146,31 @@ def test_wrappers_that_would_trace_raw_text_are_refused(name, wrapper, probe):
     assert not probe.charges
 
 
-@pytest.mark.parametrize("wrapper", ["map", "with_retry"])
-def test_what_may_be_recorded_may_be_wrapped(wrapper, probe):
-    WRAPPERS[wrapper](infer(probe, traced="allow"), probe)
-    assert len(probe.charges) == 1
-
-
-@pytest.mark.parametrize("method", ["bind_tools", "with_structured_output"])
-def test_an_inferdpt_model_has_neither_tools_nor_structured_output(method, probe):
-    with pytest.raises(ParameterError, match="use DPChatModel"):
-        getattr(infer(probe), method)([{"title": "x"}])
-
-
-@over("traced", ["refuse", "allow"])
-@over("derive", [lambda x: x, lambda x: x.bind().with_config(tags=["t"])])
-def test_others_that_would_be_given_raw_text_are_refused(derive, traced, probe):
-    model, other = derive(infer(probe, traced=traced)), probe.chat_openai()
-    with pytest.raises(ParameterError, match=r"with_fallbacks\(\) of Infer"):
-        model.with_fallbacks([other])
-    with pytest.raises(ParameterError, match=r"alternatives\(\) of Infer"):
-        model.configurable_alternatives(ConfigurableField(id="m"), other=other)
-
-
-def test_a_sequence_that_would_record_raw_text_is_refused_when_it_is_built(probe):
-    with pytest.raises(ParameterError, match="PrivateHead first"):
-        infer(probe) | (lambda text: text)
-    with pytest.raises(ParameterError, match="PrivateHead first"):
-        infer(probe).bind().pipe(lambda text: text)
+def test_what_may_be_recorded_may_be_wrapped(probe):
+    for wrapper in ("map", "with_retry"):
+        WRAPPERS[wrapper](infer(probe, traced="allow"), probe)
+    assert len(probe.charges) == 2
     assert infer(probe, traced="allow") | (lambda text: text)
-    configured = DPChatModel(probe.session(), probe.chat_openai()).configurable_fields(
-        system=ConfigurableField(id="c")
-    )
-    with pytest.raises(ParameterError, match="PrivateHead first"):
-        configured | (lambda message: message)
+
+
+def test_what_would_record_raw_text_or_hand_it_on_is_refused_when_it_is_made(probe):
+    model, other = infer(probe), probe.chat_openai()
+    configured = chat_model(probe).configurable_fields(system=ConfigurableField(id="c"))
+    for make, told in (
+        (lambda: model.bind_tools([look_up]), "use DPChatModel"),
+        (lambda: model.with_structured_output(Found), "use DPChatModel"),
+        (lambda: model | (lambda text: text), "PrivateHead first"),
+        (lambda: model.bind().pipe(lambda text: text), "PrivateHead first"),
+        (lambda: configured | (lambda message: message), "PrivateHead first"),
+    ):
+        with pytest.raises(ParameterError, match=told):
+            make()
+    for own in (model, infer(probe, traced="allow")):
+        for derived in (own, own.bind().with_config(tags=["t"])):
+            with pytest.raises(ParameterError, match=r"with_fallbacks\(\) of Infer"):
+                derived.with_fallbacks([other])
+            with pytest.raises(ParameterError, match=r"alternatives\(\) of Infer"):
+                derived.configurable_alternatives(ConfigurableField(id="m"), other=other)
 
 
 def test_a_prompt_that_adds_text_is_not_noted(probe):
@@ -202,24 +181,9 @@ def test_a_prompt_that_adds_text_is_not_noted(probe):
     filled = prompt.partial(context=probe.private_text)
     probe.remote.failures = 1
     with_fallback = DPChatModel(session, remote).with_fallbacks([filled | local])
-    answers = [with_fallback.invoke([question])]
     noting = PrivateHead(session, keys=["m"], answers="note") | filled | local
-    answers.append(noting.invoke({"m": [question]}))
-    for answer in answers:
+    for answer in (with_fallback.invoke([question]), noting.invoke({"m": [question]})):
         assert probe.canary in answer.text
         with pytest.raises(EventRefused):
             DPChatModel(session, remote).invoke([question, answer, HumanMessage("two")])
     assert not probe.remote.saw(probe.canary)
-
-
-def test_a_bound_model_is_still_a_model(probe):
-    model = DPChatModel(probe.session(), probe.chat_openai())
-    for derived in (model.bind(temperature=0.25), model.with_config(tags=["t"])):
-        assert derived.bind_tools([look_up]).invoke(probe.new_text(), probe.config)
-        assert "tools" in probe.remote.requests[-1]
-        probe.remote.script.append([ToolCall(name="Found", arguments={"q": "w1x"})])
-        found = derived.with_structured_output(Found, method="function_calling")
-        assert found.invoke(probe.new_text(), probe.config).q == "w1x"
-    assert model.bind_tools([look_up]).bind_tools([look_up]).invoke("secret")
-    assert "tools" in model.bind_tools([look_up]).kwargs
-    assert not probe.leaks()

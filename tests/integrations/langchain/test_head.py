@@ -1,4 +1,4 @@
-"""PrivateHead: on every call path, nothing that LangChain can record holds the raw text."""
+"""PrivateHead and DPSanitizer: nothing that LangChain can record holds the raw text."""
 
 import asyncio
 import doctest
@@ -6,13 +6,9 @@ import importlib
 import itertools
 import json
 import re
-import threading
-import time
-import traceback
 
 import langsmith
 import pytest
-from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.language_models import GenericFakeChatModel
 from langchain_core.messages import (
     AIMessage,
@@ -27,14 +23,14 @@ from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompt_values import ChatPromptValue, ImagePromptValue, StringPromptValue
 from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
 from langchain_core.runnables import RunnableLambda, RunnableParallel, RunnablePassthrough
-from langchain_dp_middleware import PrivateHead, note_answer
+from langchain_dp_middleware import DPSanitizer, PrivateHead, note_answer
 from support.cases import over
-from support.contract import TraceSafeContract, fallback_calls, runnable_calls
+from support.contract import Probe, TraceSafeContract, fallback_calls, runnable_calls
+from support.contract._reading import text_of
 from support.extras import said_without
 from support.langchain import HEARD, SANITIZER
 from support.texts import CANARY
 
-import dp_middleware as dp
 from dp_middleware.errors import EventRefused, ParameterError
 
 PRIVATE = f"{CANARY} one two {CANARY} three four"  # no word of it is in the vocabulary
@@ -50,66 +46,31 @@ def is_released(text, words=6):
     return RELEASED.fullmatch(text) is not None and len(text.split()) == words
 
 
-def session_of_chat():
-    """Knows the answer in the transcripts below."""
-    session = dp.Session(SANITIZER)
-    note_answer(session, AI_CALL)
-    return session
-
-
-class Counting(dp.Session):
-    """A session that remembers what it released."""
-
-    def __init__(self):
-        super().__init__(SANITIZER)
-        self.raw, self.out = [], []
-
-    def _release(self, message, *within):
-        self.raw.append(message.event.text)
-        released = super()._release(message, *within)
-        self.out.append(released.release.text)
-        return released
-
-
-CALLS = {
-    "invoke": lambda c, v: c.invoke(v),
-    "ainvoke": lambda c, v: asyncio.run(c.ainvoke(v)),
-    "batch": lambda c, v: c.batch([v, v]),
-    "stream": lambda c, v: list(c.stream(v)),
-    "events": lambda c, v: asyncio.run(_collect(c.astream_events(v, version="v2"))),
-}
-
-
-async def _collect(items):
-    return [item async for item in items]
-
-
-def private_messages(canary=CANARY, text=lambda: PRIVATE, name=lambda: 1):
+def private_messages(probe):
     """A canary in every private slot of human and tool messages."""
+    canary, text = probe.canary, probe.new_text
     slots = {"additional_kwargs": {canary: canary}, "response_metadata": {"m": canary}}
     blocks = [{"type": "text", "text": text(), "annotations": [canary], "id": canary}, text()]
+    public = {"tool_call_id": "call-1", "id": probe.new_id(), "status": "error", "name": "search"}
     return [
         SystemMessage("public rules"),
-        HumanMessage(blocks, id=f"human-{name()}", note=canary, name=canary, **slots),
+        HumanMessage(blocks, id=probe.new_id(), note=canary, name=canary, **slots),
         AI_CALL,
-        ToolMessage(
-            text(),
-            tool_call_id="call-1",
-            id=f"tool-{name()}",
-            artifact=canary,
-            status="error",
-            name="search",
-            **slots,
-        ),
+        ToolMessage(text(), artifact=canary, **public, **slots),
         ("human", text()),
         {"role": "user", "content": text(), "name": canary},
     ]
 
 
 def values(probe):
-    """A canary in every private slot of human and tool messages."""
-    messages = private_messages(probe.canary, probe.new_text, probe.new_id)
-    return {"question": probe.new_text(), "history": messages[1:]}
+    return {"question": probe.new_text(), "history": private_messages(probe)[1:]}
+
+
+def head_of(probe, **options):
+    """Knows the answer in the transcripts above."""
+    session = probe.session()
+    note_answer(session, AI_CALL)
+    return PrivateHead(session, **options)
 
 
 @pytest.mark.slow
@@ -134,45 +95,41 @@ class TestChain(TraceSafeContract):
     }
 
     def adapter(self, probe):
-        session = probe.session()
-        note_answer(session, AI_CALL)
-        head = PrivateHead(session, keys=["question", "history"])
+        head = head_of(probe, keys=["question", "history"])
         return head | PROMPT | probe.chat_openai() | StrOutputParser()
 
 
-def test_messages_are_rebuilt_and_public_ones_pass():
-    given = private_messages()
+def test_messages_are_rebuilt_and_public_ones_pass(probe):
+    given = private_messages(probe)
     before = repr(given)
-    system, human, ai, tool, pair, mapping = PrivateHead(session_of_chat()).invoke(given)
+    system, human, ai, tool, pair, mapping = head_of(probe).invoke(given)
     assert repr(given) == before
     assert (system, ai) == (given[0], AI_CALL)
-    assert [set(human.content[0]), human.content[0]["type"]] == [{"type", "text"}, "text"]
-    assert all(map(is_released, [human.content[0]["text"], human.content[1], tool.content]))
-    assert human == HumanMessage(human.content, id="human-1")
-    public = {"id": "tool-1", "name": "search", "status": "error"}
+    block, text = human.content
+    assert (set(block), block["type"]) == ({"type", "text"}, "text")
+    texts = [block["text"], text, tool.content, pair.content, mapping.content]
+    assert all(is_released(text, 7) for text in texts)
+    assert human == HumanMessage(human.content, id=given[1].id)
+    public = {"id": given[3].id, "name": "search", "status": "error"}
     assert tool == ToolMessage(tool.content, tool_call_id="call-1", **public)
-    assert all(m == HumanMessage(m.content) and is_released(m.content) for m in (pair, mapping))
+    assert all(message == HumanMessage(message.content) for message in (pair, mapping))
 
 
 def test_types_of_inputs_are_kept():
     head = PrivateHead(SANITIZER)
-    assert is_released(head.invoke(PRIVATE))
     text = head.invoke(StringPromptValue(text=PRIVATE))
-    assert type(text) is StringPromptValue
-    assert is_released(text.text)
     chat = head.invoke(ChatPromptValue(messages=[HumanMessage(PRIVATE)]))
-    assert type(chat) is ChatPromptValue
-    assert is_released(chat.messages[0].content)
+    assert (type(text), type(chat)) == (StringPromptValue, ChatPromptValue)
+    found = [head.invoke(PRIVATE), text.text, chat.messages[0].content]
+    assert all(map(is_released, [*found, *head.invoke([PRIVATE, PRIVATE])]))
     assert type(head.invoke([HumanMessageChunk(PRIVATE)])[0]) is HumanMessage
-    assert all(map(is_released, head.invoke([PRIVATE, PRIVATE])))
     assert head.invoke("") == ""
 
 
 def test_keys_choose_what_is_private():
     given = {"q": PRIVATE, "docs": [PRIVATE], "public": {"any": object()}}
     found = PrivateHead(SANITIZER, keys=["q", "docs"]).invoke(given)
-    assert is_released(found["q"])
-    assert is_released(found["docs"][0])
+    assert all(map(is_released, [found["q"], *found["docs"]]))
     assert found["public"] is given["public"]
     assert given["q"] == PRIVATE
     both = PrivateHead(SANITIZER).invoke({"a": PRIVATE, "b": PRIVATE})
@@ -180,120 +137,100 @@ def test_keys_choose_what_is_private():
     assert all(map(is_released, both.values()))
 
 
-def test_streamed_input_is_released_once_and_whole():
-    session = Counting()
-    found = list((PrivateHead(session) | str.upper).transform(iter([PRIVATE[:9], PRIVATE[9:]])))
-    assert session.raw == [PRIVATE]
-    assert found == [session.out[0].upper()]
+KEYED = {"keys": ["q", "docs"]}
+REFUSED = [
+    [HumanMessage([{"type": "text", "text": PRIVATE}, IMAGE])],
+    [HumanMessage([{"type": "text", "text": {"x": CANARY}}])],
+    [ToolMessage([{"type": CANARY}], tool_call_id="1")],
+    [ChatMessage(PRIVATE, role=CANARY)],
+    [RemoveMessage(id="1")],
+    [{CANARY: PRIVATE}],
+    [(CANARY, PRIVATE)],
+    [3],
+    ("human", PRIVATE),
+    PRIVATE.encode(),
+    ImagePromptValue(image_url={"url": CANARY}),
+    HumanMessage(PRIVATE),
+    {"a": PRIVATE, "b": [PRIVATE]},
+]
+WITH_KEYS = [
+    (KEYED, {"q": PRIVATE}, "key 'docs' is missing"),
+    (KEYED, {"q": PRIVATE, "docs": {"x": CANARY}}, "key 'docs'.*got dict"),
+    (KEYED, PRIVATE, "expected a dict.*got str"),
+]
 
 
-REFUSED = {
-    "image": [HumanMessage([{"type": "text", "text": PRIVATE}, IMAGE])],
-    "text block without text": [HumanMessage([{"type": "text", "text": {"x": CANARY}}])],
-    "thinking in a tool result": [ToolMessage([{"type": CANARY}], tool_call_id="1")],
-    "role": [ChatMessage(PRIVATE, role=CANARY)],
-    "removal": [RemoveMessage(id="1")],
-    "unreadable dict": [{CANARY: PRIVATE}],
-    "unreadable pair": [(CANARY, PRIVATE)],
-    "number": [3],
-    "tuple": ("human", PRIVATE),
-    "bytes": PRIVATE.encode(),
-    "image prompt": ImagePromptValue(image_url={"url": CANARY}),
-    "one message": HumanMessage(PRIVATE),
-    "value that is no text": {"a": PRIVATE, "b": [PRIVATE]},
-}
-
-
-def everything_in(error):
-    """The error as text, with all that hangs on it."""
-    return "".join(traceback.format_exception(error)) + repr(
-        [error.__dict__, error.args, error.__context__, error.__cause__]
-    )
-
-
-@pytest.mark.parametrize("value", REFUSED.values(), ids=REFUSED)
-@pytest.mark.asyncio
-async def test_what_cannot_be_released_is_refused_before_any_charge(value, probe):
-    chain = PrivateHead(probe.session()) | probe.chat_openai()
-    with pytest.raises(ParameterError, match=r"expected|only text") as sync:
+@over(
+    "options, value, match", [*(({}, value, "expected|only text") for value in REFUSED), *WITH_KEYS]
+)
+def test_what_cannot_be_released_is_refused_before_any_charge(options, value, match, probe):
+    chain = PrivateHead(probe.session(), **options) | probe.chat_openai()
+    with pytest.raises(ParameterError, match=match) as sync:
         chain.invoke(value, probe.config)
-    with pytest.raises(ParameterError) as asynchronous:
-        await chain.ainvoke(value, probe.config)
+    with pytest.raises(ParameterError, match=match) as asynchronous:
+        asyncio.run(chain.ainvoke(value, probe.config))
     for caught in (sync, asynchronous):
-        assert CANARY not in everything_in(caught.value)
+        assert CANARY not in text_of(caught.value)
     assert not probe.charges
     assert not probe.remote.raw
     assert probe.records()["LangChain callbacks"] == ""
     assert CANARY not in "".join(probe.records().values())
 
 
-@pytest.mark.parametrize(
-    ("value", "match"),
-    [
-        ({"q": PRIVATE}, "key 'docs' is missing"),
-        ({"q": PRIVATE, "docs": {"x": CANARY}}, "key 'docs'.*got dict"),
-        (PRIVATE, "expected a dict.*got str"),
-    ],
-)
-def test_keys_must_be_there_and_hold_text(value, match):
-    session = Counting()
-    with pytest.raises(ParameterError, match=match) as caught:
-        PrivateHead(session, keys=["q", "docs"]).invoke(value)
-    assert CANARY not in everything_in(caught.value)
-    assert session.raw == []
-
-
-@pytest.mark.parametrize(
-    "left", [{"q": RunnablePassthrough()}, str.upper], ids=["dict", "function"]
-)
-def test_nothing_is_piped_into_a_head(left):
-    with pytest.raises(ParameterError, match="the head goes first"):
-        _ = left | PrivateHead(SANITIZER)
-
-
-def test_one_head_is_enough():
-    for second in (PrivateHead(SANITIZER), PrivateHead(SANITIZER) | str.upper):
+def test_a_head_goes_first_and_alone():
+    head = PrivateHead(SANITIZER)
+    for left in ({"q": RunnablePassthrough()}, str.upper):
+        with pytest.raises(ParameterError, match="the head goes first"):
+            _ = left | head
+    for second in (head, head | str.upper):
         with pytest.raises(ParameterError, match="one head"):
-            _ = PrivateHead(SANITIZER) | str.upper | second
+            _ = head | str.upper | second
     with pytest.raises(ParameterError, match="one head"):
-        PrivateHead(SANITIZER, then=PrivateHead(SANITIZER))
+        PrivateHead(SANITIZER, then=head)
 
 
-def _enclosed(head):
-    ignoring_config = RunnableLambda(lambda text: head.invoke(text))
-    own_callbacks = RunnableLambda(lambda text: head.invoke(text, {"callbacks": []}))
-    return {
-        "sequence": RunnablePassthrough() | head,
-        "parallel": RunnableParallel(a=head),
-        "map": RunnableParallel(a=RunnablePassthrough() | head),
-        "function": ignoring_config,
-        "function with callbacks": own_callbacks,
-    }
+async def _collect(items):
+    return [item async for item in items]
+
+
+CALLS = [
+    lambda c, v: c.invoke(v),
+    lambda c, v: asyncio.run(c.ainvoke(v)),
+    lambda c, v: c.batch([v, v]),
+    lambda c, v: list(c.stream(v)),
+    lambda c, v: asyncio.run(_collect(c.astream_events(v, version="v2"))),
+]
+ENCLOSED = [
+    lambda head: RunnablePassthrough() | head,
+    lambda head: RunnableParallel(a=head),
+    lambda head: RunnableParallel(a=RunnablePassthrough() | head),
+    lambda head: RunnableLambda(lambda text: head.invoke(text)),
+    lambda head: RunnableLambda(lambda text: head.invoke(text, {"callbacks": []})),
+]
 
 
 @over("call", CALLS)
-@over("outer", _enclosed(PrivateHead(SANITIZER)))
-def test_a_head_refuses_to_run_inside_another_run(outer, call, probe):
-    chain = _enclosed(PrivateHead(probe.session()) | probe.chat_openai())[outer]
+@over("enclosed", ENCLOSED)
+def test_a_head_refuses_to_run_inside_another_run(enclosed, call, probe):
+    chain = enclosed(PrivateHead(probe.session()) | probe.chat_openai())
     with pytest.raises(ParameterError, match=r"inside another run.*the head goes first"):
-        CALLS[call](chain, PRIVATE)
+        call(chain, PRIVATE)
     assert not probe.charges
     assert not probe.remote.raw
 
 
 def test_a_head_refuses_to_run_in_a_traced_function(probe):
-    session = Counting()
-    traced = langsmith.traceable(lambda text: PrivateHead(session).invoke(text), name="outer")
+    head = PrivateHead(probe.session())
+    traced = langsmith.traceable(lambda text: head.invoke(text), name="outer")
     with pytest.raises(ParameterError, match="inside another run"):
         traced(PRIVATE)
-    assert session.raw == []
+    assert not probe.charges
     assert CANARY in probe.records()["LangSmith"]  # why it refuses
 
 
 def test_composition_gives_new_heads():
     head = PrivateHead(SANITIZER, keys=["q"])
     chain = head | {"x": lambda d: d["q"]} | (lambda d: d["x"])
-    assert isinstance(chain, PrivateHead)
     assert (chain.session, chain.keys, head.then) == (head.session, ("q",), None)
     assert is_released(chain.invoke({"q": PRIVATE}))
     assert set(head.assign(n=lambda d: 1).invoke({"q": PRIVATE})) == {"q", "n"}
@@ -302,99 +239,61 @@ def test_composition_gives_new_heads():
         head.then = chain
 
 
-@pytest.mark.asyncio
-async def test_wrapped_heads_stay_heads(probe):
+def test_wrapped_heads_stay_heads(probe):
     starts = []
-    listeners = {"on_start": lambda run: starts.append(repr(run.inputs))}
+
+    def listen(run):
+        starts.append(repr(run.inputs))
 
     async def alisten(run):
-        starts.append(repr(run.inputs))
+        listen(run)
 
     head = PrivateHead(SANITIZER) | (lambda text: f"<{text}>")
     answers = GenericFakeChatModel(messages=itertools.repeat("the answer"))
-    bound = (PrivateHead(SANITIZER) | answers.bind(tag="t")).bind(stop=["x"])
-    for chain in (
-        head.with_listeners(**listeners),
+    for made in (
+        head.with_listeners(on_start=listen),
         head.with_alisteners(on_start=alisten),
         head.with_types(output_type=str),
-        bound,
+        (PrivateHead(SANITIZER) | answers.bind(tag="t")).bind(stop=["x"]),
         head.pipe(str.upper, str.lower, name="rest"),
         head.with_config(tags=["t"]),
     ):
-        assert isinstance(chain, PrivateHead)
-        await (chain | str).ainvoke(PRIVATE, probe.config)
+        assert isinstance(made, PrivateHead)
+        asyncio.run((made | str).ainvoke(PRIVATE, probe.config))
     assert len(starts) == 2
     found = probe.records()
-    assert "name\nrest\n" in found["LangChain callbacks"]
-    assert "tags\nt\n" in found["LangChain callbacks"]
-    assert "stop\nx\n" in found["LangChain callbacks"]
+    for kept in ("name\nrest\n", "tags\nt\n", "stop\nx\n"):
+        assert kept in found["LangChain callbacks"]
     assert CANARY not in "".join([*found.values(), *starts])
 
 
 def test_by_default_no_answer_is_noted_as_it_may_come_from_a_local_model(probe):
     session = probe.session()
-    head = PrivateHead(session)
     local = RunnableLambda(lambda _: AIMessage(f"extracted: {probe.private_text}", id="a"))
-    chain = head | probe.chat_openai() | local
-    question = HumanMessage("one")
-    answer = chain.invoke([question])
+    chain = PrivateHead(session) | probe.chat_openai() | local
+    messages = [("human", "one"), chain.invoke([("human", "one")]), ("human", "two")]
     with pytest.raises(EventRefused, match="note_answer"):
-        chain.invoke([question, answer, HumanMessage("two")])
+        chain.invoke(messages)
     note_answer(session, AIMessage("the draft"), event_id="a")
-    chain.invoke([question, answer, HumanMessage("two")])
+    chain.invoke(messages)
     assert json.loads(probe.remote.bodies[-1])["messages"][1]["content"] == "the draft"
     declared = PrivateHead(probe.session(), ai="pass") | probe.chat_openai()
-    declared.invoke([AIMessage("public", name=probe.canary), question])
+    declared.invoke([AIMessage("public", name=probe.canary), ("human", "one")])
     assert not probe.remote.saw(probe.canary)
 
 
-def test_a_system_message_may_be_private(probe):
+def test_a_system_message_may_be_private_and_conversations_have_names(probe):
+    head = PrivateHead(probe.session(), system="release")
     messages = [SystemMessage(probe.private_text), HumanMessage([probe.private_text])]
-    system, human = PrivateHead(probe.session(), system="release").invoke(messages)
-    assert probe.canary not in system.text
-    assert probe.released(human.content[0])
-
-
-def test_conversations_have_names(probe):
-    head = PrivateHead(probe.session())
 
     def released(**names):
-        return head.invoke([HumanMessage(probe.private_text)], {"configurable": names})[0].text
+        system, human = head.invoke(messages, {"configurable": names})
+        assert probe.canary not in f"{system} {human}"
+        return system.text, *human.content
 
     first = released(thread_id="a")
     assert first == released(thread_id="a") != released(session_id="b")
-    assert len(probe.charges) == 2
-
-
-class Starts(BaseCallbackHandler):
-    """How many runs began."""
-
-    count = 0
-
-    def on_chain_start(self, *args, **kwargs):
-        self.count += 1
-
-
-@pytest.mark.parametrize("bound", [False, True], ids=["config", "with_config"])
-def test_each_input_of_a_batch_has_its_own_release_and_run(bound):
-    session, starts, at_once, most = Counting(), Starts(), threading.Semaphore(3), []
-
-    def step(text):
-        most.append(at_once.acquire(blocking=False))  # more than max_concurrency would fail
-        time.sleep(0.005)
-        at_once.release()
-        return text
-
-    chain, config = PrivateHead(session) | step, {"max_concurrency": 3, "callbacks": [starts]}
-    chain, config = (chain.with_config(config), None) if bound else (chain, config)
-    inputs = [f"{PRIVATE} {i}" for i in range(32)]
-    outputs = dict(chain.batch_as_completed(inputs, config))
-    assert sorted(session.raw) == sorted(inputs)
-    assert sorted(outputs) == list(range(32))
-    assert sorted(outputs.values()) == sorted(session.out)
-    assert len(set(session.out)) == 32
-    assert all(most)
-    assert starts.count == 32
+    assert len(probe.charges) == 4
 
 
 def test_without_langchain_the_import_names_the_extra():
@@ -404,3 +303,41 @@ def test_without_langchain_the_import_names_the_extra():
 def test_the_example_of_the_docstring_runs():
     ran = doctest.testmod(importlib.import_module(PrivateHead.__module__))
     assert (ran.attempted > 1, ran.failed) == (True, 0)
+
+
+# DPSanitizer: the release alone -----------------------------------------------------------------
+
+FALLBACKS = fallback_calls(Probe.new_text)
+
+
+class TestSanitizer(TraceSafeContract):
+    output = "released"
+    calls = {
+        **runnable_calls(lambda p: [HumanMessage(p.new_text(), name=p.canary)]),
+        "text": lambda s, p: s.invoke(p.new_text(), p.config),
+    }
+    fallbacks = {"itself": FALLBACKS["itself"], "all of them": FALLBACKS["all of them"]}
+    replays = {
+        "by id": lambda s, p: s.invoke([HumanMessage(p.private_text, id="1")], p.config),
+        "by transcript": lambda s, p: s.invoke([HumanMessage(p.private_text)], p.config),
+        "blocks": lambda s, p: s.invoke([HumanMessage([p.private_text, "x"], id="2")], p.config),
+    }
+    refusals = {
+        "no text": lambda s, p: s.invoke([HumanMessage([IMAGE, p.private_text])], p.config),
+        "unknown answer": lambda s, p: s.invoke(
+            [HumanMessage(p.private_text), AIMessage(p.private_text)], p.config
+        ),
+    }
+
+    def adapter(self, probe):
+        return DPSanitizer(probe.session())
+
+
+def test_a_sanitizer_refuses_to_run_in_a_chain_unless_it_is_allowed(probe):
+    chain = RunnableLambda(str) | DPSanitizer(probe.session())
+    with pytest.raises(ParameterError, match=r"DPSanitizer runs inside.*PrivateHead first"):
+        chain.invoke("secret")
+    assert not probe.charges
+    step = DPSanitizer(SANITIZER, traced="allow", keys=["q"])
+    found = (step | RunnableLambda(lambda d: d["q"])).invoke({"q": "private", "lang": "en"})
+    assert is_released(found, 1)

@@ -1,14 +1,13 @@
-"""What every adapter takes: a session, its own options, and an epsilon for a call."""
+"""What every adapter takes: a session, its own options, an epsilon and a payer for a call."""
 
-import re
+import math
 
 import pytest
 from langchain.agents import create_agent
 from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.messages import HumanMessage
-from langchain_core.retrievers import BaseRetriever
-from langchain_core.runnables import ConfigurableField
+from langchain_core.runnables import ConfigurableField, RunnableLambda
 from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_dp_middleware import (
     DPAgentMiddleware,
@@ -20,15 +19,16 @@ from langchain_dp_middleware import (
 )
 from langchain_openai import ChatOpenAI
 from support.cases import over
-from support.langchain import infer
+from support.langchain import MODELS, infer
 
+import dp_middleware as dp
 from dp_middleware.errors import ParameterError, UntrustedHost
 
 EMBEDDINGS = DeterministicFakeEmbedding(size=3)
 FAR = ChatOpenAI(model="m", base_url="https://api.example/v1", api_key="k")
 
 
-def retriever() -> BaseRetriever:
+def retriever():
     index = InMemoryVectorStore(EMBEDDINGS)
     index.add_documents([Document("w1x", id="a")])
     return index.as_retriever()
@@ -45,14 +45,15 @@ class Agent:
         return self.agent.invoke({"messages": [HumanMessage(text)]}, config)
 
 
-MAKERS = {
+WITH_CONFIG = {
     "head": lambda s, p, **o: PrivateHead(s, **o),
     "chat model": lambda s, p, **o: DPChatModel(s, p.chat_openai(), **o),
     "extraction": lambda s, p, **o: infer(p, s, **o),
     "retriever": lambda s, p, **o: DPRetriever(s, retriever(), **o),
     "agent": Agent,
 }
-WITHOUT_CONFIG = {
+MAKERS = {
+    **WITH_CONFIG,
     "documents": lambda s, p, **o: DPDocumentTransformer(s, **o),
     "embeddings": lambda s, p, **o: DPEmbeddings(s, EMBEDDINGS, **o),
 }
@@ -62,7 +63,7 @@ def spent_by(probe):
     return [row.epsilon * 1e-12 for row in probe.charges]
 
 
-@pytest.mark.parametrize("kind", MAKERS)
+@pytest.mark.parametrize("kind", WITH_CONFIG)
 def test_the_epsilon_of_a_call_is_lowered_and_never_above_the_sessions(kind, probe):
     session = probe.session()
     own = session.sanitizer.certificate.epsilon
@@ -93,51 +94,99 @@ WRONG = [
 ]
 
 
-@over("kind, options", WRONG)
-def test_options_are_checked(kind, options, probe):
-    with pytest.raises((ParameterError, ValueError), match="expected"):
-        {**MAKERS, **WITHOUT_CONFIG}[kind](probe.session(), probe, **options)
+def test_options_and_parts_are_checked(probe):
+    session = probe.session()
+    for kind, options in WRONG:
+        with pytest.raises((ParameterError, ValueError), match="expected"):
+            MAKERS[kind](session, probe, **options)
+    for make in MAKERS.values():
+        with pytest.raises(ParameterError, match=r"a dp\.Session or a dp\.Sanitizer, got str"):
+            make("session", probe)
+    for make in (
+        lambda: DPChatModel(session, "gpt"),
+        lambda: DPRetriever(session, InMemoryVectorStore(EMBEDDINGS)),
+        lambda: DPEmbeddings(session, session),
+    ):
+        with pytest.raises(ParameterError, match="expected"):
+            make()
+    for kind in ("chat model", "extraction", "retriever"):
+        with pytest.raises(ValueError, match="sesion") as caught:
+            MAKERS[kind](session, probe, sesion=probe.canary)
+        assert not probe.leaks(error=caught.value)
+        assert MAKERS[kind](session, probe).model_copy().session is session
+    for kind in ("extraction", "agent"):
+        with pytest.raises(UntrustedHost, match=r"api\.example"):
+            MAKERS[kind](session, probe, extractor=FAR)
+        MAKERS[kind](session, probe, extractor=FAR, trusted_hosts=["api.example"])
 
 
-@pytest.mark.parametrize("kind", [*MAKERS, *WITHOUT_CONFIG])
-def test_a_session_releases(kind, probe):
-    with pytest.raises(ParameterError, match=r"expected a dp\.Session or a dp\.Sanitizer, got str"):
-        {**MAKERS, **WITHOUT_CONFIG}[kind]("session", probe)
+# one adapter for several users: who pays is told by the config, and nothing is shared -----------
 
 
-@pytest.mark.parametrize("kind", ["chat model", "extraction", "retriever"])
-def test_a_misspelt_option_is_refused_and_not_quoted(kind, probe):
-    with pytest.raises(ValueError, match="sesion") as caught:
-        MAKERS[kind](probe.session(), probe, sesion=probe.canary)
-    assert not probe.leaks(error=caught.value)
-    model = MAKERS[kind](probe.session(), probe)
-    assert model.model_copy().session is model.session
+def config(subject, **more):
+    return {"configurable": {"dp_subject": subject, **more}}
 
 
-@pytest.mark.parametrize(
-    ("make", "said"),
-    [
-        (lambda s: DPChatModel(s, "gpt"), "expected inner= a chat model, got str"),
-        (lambda s: DPRetriever(s, InMemoryVectorStore(EMBEDDINGS)), "as_retriever"),
-        (lambda s: DPEmbeddings(s, s), "LangChain embedding model"),
-    ],
-)
-def test_the_other_part_is_checked(make, said, probe):
-    with pytest.raises(ParameterError, match=re.escape(said)):
-        make(probe.session())
+@pytest.fixture
+def ledger(tmp_path):
+    return dp.PrivacyLedger(f"sqlite:///{tmp_path / 'books.db'}", budget=9.0)
 
 
-@pytest.mark.parametrize("kind", ["extraction", "agent"])
-def test_an_extractor_elsewhere_is_refused(kind, probe):
-    with pytest.raises(UntrustedHost, match=r"api\.example"):
-        MAKERS[kind](probe.session(), probe, extractor=FAR)
-    MAKERS[kind](probe.session(), probe, extractor=FAR, trusted_hosts=["api.example"])
+def session_on(ledger, probe, **options):
+    given = probe.sanitizer()
+    sanitizer = dp.Sanitizer(given.mechanism, given.space, ledger=ledger, subject="all")
+    return dp.Session(sanitizer, **{"subjects": "many", **options})
 
 
-LARGE = [pytest.param(10**400, id="large"), pytest.param(10**5000, id="larger")]
+@pytest.mark.parametrize("kind", MODELS)
+def test_each_subject_pays_for_itself_and_shares_nothing(kind, probe, ledger):
+    model = MODELS[kind](probe, session_on(ledger, probe))
+    messages = [HumanMessage(probe.private_text, id="m")]
+    sent = {}
+    for subject in ("ann", "bob", "ann"):
+        answer = model.invoke(messages, config(subject))
+        text = probe.remote.prompts[-1] if probe.remote.prompts else str(answer)
+        assert sent.setdefault(subject, text) == text
+    assert sent["ann"] != sent["bob"]
+    assert ledger.spent("ann") == ledger.spent("bob") > 0
+    assert ledger.spent("all") == 0
+    model.invoke(messages, config("ann", dp_epsilon=0.5))
+    assert ledger.spent("bob") < ledger.spent("ann") <= ledger.spent("bob") + 0.5
+    assert not probe.leaks()
 
 
-@over("epsilon", [0, -1.0, float("nan"), float("inf"), "much", True, [1], *LARGE])
-def test_an_epsilon_of_a_call_is_a_positive_number(epsilon, probe):
-    with pytest.raises(ParameterError, match=r"dp_epsilon > 0"):
-        PrivateHead(probe.session()).invoke("secret", {"configurable": {"dp_epsilon": epsilon}})
+NO_EPSILON = [0, -1.0, math.nan, math.inf, "much", True, [1], 10**400]
+NOT_ASKED = [
+    *(({"dp_epsilon": value}, "dp_epsilon > 0") for value in NO_EPSILON),
+    *(({"dp_subject": value}, "subject") for value in ("", 3)),
+    *(({name: "ann"}, "subject") for name in ("dp_subjet", "dp_eps")),
+]
+
+
+@over("kind", MODELS)
+def test_what_a_config_cannot_ask_for_is_refused(kind, probe, ledger):
+    model = MODELS[kind](probe, session_on(ledger, probe, subjects="one"))
+    with pytest.raises(ParameterError, match='subjects="many"'):
+        model.invoke([HumanMessage("w1x")], config("ann"))
+    model = MODELS[kind](probe, session_on(ledger, probe))
+    for wrong, told in NOT_ASKED:
+        with pytest.raises(ParameterError, match=told):
+            model.invoke([HumanMessage("w1x")], {"configurable": wrong})
+    assert not probe.remote.requests
+    with pytest.raises(ParameterError, match="subjects"):
+        session_on(ledger, probe, subjects="some")
+
+
+def test_what_has_no_config_charges_the_subject_of_the_run_around_it(probe, ledger):
+    session = session_on(ledger, probe)
+    documents = DPDocumentTransformer(session)
+    vectors = DPEmbeddings(session, EMBEDDINGS)
+
+    def work(text):
+        vectors.embed_query(text)
+        return documents.transform_documents([Document(text, id="d")])[0].page_content
+
+    step, text = RunnableLambda(work), "w1x w2x w3x w4x"
+    assert step.invoke(text, config("ann")) == step.invoke(text, config("ann"))
+    assert ledger.spent("ann") > 0
+    assert ledger.spent("all") == 0

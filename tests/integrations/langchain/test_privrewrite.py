@@ -7,6 +7,7 @@ from langchain_core.prompt_values import ChatPromptValue, StringPromptValue
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.runnables import RunnableLambda
 from langchain_dp_middleware import PrivateHead, PrivRewriteRunnable
+from support.cases import over
 from support.contract import Probe, TraceSafeContract, fallback_calls, runnable_calls
 
 import dp_middleware as dp
@@ -21,20 +22,17 @@ class Lengths:
         return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
-def short_vectors(sanitizer):
-    vectors = np.asarray(sanitizer.space.vectors)
-    space = dp.EmbeddingSpace(
-        sanitizer.space.vocabulary, vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-    )
-    return dp.Sanitizer(
-        sanitizer.mechanism, space, ledger=sanitizer.ledger, subject=sanitizer.subject
-    )
-
-
-def rewriter(probe, k=2):
+def head_of(probe, generator=None):
+    """On a space of vectors of norm 1."""
     probe.remote.mode = "echo" if probe.remote.mode == "ok" else probe.remote.mode
-    return dp.PrivRewrite(
-        short_vectors(probe.sanitizer()), generator=probe.chat_openai(), service=Lengths(), k=k
+    own = probe.sanitizer()
+    vectors = np.asarray(own.space.vectors)
+    vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    space = dp.EmbeddingSpace(own.space.vocabulary, vectors)
+    sanitizer = dp.Sanitizer(own.mechanism, space, ledger=own.ledger, subject=own.subject)
+    generator = generator or probe.chat_openai()
+    return PrivRewriteRunnable(
+        dp.PrivRewrite(sanitizer, generator=generator, service=Lengths(), k=1)
     )
 
 
@@ -55,25 +53,24 @@ class TestRewrites(TraceSafeContract):
     hears = frozenset({"LangChain callbacks", "LangSmith"})
 
     def adapter(self, probe):
-        return PrivRewriteRunnable(rewriter(probe, k=1))
+        return head_of(probe)
 
     def exposed(self, adapter, probe):
         return [repr(adapter)]
 
 
 def test_what_follows_stays_behind_the_boundary(probe):
-    chain = PrivRewriteRunnable(rewriter(probe)) | {"text": RunnableLambda(str)}
+    chain = head_of(probe) | {"text": RunnableLambda(str)}
     chain = chain | ChatPromptTemplate.from_template("{text}") | probe.chat_openai()
     chain.invoke(probe.private_text, probe.config)
     assert not probe.leaks()
     [row] = probe.charges
-    own = chain.rewriter.certificate.epsilon
-    assert row.epsilon * 1e-12 == pytest.approx(own)
+    assert row.epsilon * 1e-12 == pytest.approx(chain.rewriter.certificate.epsilon)
     names = [node.name for node in chain.get_graph().nodes.values()]
     assert names[1] == "PrivRewriteRunnable"
 
 
-@pytest.mark.parametrize(
+@over(
     "make",
     [
         lambda text: StringPromptValue(text=text),
@@ -81,28 +78,21 @@ def test_what_follows_stays_behind_the_boundary(probe):
         lambda text: [HumanMessage([{"type": "text", "text": text}])],
         lambda text: {"question": text},
     ],
-    ids=["string prompt", "chat prompt", "messages", "dict"],
 )
 def test_a_rewrite_is_of_the_kind_of_what_is_rewritten(make, probe):
-    head = PrivRewriteRunnable(
-        dp.PrivRewrite(short_vectors(probe.sanitizer()), generator=lambda messages: "w1x w2x", k=1)
-    )
+    head = head_of(probe, lambda messages: "w1x w2x")
     assert head.invoke(make(probe.new_text()), probe.config) == make("w1x w2x")
-    assert len(probe.charges) == 1
     assert not probe.leaks()
 
 
-def test_it_goes_first(probe):
-    head = PrivRewriteRunnable(rewriter(probe))
+def test_it_goes_first_and_takes_a_rewriter(probe):
+    head = head_of(probe)
     with pytest.raises(ParameterError, match="the head goes first"):
         _ = {"x": str} | head
     with pytest.raises(ParameterError, match="PrivRewriteRunnable runs inside another run"):
         (RunnableLambda(str) | head).invoke("x")
     with pytest.raises(ParameterError, match="one head"):
         _ = PrivateHead(probe.sanitizer()) | head
-    assert not probe.charges
-
-
-def test_it_takes_a_rewriter(probe):
     with pytest.raises(ParameterError, match=r"expected a dp\.PrivRewrite, got Session"):
         PrivRewriteRunnable(probe.session())
+    assert not probe.charges

@@ -15,6 +15,7 @@ from langchain_core.tracers import context as hooks
 from langchain_core.tracers.context import tracing_v2_enabled
 from langchain_dp_middleware import DPAgentMiddleware, untraced
 from langsmith import traceable
+from support.cases import over
 from support.contract import ToolCall
 from support.contract._langchain import CallbackRecorder
 from support.contract.calls import result_of
@@ -48,7 +49,10 @@ def given(probe):
     return {"messages": [("user", probe.new_text())]}
 
 
-def assert_unrecorded(probe):
+@pytest.fixture
+def unheard(probe):
+    """Records nothing of a test, and is not deaf."""
+    yield probe
     assert not probe.leaks()
     assert probe.charges
     RunnableLambda(raw_step).invoke(probe.canary)
@@ -56,8 +60,8 @@ def assert_unrecorded(probe):
     assert recorders <= {leak.split(":")[0] for leak in probe.leaks()}, "the recorders are deaf"
 
 
-def test_a_tool_that_runs_an_agent(probe):
-    helper = agent_of(probe)
+def test_a_tool_that_runs_an_agent(unheard):
+    probe, helper = unheard, agent_of(unheard)
 
     @traceable
     def noted(text: str) -> str:
@@ -73,64 +77,70 @@ def test_a_tool_that_runs_an_agent(probe):
         return "done"
 
     agent = agent_of(probe, look_up)
-    with untraced():
-        asyncio.run(agent.ainvoke(given(probe)))
-    assert_unrecorded(probe)
-
-
-def test_tracing_v2_enabled_around_the_block(probe):
-    agent = agent_of(probe)
     with tracing_v2_enabled(), untraced():
-        agent.invoke(given(probe))
-    assert_unrecorded(probe)
+        asyncio.run(agent.ainvoke(given(probe)))
 
 
 BEGUN = {
     "stream": lambda agent, value: agent.stream(value),
     "stream tokens": lambda agent, value: agent.stream(value, stream_mode="messages"),
-    "bound": lambda agent, value: agent.with_config(tags=["x"]).stream(value),
-    "sequence": lambda agent, value: (RunnableLambda(lambda x: x) | agent).stream(value),
     "transform": lambda agent, value: agent.transform(iter([value])),
     "events": lambda agent, value: iter(agent.stream_events(value, version="v3")),
     "completed": lambda agent, value: agent.batch_as_completed([value]),
     "astream": lambda agent, value: agent.astream(value),
-    "astream tokens": lambda agent, value: agent.astream(value, stream_mode="messages"),
     "bound, astream": lambda agent, value: agent.with_config(tags=["x"]).astream(value),
     "astream_events": lambda agent, value: agent.astream_events(value, version="v2"),
     "log": lambda agent, value: agent.astream_log(value),
     "completed in a loop": lambda agent, value: agent.abatch_as_completed([value]),
     "ainvoke": lambda agent, value: agent.ainvoke(value),
-    "abatch": lambda agent, value: agent.abatch([value]),
     "sequence, ainvoke": lambda agent, value: (RunnableLambda(lambda x: x) | agent).ainvoke(value),
 }
 
 
-@pytest.mark.parametrize("call", BEGUN.values(), ids=BEGUN)
-def test_streams_and_coroutines_that_are_begun_in_the_block(call, probe):
+@over("path", BEGUN)
+def test_streams_and_coroutines_that_are_begun_in_the_block(path, unheard):
+    charged, agent = len(unheard.charges), agent_of(unheard)
     with untraced():
-        assert result_of(lambda agent, p: call(agent, given(p)), agent_of(probe), probe)
-    assert_unrecorded(probe)
+        assert result_of(lambda agent, p: BEGUN[path](agent, given(p)), agent, unheard)
+    assert len(unheard.charges) > charged
+    assert not unheard.leaks()
 
 
-def test_a_task_that_runs_on_after_the_block(probe):
+def test_a_task_that_runs_on_after_the_block(unheard):
     async def main():
         with untraced():
-            task = asyncio.create_task(agent_of(probe).ainvoke(given(probe)))
+            task = asyncio.create_task(agent_of(unheard).ainvoke(given(unheard)))
         return await task
 
     assert asyncio.run(main())
-    assert_unrecorded(probe)
 
 
-def test_an_agent_that_runs_after_the_block_or_in_a_thread_of_ones_own_is_refused(probe):
-    agent = agent_of(probe)
+def test_the_run_around_the_block_is_told_nothing(unheard):
+    def step(text):
+        with untraced():
+            return agent_of(unheard).invoke(given(unheard))["messages"][-1].text
+
+    assert RunnableLambda(step).invoke("w1x", unheard.config) == "a fine answer"
+
+
+def test_an_agent_that_is_traced_is_refused_and_nothing_is_sent(probe):
+    """Also one that runs after the block, or in a thread of one's own."""
+    agent, value, config = agent_of(probe), given(probe), probe.config
     with untraced(), ThreadPoolExecutor(1) as pool:
-        pieces = agent.stream(given(probe))
-        in_pool = pool.submit(agent.invoke, given(probe))
-    for late in (lambda: list(pieces), in_pool.result):
+        pieces, in_pool = agent.stream(value), pool.submit(agent.invoke, value)
+        with pytest.raises(ParameterError, match="CallbackRecorder"):
+            agent.invoke(value, config)
+    for call in (
+        lambda agent, p: agent.invoke(value),
+        lambda agent, p: agent.ainvoke(value),
+        lambda agent, p: agent.astream_events(value, version="v2"),
+        lambda agent, p: pieces,
+        lambda agent, p: in_pool.result(),
+    ):
         with pytest.raises(ParameterError, match="expected no tracer"):
-            late()
+            result_of(call, agent, probe)
     assert not probe.remote.requests
+    assert not probe.charges
 
 
 def test_a_handler_in_every_call_is_refused(monkeypatch):

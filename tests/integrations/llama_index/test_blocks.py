@@ -17,7 +17,6 @@ from llama_index_dp_middleware import (
     subject,
 )
 from pydantic import BaseModel
-from support.cases import over
 from support.contract import ToolCall
 from support.llama_index import MODEL, index_of
 
@@ -47,48 +46,35 @@ def engine_of(desk, session):
     return DPQueryEngine(session, index_of(TEXT).as_query_engine(llm=desk.llama_openai()))
 
 
-def node():
-    return TextNode(text=TEXT)
+def found():
+    return [NodeWithScore(node=TextNode(text=TEXT))]
 
 
 CALLS = {path: lambda d, s, p=path: MODEL[p](llm(d, s), TEXT) for path in MODEL} | {
     "query": lambda d, s: engine_of(d, s).query(TEXT),
     "aquery": lambda d, s: asyncio.run(engine_of(d, s).aquery(TEXT)),
     "transform": lambda d, s: DPQueryTransform(s).run(TEXT),
-    "ingestion": lambda d, s: DPTransform(s)([node()]),
-    "asynchronous ingestion": lambda d, s: asyncio.run(DPTransform(s).acall([node()])),
-    "retrieval": lambda d, s: DPNodePostprocessor(s).postprocess_nodes(
-        [NodeWithScore(node=node())], query_str="w1x"
-    ),
+    "ingestion": lambda d, s: DPTransform(s)([TextNode(text=TEXT)]),
+    "asynchronous ingestion": lambda d, s: asyncio.run(DPTransform(s).acall([TextNode(text=TEXT)])),
+    "retrieval": lambda d, s: DPNodePostprocessor(s).postprocess_nodes(found(), query_str="w1x"),
 }
 
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
-def test_a_block_lowers_and_never_raises_and_its_subject_pays(call, desk):
+def test_the_smallest_epsilon_of_blocks_holds_and_the_subject_of_the_last_pays(call, desk):
     session = desk.session()
     own = session.sanitizer.certificate.epsilon
-    for value in (0.5, own, 100.0):
-        with epsilon(value):
+    for outer, inner in ((0.5, own), (own, 0.5), (100.0, 100.0)):
+        with epsilon(outer), epsilon(inner):
             call(desk, session)
     lower = session.at(0.5).sanitizer.certificate.epsilon
     assert 0.495 <= lower <= 0.5
-    assert spent(desk) == pytest.approx([lower, own, own])
+    assert spent(desk) == pytest.approx([lower, lower, own])
     with subject("ann"), subject("bob"), epsilon(0.5):
         call(desk, session)
     call(desk, session)
-    assert spent(desk) == pytest.approx([lower, own, own, own])
+    assert spent(desk) == pytest.approx([lower, lower, own, own])
     assert (spent(desk, "ann"), spent(desk, "bob")) == ([], pytest.approx([lower]))
-
-
-def test_of_nested_blocks_the_smallest_epsilon_holds(desk):
-    transform = DPQueryTransform(desk.session())
-    with epsilon(0.5):
-        with epsilon(2.0):
-            transform.run("w1x")
-        transform.run("w1x")
-    with epsilon(2.0), epsilon(0.5):
-        transform.run("w1x")
-    assert spent(desk) == pytest.approx([0.5] * 3, rel=0.01)
 
 
 @pytest.mark.asyncio
@@ -103,13 +89,10 @@ async def test_a_stream_that_is_read_later_was_asked_for_in_the_block(desk):
     assert spent(desk) == pytest.approx([0.5] * 2, rel=0.01)
 
 
-@over("wrong", [0, -1.0, math.inf, math.nan, True, "2", None])
-def test_what_is_no_epsilon_is_refused(wrong):
-    with pytest.raises(dp.ParameterError, match="epsilon > 0"), epsilon(wrong):
-        pass
-
-
-@pytest.mark.parametrize("wrong", ["", " ", 3, None])
-def test_a_subject_has_a_name(wrong):
-    with pytest.raises(dp.ParameterError, match="subject"), subject(wrong):
-        pass
+def test_what_is_no_epsilon_or_subject_is_refused():
+    for wrong in (0, -1.0, math.inf, math.nan, True, "2", None):
+        with pytest.raises(dp.ParameterError, match="epsilon > 0"), epsilon(wrong):
+            pass
+    for wrong in ("", " ", 3, None):
+        with pytest.raises(dp.ParameterError, match="subject"), subject(wrong):
+            pass

@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 
 import pytest
-from llama_index.core.retrievers import QueryFusionRetriever
+from llama_index.core.retrievers import BaseRetriever, QueryFusionRetriever
 from llama_index.core.schema import Document, ImageNode, NodeWithScore, QueryBundle, TextNode
 from llama_index_dp_middleware import (
     DPNodePostprocessor,
@@ -14,6 +14,9 @@ from llama_index_dp_middleware import (
 )
 from support.llama_index import LLAMA, Contract, index_of
 
+from dp_middleware.errors import DPMiddlewareError
+from dp_middleware.models.trust import Location
+
 
 def document(probe, **fields):
     secret = {"author": probe.canary}
@@ -21,14 +24,13 @@ def document(probe, **fields):
     return Document(metadata=secret, excluded_llm_metadata_keys=[probe.canary], **fields)
 
 
-def chunk(probe, **fields):
+def chunk(probe):
     """As a splitter makes it: its source's entry holds metadata and an unsalted hash."""
     source = document(probe)
-    chunk = TextNode(id_=probe.new_id(), text=probe.new_text(), embedding=[0.5], **fields)
+    chunk = TextNode(id_=probe.new_id(), text=probe.new_text(), embedding=[0.5])
     chunk.metadata = dict(source.metadata)
-    chunk.relationships = {name: source.as_related_node_info() for name in ("1", "2", "3", "4")} | {
-        "5": [source.as_related_node_info()]
-    }
+    info = source.as_related_node_info()
+    chunk.relationships = {**dict.fromkeys("1234", info), "5": [info]}
     return chunk
 
 
@@ -39,42 +41,38 @@ def image(probe):
 class TestDPTransform(Contract):
     output = "released"
     calls = {
-        "call": lambda step, probe: step([document(probe), chunk(probe)]),
-        "acall": lambda step, probe: step.acall([document(probe), chunk(probe)]),
+        "call": lambda step, p: step([document(p), chunk(p)]),
+        "acall": lambda step, p: step.acall([document(p), chunk(p)]),
     }
-    replays = {
-        "call": lambda step, probe: step([document(probe, id_="d", text=probe.private_text)])
-    }
+    replays = {"call": lambda step, p: step([document(p, id_="d", text=p.private_text)])}
     refusals = {
-        "image": lambda step, probe: step([document(probe), image(probe)]),
-        "media": lambda step, probe: step(
-            [document(probe), document(probe, image_resource={"text": probe.canary})]
+        "image": lambda step, p: step([document(p), image(p)]),
+        "media": lambda step, p: step(
+            [document(p), document(p, image_resource={"text": p.canary})]
         ),
-        "no node": lambda step, probe: step.acall([document(probe), probe.canary]),
+        "no node": lambda step, p: step.acall([document(p), p.canary]),
     }
 
     def adapter(self, probe):
         return DPTransform(probe.session())
 
 
+def found(*nodes):
+    return [NodeWithScore(node=node, score=0.5) for node in nodes]
+
+
 class TestDPNodePostprocessor(Contract):
     output = "released"
     calls = {
-        "sync": lambda step, probe: step.postprocess_nodes(
-            [NodeWithScore(node=chunk(probe), score=0.5)], query_str=probe.private_text
-        ),
-        "async": lambda step, probe: step.apostprocess_nodes([NodeWithScore(node=chunk(probe))]),
+        "sync": lambda step, p: step.postprocess_nodes(found(chunk(p)), query_str=p.private_text),
+        "async": lambda step, p: step.apostprocess_nodes(found(chunk(p))),
     }
     replays = {
-        "twice in one list": lambda step, probe: step.postprocess_nodes(
-            [NodeWithScore(node=document(probe, id_="d", text=probe.private_text))] * 2
+        "twice in one list": lambda step, p: step.postprocess_nodes(
+            found(document(p, id_="d", text=p.private_text)) * 2
         )
     }
-    refusals = {
-        "image": lambda step, probe: step.postprocess_nodes(
-            [NodeWithScore(node=chunk(probe)), NodeWithScore(node=image(probe))]
-        )
-    }
+    refusals = {"image": lambda step, p: step.postprocess_nodes(found(chunk(p), image(p)))}
 
     def adapter(self, probe):
         return DPNodePostprocessor(probe.session())
@@ -88,16 +86,21 @@ def bundle(probe):
 class TestDPQueryTransform(Contract):
     output = "released"
     calls = {
-        "text": lambda transform, probe: transform.run(probe.new_text()),
-        "bundle": lambda transform, probe: transform(bundle(probe)),
-        "async": lambda transform, probe: transform.arun(bundle(probe)),
+        "text": lambda transform, p: transform.run(p.new_text()),
+        "bundle": lambda transform, p: transform(bundle(p)),
+        "async": lambda transform, p: transform.arun(bundle(p)),
     }
-    refusals = {
-        "image": lambda transform, probe: transform.run(QueryBundle("", image_path=probe.canary))
-    }
+    refusals = {"image": lambda transform, p: transform.run(QueryBundle("", image_path=p.canary))}
 
     def adapter(self, probe):
         return DPQueryTransform(probe.session())
+
+
+ASKED = {
+    "query": lambda engine, p: engine.query(p.new_text()),
+    "aquery": lambda engine, p: engine.aquery(p.new_text()),
+    "bundle": lambda engine, p: engine.query(bundle(p)),
+}
 
 
 async def answered(engine, probe):
@@ -106,10 +109,9 @@ async def answered(engine, probe):
     return "".join([piece async for piece in response.async_response_gen()])
 
 
-ASKED = {
-    "query": lambda engine, probe: engine.query(probe.new_text()),
-    "aquery": lambda engine, probe: engine.aquery(probe.new_text()),
-    "bundle": lambda engine, probe: engine.query(bundle(probe)),
+STREAMED = {
+    "query": lambda engine, p: engine.query(p.new_text()).response_gen,
+    "aquery": answered,
 }
 
 
@@ -126,9 +128,7 @@ class TestDPQueryEngine(Contract):
     calls = ASKED
     retries = {"query": tried_twice}
     hears = LLAMA
-    refusals = {
-        "image": lambda engine, probe: engine.query(QueryBundle("", image_path=probe.canary))
-    }
+    refusals = {"image": lambda engine, p: engine.query(QueryBundle("", image_path=p.canary))}
 
     def adapter(self, probe):
         inner = index_of("w1x w2x", "w3x").as_query_engine(llm=probe.llama_openai())
@@ -142,11 +142,27 @@ def with_remote_part(engine, probe):
     return DPQueryEngine(probe.session(), engine._inner, retriever=retriever)
 
 
+class Failing(BaseRetriever):
+    """Fails as foreign code does."""
+
+    location = Location()
+
+    def _retrieve(self, query_bundle):
+        raise RuntimeError(f"cannot find {query_bundle.query_str}") from KeyError(query_bundle)
+
+
+async def with_failing_part(engine, probe):
+    failing = DPQueryEngine(probe.session(), engine._inner, retriever=Failing())
+    with pytest.raises(DPMiddlewareError, match="failed with RuntimeError"):
+        failing.query(probe.new_text())
+    return await failing.aquery(probe.new_text())
+
+
 class TestLocalRetrieval(Contract):
     """The raw query meets a local index of raw text."""
 
     calls = ASKED
-    refusals = {"a remote model": with_remote_part}
+    refusals = {"a remote model": with_remote_part, "failing search": with_failing_part}
     hears = LLAMA
     streaming = False
     test_threads_draw_apart = None  # a node is released once, so calls charge different numbers
@@ -154,18 +170,14 @@ class TestLocalRetrieval(Contract):
     def adapter(self, probe):
         with unrecorded():  # the index is made elsewhere
             index = index_of(probe.private_text, f"more of {probe.canary}")
-        model = probe.llama_openai()
-        inner = index.as_query_engine(llm=model, streaming=self.streaming)
+        inner = index.as_query_engine(llm=probe.llama_openai(), streaming=self.streaming)
         return DPQueryEngine(probe.session(), inner, retriever=index.as_retriever())
 
 
 class TestStreamingRetrieval(TestLocalRetrieval):
     """The inner engine's own stream, read when the query is over."""
 
-    calls = {
-        "query": lambda engine, probe: engine.query(probe.new_text()).response_gen,
-        "aquery": answered,
-    }
+    calls = STREAMED
     streaming = True
 
 
@@ -182,7 +194,7 @@ class TestExtraction(Contract):
 class TestStreamedExtraction(TestExtraction):
     """By a function, from an engine that streams itself."""
 
-    calls = TestStreamingRetrieval.calls
+    calls = STREAMED
 
     def adapter(self, probe):
         inner = index_of("w1x").as_query_engine(llm=probe.llama_openai(), streaming=True)

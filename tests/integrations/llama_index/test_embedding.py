@@ -51,8 +51,5 @@ def test_no_pipeline_gives_one_release_for_another_text(tmp_path):
     assert vectors[0] != vectors[1]
     assert len(ledger.rows("ann")) == 2
     assert {row.unit for row in ledger.rows("ann")} == {"text"}
-
-
-def test_it_takes_a_vector_response_only():
     with pytest.raises(dp.ParameterError, match=r"dp\.VectorResponse"):
         DPEmbedding("epsilon", MockEmbedding(embed_dim=6))

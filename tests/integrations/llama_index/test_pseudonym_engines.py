@@ -1,5 +1,6 @@
 """Pseudonyms with LlamaIndex's engines: chats, queries, indexes of released nodes."""
 
+import asyncio
 import json
 import pickle
 
@@ -7,10 +8,10 @@ import pytest
 
 pytest.importorskip("faker", reason="the lists of names are of the extra detect")
 
-from llama_index.core.memory import ChatMemoryBuffer
 from llama_index.core.schema import TextNode
 from llama_index_dp_middleware import DPLLM, DPQueryEngine, DPTransform
 from pydantic import BaseModel
+from support.cases import over
 from support.contract._llama_index import LlamaIndexRecorder
 from support.entities import CONTRACT
 from support.llama_index import CHAT, grows, index_of, simple_chat, user
@@ -22,24 +23,14 @@ from dp_middleware.errors import ParameterError
 QUESTIONS = [CONTRACT, "And Mirela Tamburi?", "What of Acme Trading Ltd in Berlin?"]
 
 
-@pytest.mark.parametrize("path", CHAT)
+@over("path", CHAT)
 def test_a_chat_over_turns(path, desk, remote):
+    remote.bodies.clear()
     engine = simple_chat(DPLLM(pseudonyms(), desk.llama_openai()))
     assert [CHAT[path](engine, text) for text in QUESTIONS] == QUESTIONS
     assert grows(remote)
-    assert [m.content for m in engine.chat_history[::2]] == QUESTIONS
-    assert [m.content for m in engine.chat_history[1::2]] == QUESTIONS
-
-
-def test_an_index_behind_a_chat_engine_may_find_other_nodes(desk, remote):
-    """Then every turn has another beginning, and shown answers are known all the same."""
-    model = DPLLM(pseudonyms(), desk.llama_openai())
-    index = index_of("Mirela Tamburi lives in Berlin.")
-    memory = ChatMemoryBuffer.from_defaults(llm=model)
-    engine = index.as_chat_engine(llm=model, chat_mode="context", memory=memory)
-    for number, text in enumerate(QUESTIONS):
-        assert str(engine.chat(text)) == text
-        index.insert_nodes([TextNode(id_=f"m{number}", text=f"AB-12345 {number}")])
+    texts = [message.content for message in engine.chat_history]
+    assert texts[::2] == texts[1::2] == QUESTIONS
 
 
 def test_an_extractor_reads_the_restored_answer(desk, remote):
@@ -49,9 +40,9 @@ def test_an_extractor_reads_the_restored_answer(desk, remote):
         read.append(str(messages))
         return "extracted"
 
-    local = dp.chat_model(local, local=True)
+    extractor = dp.chat_model(local, local=True)
     inner = index_of("public").as_query_engine(llm=desk.llama_openai())
-    response = DPQueryEngine(pseudonyms(), inner, extractor=local).query("Mirela Tamburi?")
+    response = DPQueryEngine(pseudonyms(), inner, extractor=extractor).query("Mirela Tamburi?")
     assert str(response) == "extracted"
     assert [text.count("Mirela Tamburi") for text in read] == [2]
     assert "Mirela Tamburi" not in response.metadata["remote_text"]
@@ -60,23 +51,21 @@ def test_an_extractor_reads_the_restored_answer(desk, remote):
 ASKED = "Where does Mirela Tamburi live?"
 
 
-def engine_of(desk, where, **options):
+def engine_of(desk, where="local", **options):
     """Around raw nodes, found here, or an index of released ones."""
     session, text = pseudonyms(), "Mirela Tamburi lives in Berlin."
+    options = {"llm": desk.llama_openai(), **options}
     if where == "local":
-        inner = index_of("public").as_query_engine(llm=desk.llama_openai(), **options)
+        inner = index_of("public").as_query_engine(**options)
         return DPQueryEngine(session, inner, retriever=index_of(text).as_retriever())
     nodes = DPTransform(session)([TextNode(id_="n", text=text)])
-    return DPQueryEngine(
-        session, index_of(*nodes).as_query_engine(llm=desk.llama_openai(), **options)
-    )
+    return DPQueryEngine(session, index_of(*nodes).as_query_engine(**options))
 
 
-@pytest.mark.asyncio
-@pytest.mark.parametrize("where", ["local", "released"])
-async def test_answers_to_queries_have_the_originals(where, desk, remote):
+@over("where", ["local", "released"])
+def test_answers_to_queries_have_the_originals(where, desk, remote):
     engine = engine_of(desk, where)
-    for response in (engine.query(ASKED), await engine.aquery(ASKED)):
+    for response in (engine.query(ASKED), asyncio.run(engine.aquery(ASKED))):
         assert "Mirela Tamburi lives in Berlin." in str(response)
         assert ASKED in str(response)
         assert "Mirela Tamburi" not in response.metadata["remote_text"]
@@ -87,8 +76,8 @@ async def test_answers_to_queries_have_the_originals(where, desk, remote):
 
 @pytest.mark.asyncio
 async def test_streamed_answers_to_queries_equal_the_whole(desk, remote):
-    whole = str(engine_of(desk, "local").query(ASKED))
-    engine = engine_of(desk, "local", streaming=True)
+    whole = str(engine_of(desk).query(ASKED))
+    engine = engine_of(desk, streaming=True)
     pieces = list(engine.query(ASKED).response_gen)
     response = await engine.aquery(ASKED)
     assert [piece async for piece in response.async_response_gen()] == pieces

@@ -16,7 +16,7 @@ from llama_index_dp_middleware._messages import read_message
 from support.contract import ToolCall
 from support.pseudonymous import pseudonyms
 
-from dp_middleware.conversation.literals import as_json
+from dp_middleware.conversation.messages import as_json
 
 
 def closing(request):
@@ -32,32 +32,31 @@ def closing(request):
 
 
 @pytest.mark.filterwarnings("ignore::pydantic.warnings.PydanticDeprecationWarning")
-def test_agents_act_on_the_right_record_every_time(desk):
-    numbers = [10_007 + 883 * k for k in range(12)]
+def test_an_agent_acts_on_the_right_record(desk):
     desk.remote.mode, desk.remote.reply = "ok", closing
     closed = []
 
-    async def run(number):
-        def find() -> dict:
-            """Find the customer."""
-            owner = {"name": "Mirela Tamburi", "note": "it's\nhers"}
-            return {"customer_id": number, "quantity": 17, "owner": owner, "ok": True, "at": None}
+    def find() -> dict:
+        """Find the customer."""
+        owner = {"name": "Mirela Tamburi", "note": "it's\nhers"}
+        return {"customer_id": 10_883_007, "quantity": 17, "owner": owner, "ok": True, "at": None}
 
-        def close(customer_id: int) -> str:
-            """Close an account."""
-            closed.append(customer_id)
-            return "closed"
+    def close(customer_id: int) -> str:
+        """Close an account."""
+        closed.append(customer_id)
+        return "closed"
 
-        model = DPLLM(pseudonyms(), desk.llama_openai(), tools="all")
-        agent = FunctionAgent(tools=[find, close], llm=model, streaming=False)
+    model = DPLLM(pseudonyms(), desk.llama_openai(), tools="all")
+    agent = FunctionAgent(tools=[find, close], llm=model, streaming=False)
+
+    async def run():
         with unrecorded():
             await agent.run(user_msg="Close the account of the customer.")
 
-    for number in numbers:
-        asyncio.run(run(number))
-    assert closed == numbers
+    asyncio.run(run())
+    assert closed == [10_883_007]
     assert not desk.remote.saw("Mirela")
-    assert sum(desk.remote.saw(f'customer_id\\": {number}') for number in numbers) <= 2
+    assert not desk.remote.saw("10883007")
 
 
 values = st.recursive(
@@ -78,19 +77,11 @@ def test_what_python_prints_of_a_record_is_read_as_the_record(value):
         assert json.loads(spelled) == value
 
 
-OTHERS = [
-    *("", "plain", '{"a": [1, "b"]}', "{'a': b}", "{'a'", "[1, 2] and more", "{1, 2}", "[b'x']"),
-    *(
-        "[" * 5000,
-        "{'a': float('nan')}",
-        "['\\ud800']",
-        "{'a': " + "9" * 5000 + "}",
-        "[" + "-" * 9999,
-    ),
-]
+OTHERS = ["", "plain", '{"a": [1, "b"]}', "{'a': b}", "{'a'", "[1, 2] and more", "{1, 2}", "[b'x']"]
+LONG = ["[" * 5000, "{'a': " + "9" * 5000 + "}", "[" + "-" * 9999]
 
 
-@over("text", OTHERS)
+@over("text", [*OTHERS, "{'a': float('nan')}", "['\\ud800']", *LONG])
 def test_any_other_text_stays_as_it_is(text):
     assert as_json(text) == text
 

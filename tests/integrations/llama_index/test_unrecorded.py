@@ -1,17 +1,14 @@
 """What stands above a component records raw text itself, but not in ``with unrecorded()``."""
 
-import asyncio
 import logging
 
 import pytest
-from llama_index.core import PromptTemplate, Settings, VectorStoreIndex
+from llama_index.core import PromptTemplate, Settings
 from llama_index.core.agent.workflow import FunctionAgent
 from llama_index.core.callbacks import CallbackManager
-from llama_index.core.callbacks.base_handler import BaseCallbackHandler
 from llama_index.core.embeddings import MockEmbedding
 from llama_index.core.ingestion import IngestionPipeline
 from llama_index.core.instrumentation import root_dispatcher
-from llama_index.core.instrumentation.event_handlers import BaseEventHandler
 from llama_index.core.llms import MockLLM
 from llama_index.core.memory import ChatMemoryBuffer
 from llama_index.core.query_engine import TransformQueryEngine
@@ -24,18 +21,33 @@ from llama_index_dp_middleware import (
     quiet_recorders,
     unrecorded,
 )
-from support.contract import ToolCall
+from support.cases import over
+from support.contract import ToolCall, result_of
+from support.contract._llama_index import _Callbacks, _Events
+from support.contract._sources import Notes
 from support.llama_index import Contract, index_of, simple_chat, user
 
 import dp_middleware as dp
 from dp_middleware.models.chat import local_model
 
 
+def quietly(call):
+    def run(adapter, probe):
+        with unrecorded():
+            return call(adapter, probe)
+
+    return run
+
+
 async def asked(agent, probe):
+    memory = ChatMemoryBuffer.from_defaults()
+    return await agent.run(user_msg=probe.new_text(), memory=memory)
+
+
+async def run(agent, probe):
     probe.remote.script.append([ToolCall(name="look_up", arguments={"word": "w1x"})])
     with unrecorded():
-        found = await agent.run(user_msg=probe.new_text(), memory=ChatMemoryBuffer.from_defaults())
-    return str(found)
+        return str(await asked(agent, probe))
 
 
 async def streamed(agent, probe):
@@ -44,15 +56,11 @@ async def streamed(agent, probe):
         return [each async for each in handler.stream_events()] and str(await handler)
 
 
-async def begun(agent, probe):
-    return await agent.run(user_msg=probe.new_text(), memory=ChatMemoryBuffer.from_defaults())
-
-
 @pytest.mark.slow
 class TestAgent(Contract):
-    calls = {"run": asked, "stream_events": streamed}
+    calls = {"run": run, "stream_events": streamed}
     quiet = unrecorded
-    begun = {"run": begun}
+    begun = {"run": asked}
 
     def adapter(self, probe):
         def look_up(word: str) -> str:
@@ -65,18 +73,13 @@ class TestAgent(Contract):
         return [adapter.llm]
 
 
-def ingested(pipeline, probe):
-    with unrecorded():
-        return pipeline.run(documents=[Document(text=probe.new_text())])
-
-
 class TestPipeline(Contract):
-    calls = {"run": ingested}
-    quiet = unrecorded
     begun = {
         "run": lambda steps, probe: steps.run(documents=[Document(text=probe.new_text())]),
         "arun": lambda steps, probe: steps.arun(documents=[Document(text=probe.new_text())]),
     }
+    calls = {"run": quietly(begun["run"])}
+    quiet = unrecorded
     output = "released"
 
     def adapter(self, probe):
@@ -86,18 +89,13 @@ class TestPipeline(Contract):
         return adapter.transformations
 
 
-def queried(engine, probe):
-    with unrecorded():
-        return engine.query(probe.new_text())
-
-
 class TestEngineOverRawIndex(Contract):
-    calls = {"query": queried}
-    quiet = unrecorded
     begun = {
         "query": lambda engine, probe: engine.query(probe.new_text()),
         "aquery": lambda engine, probe: engine.aquery(probe.new_text()),
     }
+    calls = {"query": quietly(begun["query"])}
+    quiet = unrecorded
     test_threads_draw_apart = None  # a node is released once, so calls charge different numbers
 
     def adapter(self, probe):
@@ -122,109 +120,48 @@ def engine_of(probe):
     return index.as_query_engine(llm=probe.llama_openai(probe.local), streaming=True)
 
 
-def chat_of(probe):
-    return simple_chat(probe.llama_openai(probe.local))
+async def aqueried(model, probe):
+    return [x async for x in (await engine_of(probe).aquery(probe.new_text())).async_response_gen()]
 
 
-def read(response):
-    return list(getattr(response, "response_gen", response))
+STREAMS = [
+    lambda m, p: list(engine_of(p).query(p.new_text()).response_gen),
+    lambda m, p: list(simple_chat(m).stream_chat(p.new_text()).response_gen),
+    lambda m, p: m.stream_chat([user(p.new_text())]),
+    lambda m, p: m.stream(PromptTemplate("{x}"), x=p.new_text()),
+    lambda m, p: m.astream_chat([user(p.new_text())]),
+    aqueried,
+]
 
 
-async def aread(response):
-    pieces = response.async_response_gen() if hasattr(response, "response_txt") else response
-    return [piece async for piece in pieces]
-
-
-STREAMS = {
-    "query": lambda p: engine_of(p).query(p.new_text()),
-    "chat": lambda p: chat_of(p).stream_chat(p.new_text()),
-    "stream_chat": lambda p: p.llama_openai(p.local).stream_chat([user(p.new_text())]),
-    "stream": lambda p: p.llama_openai(p.local).stream(PromptTemplate("{x}"), x=p.new_text()),
-}
-ASTREAMS = {
-    "query": lambda p: engine_of(p).aquery(p.new_text()),
-    "stream_chat": lambda p: p.llama_openai(p.local).astream_chat([user(p.new_text())]),
-}
-
-
-@pytest.mark.parametrize("begin", STREAMS.values(), ids=STREAMS)
-def test_a_stream_in_the_block(begin, probe):
-    with unrecorded():
-        assert read(begin(probe))
-    assert not probe.leaks()
-    read(begin(probe))
+def test_a_stream_of_a_local_model_in_the_block(probe):
+    model = probe.llama_openai(probe.local)
+    for call in STREAMS:
+        with unrecorded():
+            assert result_of(call, model, probe)
+        assert not probe.leaks()
+    result_of(STREAMS[2], model, probe)
     assert probe.leaks(), "the recorders are deaf"
 
 
-@pytest.mark.parametrize("begin", ASTREAMS.values(), ids=ASTREAMS)
-def test_a_coroutine_in_the_block(begin, probe):
-    async def main():
+@over("kind", [_Callbacks, _Events])
+def test_a_recorder_is_refused_until_it_is_discreet(kind):
+    notes = Notes()
+    handlers = {each: [kind(notes=notes)] if each is kind else [] for each in (_Callbacks, _Events)}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(root_dispatcher, "span_handlers", [*root_dispatcher.span_handlers])
+        patch.setattr(root_dispatcher, "event_handlers", handlers[_Events])
+        patch.setattr(Settings, "_callback_manager", CallbackManager(handlers[_Callbacks]))
+        told = f"{kind.__name__}.*quiet_recorders"
+        with pytest.raises(dp.ParameterError, match=told), unrecorded():
+            pass
+        if kind is _Events:  # which is told of every model
+            with pytest.raises(dp.ParameterError, match=told):
+                local_model(MockLLM())
+        quiet_recorders()
+        index, before = index_of("w1x"), notes.text()
         with unrecorded():
-            return await aread(await begin(probe))
-
-    assert asyncio.run(main())
-    assert not probe.leaks()
-
-
-class Handler(BaseCallbackHandler):
-    """Keeps what it is told."""
-
-    def __init__(self):
-        super().__init__([], [])
-        self.told = []
-
-    def on_event_start(self, event_type, payload=None, event_id="", parent_id="", **kwargs):
-        self.told.append(payload)
-        return event_id
-
-    def on_event_end(self, event_type, payload=None, event_id="", **kwargs):
-        self.told.append(payload)
-
-    def start_trace(self, trace_id=None):
-        pass
-
-    def end_trace(self, trace_id=None, trace_map=None):
-        pass
-
-
-class Events(BaseEventHandler):
-    told: list = []
-
-    def handle(self, event, **kwargs):
-        self.told.append(event)
-
-
-def callbacks(monkeypatch):
-    handler = Handler()
-    monkeypatch.setattr(Settings, "_callback_manager", CallbackManager([handler]))
-    return handler
-
-
-def events(monkeypatch):
-    handler = Events()
-    monkeypatch.setattr(root_dispatcher, "event_handlers", [handler])
-    return handler
-
-
-@pytest.mark.parametrize("record", [callbacks, events])
-def test_a_recorder_is_refused_until_it_is_discreet(record, monkeypatch):
-    monkeypatch.setattr(root_dispatcher, "span_handlers", [*root_dispatcher.span_handlers])
-    handler = record(monkeypatch)
-    told = f"{type(handler).__name__}.*quiet_recorders"
-    with pytest.raises(dp.ParameterError, match=told), unrecorded():
-        pass
-    quiet_recorders()
-    nodes = [Document(text="w1x")]
-    index = VectorStoreIndex.from_documents(nodes, embed_model=MockEmbedding(4))
-    handler.told.clear()
-    with unrecorded():
+            index.as_retriever().retrieve("w1x")
+        assert notes.text() == before
         index.as_retriever().retrieve("w1x")
-    assert not handler.told
-    index.as_retriever().retrieve("w1x")
-    assert handler.told
-
-
-def test_a_local_model_is_refused_where_recorders_would_be_told(monkeypatch):
-    events(monkeypatch)
-    with pytest.raises(dp.ParameterError, match=r"Events.*quiet_recorders"):
-        local_model(MockLLM())
+        assert notes.text() != before

@@ -13,12 +13,17 @@ from openai_agents_dp_middleware import DPModel, release_input
 from support.contract import ToolCall, TraceSafeContract
 from support.loops import async_client
 
-TRACES = frozenset({"OpenAI Agents traces"})
 BRIEF = "be brief"
 
 
-def remote_model(probe):
-    return OpenAIChatCompletionsModel("gpt-4o-mini", async_client(probe.remote.url))
+class Contract(TraceSafeContract):
+    requires = frozenset({"OpenAI Agents traces"})
+
+    def inner(self, probe):
+        return OpenAIChatCompletionsModel("gpt-4o-mini", async_client(probe.remote.url))
+
+    def adapter(self, probe):
+        return DPModel(probe.session(), self.inner(probe), public_instructions=[BRIEF])
 
 
 def helper(probe, instructions=BRIEF):
@@ -38,33 +43,72 @@ def helper(probe, instructions=BRIEF):
     return Agent("helper", instructions=instructions, tools=[look_up])
 
 
-def history(probe, text):
+async def run(config, probe, agent=None):
+    result = await Runner.run(agent or helper(probe), probe.new_text(), run_config=config)
+    return result.raw_responses, result.final_output
+
+
+async def run_streamed(config, probe):
+    result = Runner.run_streamed(helper(probe), probe.new_text(), run_config=config)
+    events = [event async for event in result.stream_events()]
+    return [event.data for event in events if event.type == "raw_response_event"]
+
+
+class TestRuns(Contract):
+    """Agents, whose tools give private text too."""
+
+    calls = {
+        "run": run,
+        "run_streamed": run_streamed,
+        "private instructions": lambda c, p: run(c, p, helper(p, p.private_text)),
+        "instructions that are made": lambda c, p: run(
+            c, p, helper(p, lambda context, agent: p.new_text())
+        ),
+    }
+
+    def adapter(self, probe):
+        return RunConfig(model=super().adapter(probe), trace_include_sensitive_data=False)
+
+    def exposed(self, adapter, probe):
+        return [adapter.model]
+
+
+async def answered(config, probe, agent=None):
+    return (await run(config, probe, agent))[1]
+
+
+class TestFilter(Contract):
+    """The filter alone, with the SDK's own model."""
+
+    calls = {
+        "run": answered,
+        "private instructions": lambda c, p: answered(c, p, helper(p, p.private_text)),
+    }
+
+    def adapter(self, probe):
+        release = release_input(probe.session(), public_instructions=[BRIEF])
+        return RunConfig(
+            model=self.inner(probe),
+            call_model_input_filter=release,
+            trace_include_sensitive_data=False,
+        )
+
+
+def history(probe, text, *more):
     """A message in each private role, and the canary in each private slot."""
     return [
         {"role": "user", "content": text, "name": probe.canary},
         {"role": "developer", "content": probe.private_text},
         {"role": "user", "content": [{"type": "input_text", "text": probe.private_text}] * 2},
+        *more,
     ]
-
-
-async def run(model, probe, agent=None):
-    config = RunConfig(model=model, trace_include_sensitive_data=False)
-    result = await Runner.run(agent or helper(probe), probe.new_text(), run_config=config)
-    return result.raw_responses, result.final_output
-
-
-async def run_streamed(model, probe):
-    config = RunConfig(model=model, trace_include_sensitive_data=False)
-    result = Runner.run_streamed(helper(probe), probe.new_text(), run_config=config)
-    events = [event async for event in result.stream_events()]
-    return [event.data for event in events if event.type == "raw_response_event"]
 
 
 def asked(given):
     """Arguments of a model's own methods."""
     rest = [ModelSettings(), [], None, [], ModelTracing.DISABLED]
     ids = {"previous_response_id": None, "conversation_id": None, "prompt": None}
-    return ("be brief", given, *rest), ids
+    return (BRIEF, given, *rest), ids
 
 
 async def get_response(model, given, **more):
@@ -86,21 +130,18 @@ async def tried_twice(model, probe):
 
 
 def refused(item):
-    return lambda model, probe: get_response(
-        model, [*history(probe, probe.new_text()), item(probe)]
-    )
+    return lambda m, p: get_response(m, history(p, p.new_text(), item(p)))
 
 
-class TestDPModel(TraceSafeContract):
-    requires = TRACES
+class TestDPModel(Contract):
     retries = {"get_response": tried_twice}
     calls = {
-        "get_response": lambda model, probe: get_response(model, history(probe, probe.new_text())),
-        "stream_response": lambda model, probe: stream_response(model, probe.new_text()),
+        "get_response": lambda m, p: get_response(m, history(p, p.new_text())),
+        "stream_response": lambda m, p: stream_response(m, p.new_text()),
     }
     replays = {
-        "get_response": lambda model, probe: get_response(model, history(probe, "w1x")),
-        "stream_response": lambda model, probe: stream_response(model, probe.private_text),
+        "get_response": lambda m, p: get_response(m, history(p, "w1x")),
+        "stream_response": lambda m, p: stream_response(m, p.private_text),
     }
     refusals = {
         "image": refused(
@@ -116,56 +157,8 @@ class TestDPModel(TraceSafeContract):
         "another kind": refused(lambda p: {"type": p.canary}),
         "no item": refused(lambda p: p.canary),
         "another role": refused(lambda p: {"role": p.canary, "content": "w1x"}),
-        "kept elsewhere": lambda model, probe: get_response(
-            model, probe.new_text(), conversation_id=probe.canary
-        ),
-        "variables of a prompt": lambda model, probe: get_response(
-            model, "w1x", prompt={"id": "p", "variables": {"name": probe.canary}}
+        "kept elsewhere": lambda m, p: get_response(m, p.new_text(), conversation_id=p.canary),
+        "variables of a prompt": lambda m, p: get_response(
+            m, "w1x", prompt={"id": "p", "variables": {"name": p.canary}}
         ),
     }
-
-    def adapter(self, probe):
-        return DPModel(probe.session(), remote_model(probe), public_instructions=[BRIEF])
-
-
-class TestRuns(TraceSafeContract):
-    """Agents, whose tools give private text too."""
-
-    requires = TRACES
-    calls = {
-        "run": run,
-        "run_streamed": run_streamed,
-        "private instructions": lambda model, probe: run(
-            model, probe, helper(probe, instructions=probe.private_text)
-        ),
-        "instructions that are made": lambda model, probe: run(
-            model, probe, helper(probe, lambda context, agent: probe.new_text())
-        ),
-    }
-
-    def adapter(self, probe):
-        return DPModel(probe.session(), remote_model(probe), public_instructions=[BRIEF])
-
-
-class TestFilter(TraceSafeContract):
-    """The filter alone, with the SDK's own model."""
-
-    requires = TRACES
-    calls = {
-        "run": lambda config, probe: run_with(config, helper(probe), probe),
-        "private instructions": lambda config, probe: run_with(
-            config, helper(probe, probe.private_text), probe
-        ),
-    }
-
-    def adapter(self, probe):
-        return RunConfig(
-            model=remote_model(probe),
-            call_model_input_filter=release_input(probe.session(), public_instructions=[BRIEF]),
-            trace_include_sensitive_data=False,
-        )
-
-
-async def run_with(config, agent, probe):
-    result = await Runner.run(agent, probe.new_text(), run_config=config)
-    return result.final_output

@@ -6,46 +6,49 @@ import pytest
 
 pytest.importorskip("faker", reason="the lists of names are of the extra detect")
 
-import openai
-from agents import Agent, OpenAIChatCompletionsModel, Runner, SQLiteSession, function_tool
+from agents import (
+    Agent,
+    ModelResponse,
+    OpenAIChatCompletionsModel,
+    Runner,
+    SQLiteSession,
+    Usage,
+    function_tool,
+)
 from agents.models.interface import Model
 from openai.types.responses import ResponseReasoningItem
 from openai_agents_dp_middleware import DPModel, private_run, release_input
+from support.cases import over
 from support.entities import CONTRACT
+from support.loops import async_client
 from support.pseudonymous import calling, name_in, pseudonyms
 
 import dp_middleware as dp
 
+WHO = "Who is Mirela Tamburi?"
 SECOND = "And what of Berlin?"
 
 
 def inner(remote):
-    client = openai.AsyncOpenAI(api_key="none", base_url=remote.url, max_retries=0)
-    return OpenAIChatCompletionsModel("gpt-4o-mini", client)
+    return OpenAIChatCompletionsModel("gpt-4o-mini", async_client(remote.url))
 
 
-def config(remote, session=None, **settings):
-    return private_run(session or pseudonyms(), inner(remote), tracing_disabled=True, **settings)
+def config(remote, **settings):
+    return private_run(pseudonyms(), inner(remote), tracing_disabled=True, **settings)
 
 
-def look_up(found):
-    """A tool that keeps what it is asked and says it."""
+@over("streams", [False, True])
+def test_tools_and_users_see_the_originals(streams, remote):
+    found, pieces = [], []
 
-    @function_tool(name_override="look_up")
-    def tool(name: str) -> str:
+    @function_tool
+    def look_up(name: str) -> str:
         found.append(name)
         return f"{name} of Acme Trading Ltd"
 
-    return tool
-
-
-@pytest.mark.parametrize("streams", [False, True])
-def test_tools_and_users_see_the_originals(streams, remote):
-    found = []
     remote.reply = calling
-    agent = Agent("helper", instructions="Help Mirela Tamburi.", tools=[look_up(found)])
-    asked = {"input": "Who is Mirela Tamburi?", "run_config": config(remote, tools=["look_up"])}
-    pieces = []
+    agent = Agent("helper", instructions="Help Mirela Tamburi.", tools=[look_up])
+    asked = {"input": WHO, "run_config": config(remote, tools=["look_up"])}
 
     async def run():
         if not streams:
@@ -61,7 +64,7 @@ def test_tools_and_users_see_the_originals(streams, remote):
     assert found == ["Mirela Tamburi"]
     if streams:
         assert "".join(pieces) == "Mirela Tamburi of Acme Trading Ltd"
-    first, second = remote.requests
+    first, second = remote.requests[-2:]
     assert second["messages"][: len(first["messages"])] == first["messages"]
 
 
@@ -70,12 +73,12 @@ def test_turns_are_released_once_also_by_another_agent(remote):
     remote.mode = "echo"
     kept, how = SQLiteSession("turns"), config(remote, public_instructions=["Be brief."])
 
-    async def run(text, instructions):
+    def run(text, instructions):
         agent = Agent("helper", instructions=instructions)
-        return (await Runner.run(agent, text, session=kept, run_config=how)).final_output
+        return asyncio.run(Runner.run(agent, text, session=kept, run_config=how)).final_output
 
-    assert asyncio.run(run(CONTRACT, "Be brief.")) == CONTRACT
-    assert asyncio.run(run(SECOND, "Be long.")) == SECOND
+    assert run(CONTRACT, "Be brief.") == CONTRACT
+    assert run(SECOND, "Be long.") == SECOND
     rules, asked = remote.requests[0]["messages"]
     _, again, answer, _ = remote.requests[1]["messages"]
     assert rules["content"] == "Be brief."
@@ -87,11 +90,8 @@ def test_the_filter_gives_answers_pseudonyms_too(remote):
     remote.mode = "echo"
     how = config(remote)
     how.model, how.call_model_input_filter = inner(remote), release_input(pseudonyms())
-    given = [
-        {"role": "user", "content": CONTRACT},
-        {"role": "assistant", "content": "Mirela Tamburi said no"},
-        {"role": "user", "content": "Who is Mirela Tamburi?"},
-    ]
+    turns = [("user", CONTRACT), ("assistant", "Mirela Tamburi said no"), ("user", WHO)]
+    given = [{"role": role, "content": text} for role, text in turns]
     result = asyncio.run(Runner.run(Agent("helper"), given, run_config=how))
     said = remote.requests[0]["messages"][1]["content"]
     assert said.endswith("said no")
@@ -105,17 +105,14 @@ class Thinking(Model):
         self.given = given
         summary = [{"type": "summary_text", "text": given[0]["content"]}]
         item = ResponseReasoningItem(id="rs_1", type="reasoning", summary=summary)
-        from agents import ModelResponse, Usage
-
         return ModelResponse(output=[item], usage=Usage(), response_id=None)
 
-    def stream_response(self, *args, **options):
-        raise NotImplementedError
+    stream_response = None
 
 
-@pytest.mark.parametrize("keeps_id", [True, False])
+@over("keeps_id", [True, False])
 def test_thoughts_go_out_again_in_the_models_words(keeps_id):
-    model, remote = None, Thinking()
+    remote = Thinking()
     model = DPModel(pseudonyms(), remote)
     options = {"previous_response_id": None, "conversation_id": None, "prompt": None}
     question = {"role": "user", "content": "Mirela Tamburi"}
@@ -130,28 +127,25 @@ def test_thoughts_go_out_again_in_the_models_words(keeps_id):
 
 
 def test_what_is_no_private_run_is_refused(remote):
-    with pytest.raises(dp.errors.ParameterError, match="trace_include_sensitive_data"):
-        config(remote, trace_include_sensitive_data=True)
-    with pytest.raises(dp.errors.ParameterError, match="model="):
-        config(remote, model="gpt-4o")
+    for wrong in (
+        {"trace_include_sensitive_data": True},
+        {"model": "gpt-4o"},
+        {"public_instructions": "be brief"},
+    ):
+        with pytest.raises(dp.errors.ParameterError, match=next(iter(wrong)) + "|collection of"):
+            config(remote, **wrong)
     with pytest.raises(dp.errors.ParameterError, match=r"agents\.Model"):
         DPModel(pseudonyms(), DPModel(pseudonyms(), inner(remote)))
-    with pytest.raises(dp.errors.ParameterError, match="collection of texts"):
-        config(remote, public_instructions="be brief")
 
 
-@pytest.mark.parametrize("own", [False, True])
-def test_an_error_that_the_framework_tells_is_released(own, remote):
+@over("options", [{}, {"failure_error_function": lambda _, error: f"no: {error}"}])
+def test_an_error_that_the_framework_tells_is_released(options, remote):
     """As docs/tools.md says: only with ``failure_error_function=None`` does it leave the run."""
-    options = {"failure_error_function": lambda _, error: f"no: {error}"} if own else {}
 
-    @function_tool(name_override="look_up", **options)
-    def tool(name: str) -> str:
+    @function_tool(**options)
+    def look_up(name: str) -> str:
         raise KeyError(f"no record of {name}")
 
-    remote.reply = calling
-    how = config(remote, tools=["look_up"])
-    result = asyncio.run(
-        Runner.run(Agent("helper", tools=[tool]), "Who is Mirela Tamburi?", run_config=how)
-    )
+    remote.reply, how = calling, config(remote, tools=["look_up"])
+    result = asyncio.run(Runner.run(Agent("helper", tools=[look_up]), WHO, run_config=how))
     assert "no record of Mirela Tamburi" in result.final_output  # its user's alone

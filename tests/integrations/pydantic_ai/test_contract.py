@@ -1,17 +1,6 @@
 """The trace-safe contract for models of pydantic-ai."""
 
-from pydantic_ai import Agent, ImageUrl, ModelRetry
-from pydantic_ai.messages import (
-    ModelRequest,
-    ModelResponse,
-    RetryPromptPart,
-    SystemPromptPart,
-    TextContent,
-    TextPart,
-    ToolCallPart,
-    ToolReturnPart,
-    UserPromptPart,
-)
+from pydantic_ai import Agent, ImageUrl, ModelRetry, messages as parts
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
@@ -23,9 +12,11 @@ BRIEF = "be brief"
 PLAIN = ModelRequestParameters()
 
 
-def remote_model(probe):
-    provider = OpenAIProvider(openai_client=async_client(probe.remote.url))
-    return OpenAIChatModel("gpt-4o-mini", provider=provider)
+class Contract(TraceSafeContract):
+    def adapter(self, probe):
+        provider = OpenAIProvider(openai_client=async_client(probe.remote.url))
+        inner = OpenAIChatModel("gpt-4o-mini", provider=provider)
+        return DPModel(probe.session(), inner, public_instructions=[BRIEF])
 
 
 def helper(model, probe, instructions=BRIEF):
@@ -60,16 +51,27 @@ async def run_stream(model, probe):
         return [text async for text in result.stream_text()]
 
 
-def history(probe, text, *parts):
+class TestAgents(Contract):
+    """Agents, whose tools give private text too."""
+
+    calls = {
+        "run": run,
+        "run_stream": run_stream,
+        "private instructions": lambda m, p: run(m, p, instructions=p.private_text),
+        "instructions that are made": lambda m, p: run(m, p, instructions=lambda: p.new_text()),
+    }
+
+
+def history(probe, text, *more):
     """A part in each private slot."""
     given = [
-        UserPromptPart(text),
-        SystemPromptPart(f"{probe.private_text} {text}"),
-        UserPromptPart([probe.private_text, TextContent("w1x", metadata=probe.canary)]),
-        RetryPromptPart(probe.private_text),
-        *parts,
+        parts.UserPromptPart(text),
+        parts.SystemPromptPart(f"{probe.private_text} {text}"),
+        parts.UserPromptPart([probe.private_text, parts.TextContent("w1x", metadata=probe.canary)]),
+        parts.RetryPromptPart(probe.private_text),
+        *more,
     ]
-    return [ModelRequest(given, instructions=BRIEF, metadata={"a": probe.canary})]
+    return [parts.ModelRequest(given, instructions=BRIEF, metadata={"a": probe.canary})]
 
 
 async def request(model, messages):
@@ -94,64 +96,37 @@ async def tried_twice(model, probe):
         return await request(model, messages)
 
 
-def refused(*parts):
-    return lambda model, probe: request(
-        model, history(probe, probe.new_text(), *(part(probe) for part in parts))
-    )
+def refused(part):
+    return lambda m, p: request(m, history(p, p.new_text(), part(p)))
 
 
 def refused_answer(part):
-    return lambda model, probe: request(
-        model, [*history(probe, probe.new_text()), ModelResponse([part(probe)])]
-    )
+    return lambda m, p: request(m, [*history(p, p.new_text()), parts.ModelResponse([part(p)])])
 
 
-class TestDPModel(TraceSafeContract):
+class TestDPModel(Contract):
     retries = {"request": tried_twice}
     calls = {
-        "request": lambda model, probe: request(model, history(probe, probe.new_text())),
-        "request_stream": lambda model, probe: request_stream(
-            model, history(probe, probe.new_text())
-        ),
+        "request": lambda m, p: request(m, history(p, p.new_text())),
+        "request_stream": lambda m, p: request_stream(m, history(p, p.new_text())),
         "left": left,
     }
     replays = {
-        "request": lambda model, probe: request(model, history(probe, "w1x")),
-        "request_stream": lambda model, probe: request_stream(model, history(probe, "w1x")),
+        "request": lambda m, p: request(m, history(p, "w1x")),
+        "request_stream": lambda m, p: request_stream(m, history(p, "w1x")),
     }
     refusals = {
-        "image": refused(lambda p: UserPromptPart([ImageUrl(f"https://{p.canary}")])),
+        "image": refused(lambda p: parts.UserPromptPart([ImageUrl(f"https://{p.canary}")])),
         "image of a tool": refused(
-            lambda p: ToolReturnPart("look_up", ImageUrl(f"https://{p.canary}"), tool_call_id="c")
+            lambda p: parts.ToolReturnPart("f", ImageUrl(f"https://{p.canary}"), tool_call_id="c")
         ),
         "output of no call": refused(
-            lambda p: ToolReturnPart("look_up", p.canary, tool_call_id=p.canary)
+            lambda p: parts.ToolReturnPart("f", p.canary, tool_call_id=p.canary)
         ),
         "another part": refused(lambda p: p.canary),
-        "own words": refused_answer(lambda p: TextPart(p.canary)),
-        "own call": refused_answer(lambda p: ToolCallPart("look_up", {"word": p.canary})),
+        "own words": refused_answer(lambda p: parts.TextPart(p.canary)),
+        "own call": refused_answer(lambda p: parts.ToolCallPart("f", {"word": p.canary})),
         "another answer": refused_answer(lambda p: p.canary),
-        "no message": lambda model, probe: request(model, [probe.canary]),
-        "compacted": lambda model, probe: model.compact_messages(probe.canary),
+        "no message": lambda m, p: request(m, [p.canary]),
+        "compacted": lambda m, p: m.compact_messages(p.canary),
     }
-
-    def adapter(self, probe):
-        return DPModel(probe.session(), remote_model(probe), public_instructions=[BRIEF])
-
-
-class TestAgents(TraceSafeContract):
-    """Agents, whose tools give private text too."""
-
-    calls = {
-        "run": run,
-        "run_stream": run_stream,
-        "private instructions": lambda model, probe: run(
-            model, probe, instructions=probe.private_text
-        ),
-        "instructions that are made": lambda model, probe: run(
-            model, probe, instructions=lambda: probe.new_text()
-        ),
-    }
-
-    def adapter(self, probe):
-        return DPModel(probe.session(), remote_model(probe), public_instructions=[BRIEF])

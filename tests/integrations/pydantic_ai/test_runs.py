@@ -9,47 +9,41 @@ import pytest
 
 pytest.importorskip("faker", reason="the lists of names are of the extra detect")
 
-import openai
 from pydantic import BaseModel
-from pydantic_ai import Agent
+from pydantic_ai import Agent, messages as parts
 from pydantic_ai.capabilities import Hooks
 from pydantic_ai.exceptions import ModelRetry
-from pydantic_ai.messages import (
-    ModelRequest,
-    ModelResponse,
-    NativeToolCallPart,
-    PartDeltaEvent,
-    PartEndEvent,
-    PartStartEvent,
-    TextPart,
-    ThinkingPart,
-    ToolCallPartDelta,
-    UserPromptPart,
-)
 from pydantic_ai.models import CompletedStreamedResponse, ModelRequestParameters
 from pydantic_ai.models.function import DeltaThinkingPart, FunctionModel
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
 from pydantic_ai.usage import RequestUsage
 from pydantic_ai_dp_middleware import DPModel
+from support.cases import over
 from support.contract import ToolCall
 from support.entities import CONTRACT
+from support.loops import async_client
 from support.pseudonymous import calling, name_in, pseudonyms
 
 import dp_middleware as dp
 
+WHO = "Who is Mirela Tamburi?"
 SECOND = "And what of Berlin?"
 PLAIN = ModelRequestParameters()
 
 
 @pytest.fixture
 def model(remote):
-    client = openai.AsyncOpenAI(api_key="none", base_url=remote.url, max_retries=0)
-    inner = OpenAIChatModel("gpt-4o-mini", provider=OpenAIProvider(openai_client=client))
-    return DPModel(pseudonyms(), inner, tools=["look_up"])
+    provider = OpenAIProvider(openai_client=async_client(remote.url))
+    return DPModel(
+        pseudonyms(), OpenAIChatModel("gpt-4o-mini", provider=provider), tools=["look_up"]
+    )
 
 
-def helper(model, found):
+@over("streams", [False, True])
+def test_tools_and_users_see_the_originals(streams, model, remote):
+    found, pieces = [], []
+    remote.reply = calling
     agent = Agent(model, instructions="Help Mirela Tamburi.")
 
     @agent.tool_plain
@@ -57,19 +51,10 @@ def helper(model, found):
         found.append(name)
         return [name, "Acme Trading Ltd"]
 
-    return agent
-
-
-@pytest.mark.parametrize("streams", [False, True])
-def test_tools_and_users_see_the_originals(streams, model, remote):
-    found, pieces = [], []
-    remote.reply = calling
-    agent = helper(model, found)
-
     async def run():
         if not streams:
-            return (await agent.run("Who is Mirela Tamburi?")).output
-        async with agent.run_stream("Who is Mirela Tamburi?") as result:
+            return (await agent.run(WHO)).output
+        async with agent.run_stream(WHO) as result:
             pieces.extend([text async for text in result.stream_text(delta=True, debounce_by=None)])
             return await result.get_output()
 
@@ -78,7 +63,7 @@ def test_tools_and_users_see_the_originals(streams, model, remote):
     assert found == ["Mirela Tamburi"]
     if streams:
         assert "".join(pieces).replace(", ", ",") == said
-    first, second = remote.requests
+    first, second = remote.requests[-2:]
     assert second["messages"][: len(first["messages"])] == first["messages"]
 
 
@@ -105,45 +90,52 @@ class Party(BaseModel):
 
 
 def test_structured_output_has_the_originals(model, remote):
-    def reply(request):
-        name = name_in(request["messages"][-1]["content"])
-        return [ToolCall(name="final_result", arguments={"name": name})]
-
-    remote.reply = reply
-    agent = Agent(model, output_type=Party)
-    result = asyncio.run(agent.run("Who is Mirela Tamburi?"))
+    remote.reply = lambda request: [
+        ToolCall(name="final_result", arguments={"name": name_in(request["messages"][-1])})
+    ]
+    result = asyncio.run(Agent(model, output_type=Party).run(WHO))
     assert result.output == Party(name="Mirela Tamburi")
 
 
-async def thinking(messages, info):
-    """A thought and a text that repeat the question, in pieces."""
-    text = messages[0].parts[0].content
-    for place in range(0, len(text), 3):
-        yield {0: DeltaThinkingPart(content=text[place : place + 3])}
-    for place in range(0, len(text), 3):
-        yield text[place : place + 3]
+def requested(text):
+    return [parts.ModelRequest([parts.UserPromptPart(text)])]
 
 
-async def streamed(model, text):
+def streamed(inner, text, **options):
     """The events of an answer, and the answer."""
-    asked = [ModelRequest([UserPromptPart(text)])]
-    async with model.request_stream(asked, None, PLAIN) as stream:
-        return [event async for event in stream], stream.get()
+
+    async def run():
+        model = DPModel(pseudonyms(), inner, **options)
+        async with model.request_stream(requested(text), None, PLAIN) as stream:
+            return [event async for event in stream], stream.get()
+
+    return asyncio.run(run())
+
+
+def in_pieces(text):
+    return [text[place : place + 3] for place in range(0, len(text), 3)]
+
+
+async def thinking(messages, info):
+    """A thought and a text that repeat the question."""
+    pieces = in_pieces(messages[0].parts[0].content)
+    for piece in pieces:
+        yield {0: DeltaThinkingPart(content=piece)}
+    for piece in pieces:
+        yield piece
 
 
 def test_thoughts_and_texts_in_pieces_are_restored():
-    model = DPModel(pseudonyms(), FunctionModel(stream_function=thinking))
-    events, response = asyncio.run(streamed(model, CONTRACT))
+    events, response = streamed(FunctionModel(stream_function=thinking), CONTRACT)
     shown = {0: "", 1: ""}
     for event in events:
-        piece = getattr(event, "delta", None) or getattr(event, "part", None)
-        if event.event_kind in ("part_start", "part_delta"):
-            shown[event.index] += getattr(piece, "content_delta", None) or getattr(
-                piece, "content", ""
-            )
+        if event.event_kind == "part_start":
+            shown[event.index] += event.part.content
+        elif event.event_kind == "part_delta":
+            shown[event.index] += event.delta.content_delta or ""
     assert shown == {0: CONTRACT, 1: CONTRACT}
     assert [part.content for part in response.parts] == [CONTRACT, CONTRACT]
-    assert isinstance(response.parts[0], ThinkingPart)
+    assert isinstance(response.parts[0], parts.ThinkingPart)
 
 
 class Searching(FunctionModel):
@@ -152,25 +144,27 @@ class Searching(FunctionModel):
     @asynccontextmanager
     async def request_stream(self, messages, model_settings, parameters, run_context=None):
         args = json.dumps({"query": messages[0].parts[0].content})
-        events = [PartStartEvent(index=0, part=NativeToolCallPart("web_search", ""))]
-        for place in range(0, len(args), 3):
-            piece = ToolCallPartDelta(args_delta=args[place : place + 3])
-            events.append(PartDeltaEvent(index=0, delta=piece))
-        whole = NativeToolCallPart("web_search", args)
-        events.append(PartEndEvent(index=0, part=whole))
+        whole = parts.NativeToolCallPart("web_search", args)
+        events = [
+            parts.PartStartEvent(index=0, part=parts.NativeToolCallPart("web_search", "")),
+            *(
+                parts.PartDeltaEvent(index=0, delta=parts.ToolCallPartDelta(args_delta=piece))
+                for piece in in_pieces(args)
+            ),
+            parts.PartEndEvent(index=0, part=whole),
+        ]
         yield CompletedStreamedResponse(
-            ModelResponse([whole]), model_request_parameters=parameters, replay_events=events
+            parts.ModelResponse([whole]), model_request_parameters=parameters, replay_events=events
         )
 
 
-@pytest.mark.parametrize("question", [CONTRACT, "Who is Mirela Tamburi"])
+@over("question", [CONTRACT, "Who is Mirela Tamburi"])
 def test_arguments_of_a_vendors_tool_in_pieces_are_restored(question):
-    model = DPModel(pseudonyms(), Searching(stream_function=thinking), tools=["web_search"])
-
-    events, response = asyncio.run(streamed(model, question))
-    deltas = [event.delta.args_delta for event in events if isinstance(event, PartDeltaEvent)]
+    inner = Searching(stream_function=thinking)
+    events, response = streamed(inner, question, tools=["web_search"])
+    deltas = [e.delta.args_delta for e in events if e.event_kind == "part_delta"]
     assert json.loads("".join(deltas)) == {"query": question}
-    [ended] = [event.part for event in events if isinstance(event, PartEndEvent)]
+    [ended] = [e.part for e in events if e.event_kind == "part_end"]
     assert ended == response.parts[0]
     assert json.loads(ended.args) == {"query": question}
 
@@ -184,11 +178,9 @@ class Counting(FunctionModel):
 
 
 def test_tokens_are_counted_of_what_was_released():
-    inner = Counting(lambda messages, info: ModelResponse([TextPart("fine")]))
-    model = DPModel(pseudonyms(), inner)
-    asked = [ModelRequest([UserPromptPart(CONTRACT)])]
-    usage = asyncio.run(model.count_tokens(asked, None, PLAIN))
-    assert usage.input_tokens == len(inner.given)
+    inner = Counting(lambda messages, info: None)
+    counted = DPModel(pseudonyms(), inner).count_tokens(requested(CONTRACT), None, PLAIN)
+    assert asyncio.run(counted).input_tokens == len(inner.given)
     assert "Mirela" not in inner.given
 
 
@@ -199,7 +191,7 @@ def test_what_is_no_model_is_refused(model):
     assert repr(model) == "DPModel('gpt-4o-mini')"
 
 
-@pytest.mark.parametrize("kind", [ValueError, ModelRetry])
+@over("kind", [ValueError, ModelRetry])
 def test_a_hook_withholds_what_a_tool_raises(kind, model, remote):
     """As docs/tools.md says: the model cannot, as the framework calls the tool."""
     hooks = Hooks()
@@ -215,14 +207,9 @@ def test_a_hook_withholds_what_a_tool_raises(kind, model, remote):
         """Look up."""
         raise kind(f"no record of {name}")
 
-    asked = {}
-
-    def reply(request):
-        asked.setdefault("name", name_in(request["messages"][0]["content"]))
-        return [ToolCall(name="look_up", arguments={"name": asked["name"]})]
-
-    remote.reply = reply
+    remote.reply = lambda request: [
+        ToolCall(name="look_up", arguments={"name": name_in(request["messages"][0])})
+    ]
     with pytest.raises(RuntimeError, match="look_up failed with") as caught:
-        asyncio.run(agent.run("Who is Mirela Tamburi?"))
-    shown = "".join(traceback.format_exception(caught.value))
-    assert "Mirela Tamburi" not in shown.replace('"Who is Mirela Tamburi?"', "")
+        asyncio.run(agent.run(WHO))
+    assert "Mirela Tamburi" not in "".join(traceback.format_exception(caught.value))

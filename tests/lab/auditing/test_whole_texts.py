@@ -3,13 +3,14 @@
 from dataclasses import dataclass
 
 import pytest
+from support.cases import over
 from support.letters import Letters
 from support.spaces import random_space
 from support.weighted import LEAKS, Leaky
 
 import dp_middleware as dp
 from dp_middleware.errors import ParameterError
-from dp_middleware.sampling.response import Response
+from dp_middleware.sampling.entropy import Response
 
 UNITS = ("aab", "bbc", "cd", "dde", "zy")
 SPACE = random_space(tokens=6, seed=1)
@@ -21,12 +22,8 @@ class OnlyWhatItHas(dp.DocumentResponse):
     """Offers units that share a letter with the text, so the list tells of it."""
 
     def respond(self, texts, encoder, entropy):
-        answers = []
-        for text in texts:
-            offered = [k for k, unit in enumerate(UNITS) if set(unit) & set(text)]
-            response = Response(size=len(offered), best=1 << 66)
-            answers.append(UNITS[offered[response.draw(0, entropy)]])
-        return answers
+        offered = [[unit for unit in UNITS if set(unit) & set(text)] for text in texts]
+        return [each[Response(size=len(each), best=1 << 66).draw(0, entropy)] for each in offered]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,13 +77,13 @@ def test_two_strings_are_needed():
             dp.audit(mechanism, SPACE, texts=texts, encoder=Letters())
 
 
-@pytest.mark.parametrize("texts", [("bee bee bee", "dog"), ("", "cat elk ant"), ("dog", "dog elk")])
+@over("texts", [("bee bee bee", "dog"), ("", "cat elk ant"), ("dog", "dog elk")])
 def test_weighted_response_keeps_its_claim(texts):
     mechanism = dp.WeightedResponse(epsilon=2.0, code=Leaky(epsilon=2.0).code)
     assert dp.audit(mechanism, SPACE, texts=texts, **FEW) <= 2.0
 
 
-@pytest.mark.parametrize("kind", LEAKS)
+@over("kind", LEAKS)
 def test_what_breaks_a_weighted_response_is_caught(kind):
     texts = ("bee", "elk dog elk")
     bound = dp.audit(kind(epsilon=2.0), SPACE, texts=texts, **FEW)

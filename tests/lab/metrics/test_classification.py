@@ -1,5 +1,8 @@
 """Accuracy: chat models over loopback, labels read from what models say, a trained probe."""
 
+import traceback
+from functools import partial
+
 import pytest
 from support.cases import over
 from support.contract import OpenAIServer
@@ -28,9 +31,8 @@ def test_sst2_through_a_real_client(served):
     found = metrics.classification_accuracy(REVIEWS, LABELS, model)
     assert (found.value, found.trials) == (0.5, 4)
     assert found.details == {"unparsable": 0.0, "majority": 0.5}
-    assert found.low == pytest.approx(0.0676, abs=1e-3)  # Clopper-Pearson for 2 of 4
-    assert found.high == pytest.approx(0.9324, abs=1e-3)
-    assert len(server.prompts) == 4
+    ends = (0.0676, 0.9324)  # Clopper-Pearson for 2 of 4
+    assert (found.low, found.high) == pytest.approx(ends, abs=1e-3)
     for prompt, review in zip(server.prompts, REVIEWS, strict=True):
         assert f"Review: {review}\n" in prompt
         assert "negative or positive" in prompt
@@ -39,17 +41,17 @@ def test_sst2_through_a_real_client(served):
 
 def test_qnli_through_a_real_client(served):
     server, model = served
-    server.reply = "**Not entailment**"
+    server.reply, asked = "**Not entailment**", {"task": QNLI, "questions": ["Who?", "When?"]}
     labels = ["not_entailment", "entailment"]
-    found = metrics.classification_accuracy(
-        REVIEWS[:2], labels, model, task=QNLI, questions=["Who?", "When?"]
-    )
+    found = metrics.classification_accuracy(REVIEWS[:2], labels, model, **asked)
     assert found.value == 0.5
     assert "Question: When?\nSentence: dull" in server.prompts[1]
-    with pytest.raises(dp.ParameterError, match="questions="):
-        metrics.classification_accuracy(REVIEWS[:2], labels, model, task=QNLI)
-    with pytest.raises(dp.ParameterError, match="questions="):
-        metrics.classification_accuracy(REVIEWS, LABELS, model, questions=REVIEWS)
+    for texts, own, options in (
+        (REVIEWS[:2], labels, {"task": QNLI}),
+        (REVIEWS, LABELS, {"questions": REVIEWS}),
+    ):
+        with pytest.raises(dp.ParameterError, match="questions="):
+            metrics.classification_accuracy(texts, own, model, **options)
     assert len(server.prompts) == 2
 
 
@@ -63,55 +65,40 @@ def test_unparsable_answers_are_wrong_and_counted(served):
 def test_failures_are_no_accuracy_and_quote_nothing(served):
     server, model = served
     server.mode = "error"
-    with pytest.raises(dp.ChatError, match="HTTP 500") as failure:
-        metrics.classification_accuracy([CANARY], ["positive"], model)
-    assert CANARY not in repr(failure.value)
 
     def broken(messages):
         raise ValueError(messages[-1]["content"])
 
-    with pytest.raises(dp.ChatError, match="ValueError") as failure:
-        metrics.classification_accuracy([CANARY], ["positive"], broken)
-    assert CANARY not in repr(failure.value)
-    assert failure.value.__context__ is None
-    with pytest.raises(dp.ChatError, match="expected a str, got int"):
-        metrics.classification_accuracy([CANARY], ["positive"], lambda messages: 3)
+    for asked, said in (
+        (model, "HTTP 500"),
+        (broken, "ValueError"),
+        (lambda messages: 3, "expected a str, got int"),
+    ):
+        with pytest.raises(dp.ChatError, match=said) as failure:
+            metrics.classification_accuracy([CANARY], ["positive"], asked)
+        assert CANARY not in "".join(traceback.format_exception(failure.value))
 
 
-@over(
-    "answer, label",
-    [
-        ("positive", "positive"),
-        (" **POSITIVE**.\n", "positive"),
-        ("Sentiment: negative", "negative"),
-        ('{"label": "negative"}', "negative"),
-        ("<think>positive? no</think>negative", "negative"),
-        ("The review is positive. Positive!", "positive"),
-        ("negative/positive", None),
-        ("not positive", None),
-        ("It isn’t really negative", None),
-        ("positively", None),
-        ("neutral", None),
-        ("", None),
-        ("积极 😀", None),
-    ],
-)
+SENTIMENTS = [("positive", "positive"), (" **POSITIVE**.\n", "positive")]
+SENTIMENTS += [("Sentiment: negative", "negative"), ('{"label": "negative"}', "negative")]
+SENTIMENTS += [("<think>positive? no</think>negative", "negative")]
+SENTIMENTS += [("The review is positive. Positive!", "positive"), ("negative/positive", None)]
+SENTIMENTS += [("not positive", None), ("It isn’t really negative", None), ("positively", None)]
+SENTIMENTS += [("neutral", None), ("", None), ("积极 😀", None)]
+
+
+@over("answer, label", SENTIMENTS)
 def test_labels_of_sentiment(answer, label):
     assert parsed_label(answer, SST2.labels) == label
 
 
-@over(
-    "answer, label",
-    [
-        ("entailment", "entailment"),
-        ("not_entailment", "not_entailment"),
-        ("Not-Entailment.", "not_entailment"),
-        ("not entailment, since the sentence names no year", "not_entailment"),
-        ("entailment or not_entailment", None),
-        ("non-entailment", None),
-        ("no", None),
-    ],
-)
+PAIRS = [("entailment", "entailment"), ("not_entailment", "not_entailment")]
+PAIRS += [("Not-Entailment.", "not_entailment")]
+PAIRS += [("not entailment, since the sentence names no year", "not_entailment")]
+PAIRS += [("entailment or not_entailment", None), ("non-entailment", None), ("no", None)]
+
+
+@over("answer, label", PAIRS)
 def test_labels_of_pairs(answer, label):
     assert parsed_label(answer, QNLI.labels) == label
 
@@ -125,21 +112,17 @@ def test_labels_of_another_task_are_refused():
 
 
 def test_a_probe_learns_from_raw_texts_only(letters):
-    train = ["aaaa", "aaab", "abaa", "zzzz", "zzzy", "zyzz"]
-    labels = [0, 0, 0, 1, 1, 1]
-    found = metrics.probe_accuracy(
-        train, labels, ["aa", "zz", "zy", ""], [0, 1, 1, 1], service=letters
-    )
-    assert found.value in (0.75, 1.0)
-    swapped = metrics.probe_accuracy(train, labels, ["zz", "aa"], [0, 1], service=letters)
-    assert swapped.value == 0.0
-    assert (swapped.low, swapped.trials) == (0.0, 2)
+    train, labels = ["aaaa", "aaab", "abaa", "zzzz", "zzzy", "zyzz"], [0, 0, 0, 1, 1, 1]
+    learn = partial(metrics.probe_accuracy, service=letters)
+    assert learn(train, labels, ["aa", "zz", "zy", ""], [0, 1, 1, 1]).value in (0.75, 1.0)
+    swapped = learn(train, labels, ["zz", "aa"], [0, 1])
+    assert (swapped.value, swapped.low, swapped.trials) == (0.0, 0.0, 2)
     assert swapped.high == pytest.approx(1 - 0.025**0.5)
-    assert swapped.details["training accuracy"] == 1.0
-    assert swapped.details["majority"] == 0.5
-    with pytest.raises(dp.ParameterError, match="two different labels"):
-        metrics.probe_accuracy(train[:3], labels[:3], ["a"], [0], service=letters)
-    with pytest.raises(dp.ParameterError, match="occur in training"):
-        metrics.probe_accuracy(train, labels, ["a"], ["0"], service=letters)
-    with pytest.raises(dp.ParameterError, match="one label per text"):
-        metrics.probe_accuracy(train, labels[:2], ["a"], [0], service=letters)
+    assert (swapped.details["training accuracy"], swapped.details["majority"]) == (1.0, 0.5)
+    for given, said in (
+        ((train[:3], labels[:3], ["a"], [0]), "two different labels"),
+        ((train, labels, ["a"], ["0"]), "occur in training"),
+        ((train, labels[:2], ["a"], [0]), "one label per text"),
+    ):
+        with pytest.raises(dp.ParameterError, match=said):
+            learn(*given)

@@ -1,29 +1,20 @@
-"""Similarity of texts: identity scores 1, the library's values, texts without words."""
+"""Similarity, diversity and MAUVE: by hand, the library's values, texts without words."""
 
 import sys
 
+import numpy as np
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
+from support.cases import over
 
 import dp_middleware as dp
 from dp_middleware.lab import metrics
+from dp_middleware.lab.metrics.generation import mauve_of
 
-TEXTS = [
-    "A quiet, careful film.",
-    "我喜欢猫。日本語",
-    "I 😀 you 👩‍👩‍👧 ok",
-    "",
-    "?!",
-    "naïve café, straße",
-]
-OTHER = [
-    "An unrelated sentence on plumbing",
-    "他不在家",
-    "🏳️‍🌈 tonight",
-    "words",
-    "...",
-    "привет мир",
-]
+TEXTS = ["A quiet, careful film.", "我喜欢猫。日本語", "I 😀 you 👩‍👩‍👧 ok", "", "?!"]
+TEXTS += ["naïve café, straße"]
+OTHER = ["An unrelated sentence on plumbing", "他不在家", "🏳️‍🌈 tonight", "words", "..."]
+OTHER += ["привет мир"]
 
 
 def test_rouge_l_by_hand():
@@ -53,18 +44,12 @@ def test_rouge_l_of_texts_without_words():
     assert metrics.rouge_l(TEXTS[:4], OTHER[:4]).value == 0.0
 
 
-def test_identity_scores_one():
+@over("metric", [metrics.rouge_l, metrics.sbert_cosine, metrics.coherence, metrics.alignment])
+def test_identity_scores_one(metric):
     pytest.importorskip("rouge_score")
-    found = [
-        metrics.rouge_l(TEXTS, TEXTS),
-        metrics.sbert_cosine(TEXTS, TEXTS),
-        metrics.coherence(TEXTS, TEXTS),
-        metrics.alignment(TEXTS, TEXTS),
-    ]
-    for each in found:
-        assert each.value == pytest.approx(1.0, abs=1e-6)
-        assert each.low == pytest.approx(1.0, abs=1e-6)
-        assert each.trials == len(TEXTS)
+    found = metric(TEXTS, TEXTS)
+    assert (found.value, found.low) == pytest.approx((1.0, 1.0), abs=1e-6)
+    assert found.trials == len(TEXTS)
 
 
 def test_the_bundled_encoder_tells_alike_from_unlike():
@@ -87,13 +72,11 @@ def test_bert_score_agrees_with_the_library():
     library = pytest.importorskip("bert_score")
     from dp_middleware._files import encoder_source
 
-    raw, released = TEXTS[:3], OTHER[:3]
-    folder = encoder_source("all-MiniLM-L6-v2")
-    expected = library.score(released, raw, model_type=folder, num_layers=6, device="cpu")
+    raw, released, folder = TEXTS[:3], OTHER[:3], encoder_source("all-MiniLM-L6-v2")
+    scores = library.score(released, raw, model_type=folder, num_layers=6, device="cpu")
     found = metrics.bert_score(raw, released)
-    assert found.value == pytest.approx(float(expected[2].mean()), abs=1e-4)
-    assert found.details["precision"] == pytest.approx(float(expected[0].mean()), abs=1e-4)
-    assert found.details["recall"] == pytest.approx(float(expected[1].mean()), abs=1e-4)
+    own = [found.details["precision"], found.details["recall"], found.value]
+    assert own == pytest.approx([float(score.mean()) for score in scores], abs=1e-4)
     fewer = metrics.bert_score(raw, released, layers=2)
     assert fewer.value != pytest.approx(found.value, abs=1e-3)
 
@@ -120,9 +103,74 @@ def test_a_missing_library_names_its_extra(monkeypatch, module, package, extra, 
         call(["a", "b"], ["c", "d"])
 
 
-@pytest.mark.parametrize("metric", [metrics.rouge_l, metrics.sbert_cosine, metrics.bert_score])
+@over("metric", [metrics.rouge_l, metrics.sbert_cosine, metrics.bert_score])
 def test_refusals_quote_no_text(metric):
     for raw, released in ((["secret"], []), ([], []), ("secret", "secret"), ([1], ["secret"])):
         with pytest.raises(dp.ParameterError) as failure:
             metric(raw, released)
         assert "secret" not in str(failure.value)
+
+
+def test_diversity_by_hand():
+    found = metrics.diversity(["a b a b a", "c d e"])
+    # bigrams ab ba ab ba, cd de; trigrams aba bab aba, cde; 4-grams abab baba
+    shares = {"distinct 2-grams": 4 / 6, "distinct 3-grams": 3 / 4, "distinct 4-grams": 2 / 2}
+    assert found.details == pytest.approx(shares)
+    assert found.value == pytest.approx(4 / 6 * 3 / 4)
+    assert found.low <= found.value <= found.high
+
+
+def test_diversity_of_repetition_and_of_none():
+    assert metrics.diversity(["one two three four five", "six seven"]).value == 1.0
+    looped = metrics.diversity(["so " * 400])
+    assert looped.value == pytest.approx(1 / 399 * 1 / 398 * 1 / 397)
+    assert (looped.low, looped.high) == (0.0, 1.0)
+    assert metrics.diversity(["", "word", "😀"]).value == 1.0
+    assert metrics.diversity(["猫猫猫猫"]).details["distinct 2-grams"] == pytest.approx(1 / 3)
+    with pytest.raises(dp.ParameterError, match="at least one text"):
+        metrics.diversity([])
+
+
+def texts(alphabet, count, seed):
+    draws = np.random.default_rng(seed)
+    return ["".join(draws.choice(list(alphabet), 12)) for _ in range(count)]
+
+
+def test_mauve_orders_and_is_deterministic(letters):
+    pytest.importorskip("mauve")
+    human = texts("abcdef", 40, seed=0)
+    near, far, again = (
+        metrics.mauve(human, texts(alphabet, 30, seed=1), service=letters)
+        for alphabet in ("abcdef", "uvwxyz", "abcdef")
+    )
+    assert metrics.mauve(human, human, service=letters).value == pytest.approx(1.0)
+    assert near == again
+    assert near.value > 0.5 > 0.05 > far.value
+    for found in (near, far):
+        assert 0 <= found.low <= found.value <= found.high <= 1
+        assert (found.trials, found.details["buckets"]) == (70, 3)
+
+
+@settings(max_examples=30)
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=6))
+def test_mauve_of_histograms_is_the_librarys(counts):
+    library = pytest.importorskip("mauve.compute_mauve")
+    p, q = np.array([(1, 1), *counts], dtype=float).T
+    p, q = p / p.sum(), q / q.sum()
+    weights = np.linspace(1e-6, 1 - 1e-6, 25)
+    x, y = library.get_divergence_curve_for_multinomials(p, q, weights, 5).T
+    area = library.compute_area_under_curve
+    expected = (area(np.sort(x), y[np.argsort(x)]) + area(np.sort(y), x[np.argsort(y)])) / 2
+    found = mauve_of(p, q)
+    if np.array_equal(p, q):  # the library's ties come in any order
+        assert found == pytest.approx(1.0)
+    else:
+        assert found == pytest.approx(expected, abs=1e-9)
+
+
+def test_mauve_of_equal_texts_and_too_few(letters):
+    pytest.importorskip("mauve")
+    assert metrics.mauve(["a"] * 3, ["a"] * 3, service=letters).value == pytest.approx(1.0)
+    assert metrics.mauve(["", "猫"], ["😀", "b"], service=letters).trials == 4
+    with pytest.raises(dp.ParameterError, match="at least two texts"):
+        metrics.mauve(["a"], ["b", "c"], service=letters)

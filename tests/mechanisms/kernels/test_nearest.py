@@ -1,7 +1,5 @@
 """The nearest token of a point."""
 
-from fractions import Fraction
-
 import numpy as np
 from hypothesis import given, settings, strategies as st
 from support.cases import over
@@ -38,26 +36,7 @@ def test_the_nearest_token_is_the_float64_one(space, scale, seed):
         assert found.tolist() == brute_force(space, points, left_out)
 
 
-def test_the_nearest_token_is_the_true_one():
-    """In exact arithmetic, where float32 alone would be wrong."""
-    rng = np.random.default_rng(1)
-    space = space_of(1000.0 + rng.integers(-50, 50, size=(60, 4)) * 2.0**-20)
-    points = rng.integers(-50, 50, size=(40, 4)) * 2.0**-20
-    for point, answer in zip(points, _nearest.nearest(space, points), strict=True):
-        squares = [
-            sum((Fraction(p) - Fraction(v)) ** 2 for p, v in zip(point, vector, strict=True))
-            for vector in space.points.tolist()
-        ]
-        assert squares.index(min(squares)) == answer
-
-
-def test_huge_and_tiny_vectors():
-    for scale in (1e-140, 1e-30, 1e30, 1e150):
-        space = space_of(scale * np.array([[0.0, 1.0], [1.0, 0.0], [-1.0, 0.5]]))
-        assert _nearest.nearest(space, space.points).tolist() == [0, 1, 2]
-
-
-@over("scale", [1e-140, 1e-40, 1e-12])
+@over("scale", [1e-140, 1e-40, 1e-12, 1e30, 1e150])
 @over("eta", [1e-6, 1.0, 1e6])
 def test_vectors_far_shorter_than_the_noise(scale, eta):
     space = space_of(scale * np.random.default_rng(0).normal(size=(30, 4)))
@@ -84,23 +63,6 @@ def test_errors_that_all_point_to_another_token_do_not_decide(dimensions, common
     assert _nearest.nearest(space, points).tolist() == [0, 0]
 
 
-@over("dimensions", [1, 5, 384])
-def test_a_filter_keeps_the_nearest_of_each_row_and_few_others(dimensions):
-    rng = np.random.default_rng(dimensions)
-    vectors = rng.normal(size=(500, dimensions)) * np.geomspace(0.01, 5.0, 500)[:, None]
-    vectors += 3.0  # some far longer than others, all off centre
-    space = space_of(vectors)
-    own = space.points[rng.integers(500, size=200)]
-    points = own + rng.normal(size=own.shape) * np.geomspace(1e-3, 100.0, 200)[:, None]
-    excluded = rng.integers(500, size=200)
-    rows, columns = _nearest._near(space, points, excluded)
-    assert (np.diff(rows) >= 0).all()
-    assert not (columns == excluded[rows]).any()
-    kept = {*zip(rows.tolist(), columns.tolist(), strict=True)}
-    assert kept >= {*enumerate(brute_force(space, points, excluded))}
-    assert len(rows) < 200 * 250
-
-
 def test_points_about_which_a_coarse_filter_says_nothing():
     """At the centre no score is positive; of hundreds of near tokens too many are left."""
     rng = np.random.default_rng(0)
@@ -114,14 +76,6 @@ def test_points_about_which_a_coarse_filter_says_nothing():
     found = _nearest.nearest(crowd, points)
     assert found.tolist() == brute_force(crowd, points)
     assert len(set(found)) > 20
-
-
-def test_without_a_token_its_duplicate_may_answer_and_ties_go_to_the_smallest_id():
-    space = space_of([[1.0], [5.0], [-1.0], [1.0], [1.0], [5.0]])
-    points, left_out = np.array([[0.0], [1.0], [1.0], [4.9]]), np.array([0, 0, 3, 1])
-    points += space.points[2] + 1.0  # about the centre
-    assert _nearest.nearest(space, points, left_out).tolist() == [2, 3, 0, 5]
-    assert _nearest.nearest(space, points[:1]).tolist() == [0]
 
 
 def test_the_search_on_a_pretended_device_decides_alike():

@@ -3,6 +3,7 @@
 import os
 import time
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from types import SimpleNamespace
 
 import pytest
 import sqlalchemy as sa
@@ -23,13 +24,6 @@ def threads():
         yield pool
 
 
-def commits_of(ledger):
-    """Grows with every commit."""
-    commits = []
-    sa.event.listen(ledger._database._engine, "commit", commits.append)
-    return commits
-
-
 def at_once(ledger, threads, subjects) -> list[Future]:
     """Charges that have all come before the first is looked at, in this order."""
     charges = []
@@ -41,24 +35,15 @@ def at_once(ledger, threads, subjects) -> list[Future]:
     return charges
 
 
-def test_all_that_wait_are_committed_at_once_in_their_order(url, threads):
-    ledger = PrivacyLedger(url, budget=100)
-    commits = commits_of(ledger)
-    charges = at_once(ledger, threads, ["anna", "ben"] * 16)
-    numbers = [each.result().number for each in charges]
-    assert len(commits) == 1
-    assert numbers == [1 + k // 2 for k in range(32)]
-    assert PrivacyLedger(url).verify().charges == 32
-
-
-def test_what_does_not_fit_is_refused_alone(url, threads):
-    ledger = PrivacyLedger(url, budget=3)
-    commits = commits_of(ledger)
-    charges = at_once(ledger, threads, ["anna"] * 5 + ["ben"])
+def test_all_that_wait_are_committed_at_once_in_their_order_but_what_does_not_fit(url, threads):
+    ledger, commits = PrivacyLedger(url, budget=3), []
+    sa.event.listen(ledger._database._engine, "commit", commits.append)
+    charges = at_once(ledger, threads, ["anna", "ben"] * 3 + ["anna", "cleo"])
     refused = [isinstance(each.exception(), BudgetExhausted) for each in charges]
-    assert refused == [False, False, False, True, True, False]
+    assert refused == [False] * 6 + [True, False]
+    assert [each.result().number for each in charges[:6]] == [1, 1, 2, 2, 3, 3]
     assert len(commits) == 1
-    assert ledger.verify().charges == 4
+    assert ledger.verify().charges == 7
 
 
 def test_a_failed_commit_is_the_failure_of_all(url, threads, monkeypatch):
@@ -142,20 +127,14 @@ def test_who_is_interrupted_while_it_waits_holds_up_nobody(threads):
 
         queue.await_turn(job, write)
 
-    class Interrupted(turns.Job):
-        def __init__(self, subject):
-            super().__init__(subject, None)
-            self.turn = self
-
-        def acquire(self):
-            raise KeyboardInterrupt
-
-        def release(self):
-            pass
+    def interrupt():
+        raise KeyboardInterrupt
 
     for subject in "ab":
+        job = turns.Job(subject, None)
+        job.turn = SimpleNamespace(acquire=interrupt, release=lambda: None)
         with pytest.raises(KeyboardInterrupt):
-            work(Interrupted(subject))
+            work(job)
     others = [threads.submit(work, turns.Job(subject, None)) for subject in "cd"]
     wait(others)
     assert sorted(done) == ["c", "d"]

@@ -4,6 +4,7 @@ import json
 from types import SimpleNamespace
 
 import pytest
+from support.cases import over
 
 import dp_middleware as dp
 from dp_middleware.errors import DPMiddlewareError, ParameterError
@@ -26,8 +27,6 @@ class Gliner:
 
 
 class Gliner2:
-    """Answers with a dictionary."""
-
     def extract_entities(self, text, labels, threshold):
         return {"entities": {"person": ["Maria Lopez"] if "Maria Lopez" in text else []}}
 
@@ -39,7 +38,7 @@ def answer(messages):
     return "Here: " + json.dumps([{"text": name, "kind": "person"} for name in names])
 
 
-@pytest.mark.parametrize(
+@over(
     "detector",
     [
         detectors.gliner(Gliner()),
@@ -53,14 +52,15 @@ def test_a_name_deep_in_a_text_is_found(detector):
 
 
 def test_a_union_has_what_any_of_its_detectors_finds():
-    one, two = [(0, 11, "PER")], [{"start": 15, "end": 22, "label": "company"}]
-    detector = detectors.union(lambda text: one, lambda text: two)
+    detector = detectors.union(
+        lambda text: [(0, 11, "PER")], lambda text: [{"start": 15, "end": 22, "label": "company"}]
+    )
     assert entities_of(TEXT, detector) == [Entity(0, 11, "person"), Entity(15, 22, "organisation")]
     with pytest.raises(ParameterError, match="at least one"):
         detectors.union()
 
 
-@pytest.mark.parametrize("said", ["No names here.", '["Maria"]', '[{"text": "Maria"}]', "{"])
+@over("said", ["No names here.", '["Maria"]', '[{"text": "Maria"}]', "{"])
 def test_an_answer_that_is_no_list_is_no_empty_one(said):
     with pytest.raises(ParameterError, match="ParameterError") as failure:
         entities_of(TEXT, detectors.chat_model(dp.chat_model(lambda _: said, local=True)))
@@ -70,17 +70,13 @@ def test_an_answer_that_is_no_list_is_no_empty_one(said):
 def test_a_remote_chat_model_is_refused():
     openai = pytest.importorskip("openai")
     client = openai.OpenAI(api_key="none", base_url="https://api.example.com/v1")
-    model = dp.chat_model(client, "m")
     with pytest.raises(DPMiddlewareError, match=r"api\.example\.com"):
-        detectors.chat_model(model)
+        detectors.chat_model(dp.chat_model(client, "m"))
 
 
-def test_an_engine_of_presidio_is_used_as_it_is():
+def test_an_engine_is_used_as_it_is_and_a_missing_model_is_named():
     engine = SimpleNamespace(analyze=lambda text, language: [])
     assert detectors.presidio(engine) is engine
-
-
-def test_a_missing_model_of_spacy_is_named():
     pytest.importorskip("spacy")
     with pytest.raises(ParameterError, match="no_such_model"):
         detectors.spacy("no_such_model")

@@ -1,4 +1,4 @@
-"""Amounts, ages and numbers: the law that is drawn from is enumerated."""
+"""Amounts, ages and numbers, and laws that kinds share: what is drawn from is enumerated."""
 
 import math
 import re
@@ -7,19 +7,19 @@ from fractions import Fraction
 from zlib import crc32
 
 import pytest
+from hypothesis import given, strategies as st
 from scipy import stats
 from support.cases import over
-from support.session_draws import Names, SeededDraws, replaced
+from support.session_draws import Names, SeededDraws, law_of, replaced
 
 from dp_middleware.errors import ParameterError
-from dp_middleware.pseudonyms.kinds import Age, Amount, Number
+from dp_middleware.pseudonyms.draws import pattern
+from dp_middleware.pseudonyms.kinds import Age, Amount, Id, Number
+from dp_middleware.pseudonyms.kinds.staircase import STEEPEST, Staircase
+from dp_middleware.pseudonyms.mapping import combined, of_pattern
 
 
-def always(_):
-    return True
-
-
-def rows(kind, shape, values, free=always):
+def rows(kind, shape, values, free=lambda _: True):
     points = kind.points(shape, free)
     return [kind.weights(kind.key(value, shape), shape, points) for value in values]
 
@@ -27,7 +27,7 @@ def rows(kind, shape, values, free=always):
 def worst(rows):
     """Nats between any two rows, whose sums are equal."""
     assert len({sum(row) for row in rows}) == 1
-    return max(math.log(max(column) / min(column)) for column in zip(*rows, strict=True))
+    return max(math.log(Fraction(max(column), min(column))) for column in zip(*rows, strict=True))
 
 
 SHAPES = {
@@ -43,10 +43,10 @@ SHAPES = {
 @over("epsilon", [0.1, 1.0, 3.0, 8.0])
 @over("shape", SHAPES)
 def test_the_loss_between_any_two_values_by_enumeration(shape, epsilon):
-    kind = Amount(epsilon=epsilon)
-    loss = worst(rows(kind, shape, SHAPES[shape]))
-    assert loss == pytest.approx(kind.loss, abs=1e-12)
+    kind, uniform = Amount(epsilon=epsilon), Amount(law="uniform")
+    assert worst(rows(kind, shape, SHAPES[shape])) == pytest.approx(kind.loss, abs=1e-12)
     assert kind.loss <= epsilon <= kind.loss + 1e-5
+    assert worst(rows(uniform, shape, SHAPES[shape])) == uniform.loss == 0
 
 
 @over("epsilon", [0.1, 1.0, 3.0])
@@ -54,67 +54,51 @@ def test_the_loss_between_any_two_values_by_enumeration(shape, epsilon):
 @over("part", [2, 3])
 def test_the_loss_where_points_are_in_use(shape, epsilon, part):
     kind = Amount(epsilon=epsilon)
-    loss = worst(rows(kind, shape, SHAPES[shape], lambda text: crc32(text.encode()) % part))
-    assert loss <= kind.loss + 1e-12
-
-
-@over("shape", SHAPES)
-def test_values_have_their_shape_and_lie_on_its_grid(shape):
-    kind = Amount()
-    for value in SHAPES[shape]:
-        assert kind._shape(value) == shape
-        assert kind._value(kind.key(value, shape), shape) in kind._grid(shape)
-        assert len(kind._grid(shape)) <= 1000
+    found = rows(kind, shape, SHAPES[shape], lambda text: crc32(text.encode()) % part)
+    assert worst(found) <= kind.loss + 1e-12
 
 
 def test_draws_are_those_of_the_weights_exactly():
-    kind = Amount(epsilon=1.0)
+    kind, draws = Amount(epsilon=1.0), SeededDraws(4)
 
-    draws = SeededDraws(4)
-    points = kind.points("$9", lambda text: text != "$3")
-    key, other = kind.key("$7", "$9"), kind.key("$1", "$9")
-    weights = kind.weights(key, "$9", points)
-    drawn = Counter(kind.draw(key, "$9", lambda text: text != "$3", draws) for _ in range(20_000))
+    def free(text):
+        return text != "$3"
+
+    points, key = kind.points("$9", free), kind.key("$7", "$9")
+    drawn = Counter(kind.draw(key, "$9", free, draws) for _ in range(20_000))
     assert "$3" not in drawn
 
     def fit(weights):
         expected = [20_000 * weight / sum(weights) for weight in weights]
         return stats.chisquare([drawn[f"${point}"] for point in points], expected).pvalue
 
-    assert fit(weights) > 1e-4
-    assert fit(kind.weights(other, "$9", points)) < 1e-9  # of another value
+    assert fit(kind.weights(key, "$9", points)) > 1e-4
+    assert fit(kind.weights(kind.key("$1", "$9"), "$9", points)) < 1e-9  # of another value
     assert fit(Amount(epsilon=1.2).weights(key, "$9", points)) < 1e-4
     assert fit(Amount(law="uniform").weights(key, "$9", points)) < 1e-9
 
 
 def test_lower_digits_are_uniform():
-    kind, draws = Amount(), SeededDraws()
-    drawn = [
-        kind.draw(kind.key("$12,345.67", "$99,999.99"), "$99,999.99", always, draws)
-        for _ in range(5000)
-    ]
+    drawn = [replaced(Amount(), "$12,345.67", seed) for seed in range(5000)]
     for place in (-1, -2, -4, -5):
         assert stats.chisquare([*Counter(text[place] for text in drawn).values()]).pvalue > 1e-4
 
 
 def test_two_entities_lose_their_losses_and_no_more():
     """The joint law of two pseudonyms, drawn without replacement, for all pairs of values."""
-    kind = Number(epsilon=1.0)
-    points = range(10)
+    kind, points = Number(epsilon=1.0), [*range(10)]
 
     def joint(first, second):
         law = {}
-        for one, weight in zip(
-            points, kind.weights(kind.key(first, "9"), "9", [*points]), strict=True
-        ):
+        weights = kind.weights(kind.key(first, "9"), "9", points)
+        for one, weight in zip(points, weights, strict=True):
             rest = kind.points("9", lambda text, one=one: text != str(one))
             row = kind.weights(kind.key(second, "9"), "9", rest)
             for other, chance in zip(rest, row, strict=True):
-                law[one, other] = Fraction(weight, 1) * Fraction(chance, sum(row))
+                law[one, other] = Fraction(weight * chance, sum(row))
         return law
 
-    values = [("0", "9"), ("9", "0"), ("4", "5"), ("5", "4"), ("2", "7")]
-    laws = [joint(*pair) for pair in values]
+    laws = [joint(*pair) for pair in ("09", "90", "45", "54", "27")]
     assert len({sum(law.values()) for law in laws}) == 1
     loss = max(math.log(max(law[y] for law in laws) / min(law[y] for law in laws)) for y in laws[0])
     assert kind.loss < loss <= 2 * kind.loss + 1e-12
@@ -132,34 +116,20 @@ def test_ages():
 
 def test_the_value_is_near():
     def error(epsilon):
-        kind, draws = Age(epsilon=epsilon), SeededDraws()
-        return (
-            sum(
-                abs(int(kind.draw(kind.key("40", "9"), "9", always, draws)) - 40)
-                for _ in range(400)
-            )
-            / 400
-        )
+        drawn = [int(replaced(Age(epsilon=epsilon), "40", seed)) for seed in range(400)]
+        return sum(abs(age - 40) for age in drawn)
 
     assert error(0.01) > 2 * error(3.0) > 4 * error(8.0)
 
 
-@over(
-    "mention, pattern",
-    [
-        ("$12,500.00", r"\$[1-9]\d,\d{3}\.\d\d"),
-        ("12.500,00 EUR", r"[1-9]\d\.\d{3},\d\d EUR"),
-        ("€1 234 567", r"€[1-9] \d{3} \d{3}"),
-        ("5 million dollars", r"\d million dollars"),
-        ("$5 to $10", r"\$\d to \$[1-9]\d"),
-        ("$0.75", r"\$0\.\d\d"),
-        ("USD 1,000", r"USD [1-9],\d{3}"),
-        ("12%", r"[1-9]\d%"),
-        ("٤٢ USD", r"[1-9]\d USD"),
-        ("five dollars", r"AMOUNT_\d\d"),
-        ("500 bottles of gin", r"AMOUNT_\d\d"),
-    ],
-)
+AMOUNTS = [("$12,500.00", r"\$[1-9]\d,\d{3}\.\d\d"), ("12.500,00 EUR", r"[1-9]\d\.\d{3},\d\d EUR")]
+AMOUNTS += [("€1 234 567", r"€[1-9] \d{3} \d{3}"), ("5 million dollars", r"\d million dollars")]
+AMOUNTS += [("$5 to $10", r"\$\d to \$[1-9]\d"), ("$0.75", r"\$0\.\d\d")]
+AMOUNTS += [("USD 1,000", r"USD [1-9],\d{3}"), ("12%", r"[1-9]\d%"), ("٤٢ USD", r"[1-9]\d USD")]
+AMOUNTS += [("five dollars", r"AMOUNT_\d\d"), ("500 bottles of gin", r"AMOUNT_\d\d")]
+
+
+@over("mention, pattern", AMOUNTS)
 @over("law", ["near", "uniform"])
 def test_formats_stay(mention, pattern, law):
     for seed in range(20):
@@ -175,12 +145,83 @@ def test_small_numbers_that_are_used_up_become_labels():
     assert names("12").startswith("NUMBER_")
 
 
-def test_uniform_loses_nothing():
-    assert Amount(law="uniform").loss == 0
-    assert worst(rows(Amount(law="uniform"), "999", SHAPES["999"])) == 0
-
-
-@pytest.mark.parametrize("parameters", [{"law": "far"}, {"epsilon": 0}, {"epsilon": math.inf}])
+@over("parameters", [{"law": "far"}, {"epsilon": 0}, {"epsilon": math.inf}])
 def test_bad_parameters(parameters):
     with pytest.raises(ParameterError):
         Amount(**parameters)
+
+
+EPSILONS = [1e-9, 0.01, 0.5, 1.0, 2.0, 5.0, 12.0, 40.0, 800.0]
+
+
+@over("epsilon", EPSILONS)
+@over("points", [1, 2, 3, 10, 90, 300])
+def test_the_loss_of_a_staircase_by_enumeration(epsilon, points):
+    staircase = Staircase(epsilon)
+    loss = worst([staircase.row(below, points) for below in range(points + 1)])
+    assert loss <= staircase.loss <= epsilon
+    if 1 <= staircase.near_points(points) < points:
+        assert loss == pytest.approx(staircase.loss, abs=1e-15)
+        assert staircase.loss == pytest.approx(min(epsilon, STEEPEST), rel=1e-5, abs=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0, 4.0])
+def test_the_number_of_near_points_makes_the_error_least(epsilon):
+    points = 400
+
+    def error(near):
+        class Other(Staircase):
+            def near_points(self, points):
+                return near
+
+        staircase, total = Other(epsilon), 0.0
+        for value in range(0, points, 7):
+            row = staircase.row(value, points)
+            total += sum(w * abs(n - value) for n, w in enumerate(row)) / sum(row)
+        return total
+
+    best = min(error(near) for near in range(4, points, 4))
+    assert error(Staircase(epsilon).near_points(points)) <= 1.02 * best
+
+
+@given(below=st.integers(0, 40), points=st.integers(1, 40), epsilon=st.floats(0.01, 8))
+def test_a_value_is_among_its_near_points(below, points, epsilon):
+    row = Staircase(epsilon).row(min(below, points - 1), points)
+    assert len(row) == points
+    assert row[min(below, points - 1)] == max(row)
+
+
+def test_draws_have_exactly_the_probabilities_of_their_weights():
+    law = law_of(lambda draws: draws.pick([3, 0, 1, 2]))
+    assert law == {0: Fraction(1, 2), 2: Fraction(1, 6), 3: Fraction(1, 3)}
+
+
+def test_a_pattern_is_uniform_among_what_is_free():
+    law = law_of(lambda draws: of_pattern("-9", lambda text: text not in ("-3", "-4"), draws))
+    assert law == {f"-{digit}": Fraction(1, 8) for digit in "01256789"}
+
+
+@given(st.text(max_size=30))
+def test_a_pattern_holds_no_letter_or_digit_of_its_text(text):
+    shape = pattern(text)
+    assert len(shape) == len(text)
+    assert {c for c in shape if c.isalnum()} <= {"9", "A", "a"}
+    assert pattern(SeededDraws().fill(shape)) == shape
+
+
+def test_patterns_that_are_used_up_become_labels():
+    used, draws = set(), SeededDraws()
+    for n in range(300):
+        text = Id().draw("", "9", lambda text: text not in used, draws)
+        used.add(text)
+        assert (len(text) == 1) == (n < 10)
+        assert text.startswith("ID_") or n < 10
+
+
+def test_lists_that_are_used_up_are_combined():
+    used, draws = set(), SeededDraws()
+    for _ in range(500):
+        used.add(combined("x", lambda: "abc"[draws.below(3)], "-", lambda text: text not in used))
+    assert len(used) == 500
+    assert {"a", "b", "c"} <= used

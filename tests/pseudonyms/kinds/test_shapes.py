@@ -21,37 +21,23 @@ HIDDEN = {
     "M": st.sampled_from(["January", "March", "April", "June", "August", "December"]),
     "D": st.integers(1, 28).map(str),
 }
-PUBLIC = [  # signs in braces are private, all else is declared
-    ("person", "Dr. {N}-{N}'s"),
-    ("person", "{C}. {C}. al-{N} Jr"),
-    ("organisation", "The {W} Inc."),
-    ("place", "{W}'s"),
-    ("address", "{9}{9}{C} {W} Street, Apt {9}-{C}"),
-    ("email", "mailto:{w}.{w}@{w}.org"),
-    ("username", "@{w}{9}"),
-    ("url", "https://{w}.{w}:{9}{9}/{w}?{w}={9}"),
-    ("phone", "+1 212-555-{9}{9}{9}{9}"),
-    ("phone", "1-800-{C}{C}{C}{C}{C}{C}{C}"),
-    ("phone", "(415) 555-{9}{9}{9}{9} ext. {9}{9}"),
-    ("iban", "XX{9}{9} {C}{C}{9}"),
-    ("card", "{9}{9}{9}{9} {9}{9}{9}{9} {9}{9}{9}{9} {9}{9}{9}{9}"),
-    ("ssn", "{9}{9}{9}-{9}{9}-{9}{9}{9}{9}"),
-    ("id", "{C}{C}-{9}{9}+{a}={9}"),
-    ("ip", "{o}.{o}.{o}.{o}:80"),
-    ("ip", "{o}.{o}.{o}.{o}/24"),
-    ("zip", "{C}{C}{9}{C} {9}{C}{C}"),
-    ("date", "{M} {D}, 2024 at 10:30"),
-    ("date", "the {D} of {M}, 2023"),
-    ("date", "Monday, {M} {D}"),
-    ("secret", "Q!{a}{9}{C}{a}{a}7{C}Z"),
-    ("secret", "sk_live_{a}{a}{a}{9}{9}{9}{C}{C}{C}{a}{a}{9}q7Z"),
-    ("secret", "4821"),
-    ("secret", "postgres://root:{a}{a}{9}{9}z7@{w}.{w}.com:5432/{a}{a}{a}{a}z7"),
-    ("amount", "${5}{9},{9}{9}{9}.{9}{9} million"),
-    ("number", "-{5}.{9} mg"),
-    ("age", "aged {y} years"),
-    ("label", "{W}"),
-]
+# signs in braces are private, all else is declared
+PUBLIC = [("person", "Dr. {N}-{N}'s"), ("person", "{C}. {C}. al-{N} Jr")]
+PUBLIC += [("organisation", "The {W} Inc."), ("place", "{W}'s")]
+PUBLIC += [("address", "{9}{9}{C} {W} Street, Apt {9}-{C}"), ("email", "mailto:{w}.{w}@{w}.org")]
+PUBLIC += [("username", "@{w}{9}"), ("url", "https://{w}.{w}:{9}{9}/{w}?{w}={9}")]
+PUBLIC += [("phone", "+1 212-555-{9}{9}{9}{9}"), ("phone", "1-800-{C}{C}{C}{C}{C}{C}{C}")]
+PUBLIC += [("phone", "(415) 555-{9}{9}{9}{9} ext. {9}{9}"), ("iban", "XX{9}{9} {C}{C}{9}")]
+PUBLIC += [("card", "{9}{9}{9}{9} {9}{9}{9}{9} {9}{9}{9}{9} {9}{9}{9}{9}")]
+PUBLIC += [("ssn", "{9}{9}{9}-{9}{9}-{9}{9}{9}{9}"), ("id", "{C}{C}-{9}{9}+{a}={9}")]
+PUBLIC += [("ip", "{o}.{o}.{o}.{o}:80"), ("ip", "{o}.{o}.{o}.{o}/24")]
+PUBLIC += [("zip", "{C}{C}{9}{C} {9}{C}{C}"), ("date", "{M} {D}, 2024 at 10:30")]
+PUBLIC += [("date", "the {D} of {M}, 2023"), ("date", "Monday, {M} {D}")]
+PUBLIC += [("secret", "Q!{a}{9}{C}{a}{a}7{C}Z")]
+PUBLIC += [("secret", "sk_live_{a}{a}{a}{9}{9}{9}{C}{C}{C}{a}{a}{9}q7Z"), ("secret", "4821")]
+PUBLIC += [("secret", "postgres://root:{a}{a}{9}{9}z7@{w}.{w}.com:5432/{a}{a}{a}{a}z7")]
+PUBLIC += [("amount", "${5}{9},{9}{9}{9}.{9}{9} million"), ("number", "-{5}.{9} mg")]
+PUBLIC += [("age", "aged {y} years"), ("label", "{W}")]
 
 
 def skeleton(name, mention):
@@ -87,34 +73,27 @@ def test_values_that_agree_in_what_is_declared_have_one_law(name, template, data
     assert drawn[0] == drawn[1]
 
 
-@over(
-    "name, declared, one, other",
-    [
-        ("person", "possessive", "Maria Lopez", "Maria Lopez's"),
-        ("person", "prefixes", "al-Rashid", "el-Rashid"),
-        ("organisation", "possessive", "Acme", "Acme's"),
-        ("place", "possessive", "Paris", "Paris's"),
-        ("address", "letters", "5b High Street", "5B High Street"),
-        ("address", "signs", "5-7 High Street", "5/7 High Street"),
-        ("email", "mailto:", "ann@acme.com", "mailto:ann@acme.com"),
-        ("username", "@", "ann", "@ann"),
-        ("url", "scheme", "http://acme.com", "https://acme.com"),
-        ("phone", "extension", "(415) 555-2671 x33", "(415) 555-2671 ext. 33"),
-        ("phone", "capitals", "1-800-FLOWERS", "1-800-flowers"),
-        ("phone", "digits", "1-800-FLOWERS", "1-800-3569377"),
-        ("iban", "signs", "XX12-3", "XX12/3"),
-        ("card", "as many", "4111 1111 1111", "4111 1111"),
-        ("ssn", "nine", "078-05-1120", "078-05-112A"),
-        ("id", "signs", "AB-1", "AB/1"),
-        ("zip", "letters", "SW1A 1AA", "SW11 1AA"),
-        ("ip", "port", "10.0.0.1:80", "10.0.0.1:443"),
-        ("amount", "currency", "$12", "€12"),
-        ("amount", "whether it is a number", "$12", "$12 and a dog"),
-        ("number", "unit", "12 mg", "12 kg"),
-        ("age", "up to 99", "99", "100"),
-        ("date", "weekday", "Monday, May 4", "Tuesday, May 4"),
-    ],
-)
+KEPT = [("person", "possessive", "Maria Lopez", "Maria Lopez's")]
+KEPT += [("person", "prefixes", "al-Rashid", "el-Rashid")]
+KEPT += [("organisation", "possessive", "Acme", "Acme's")]
+KEPT += [("place", "possessive", "Paris", "Paris's")]
+KEPT += [("address", "letters", "5b High Street", "5B High Street")]
+KEPT += [("address", "signs", "5-7 High Street", "5/7 High Street")]
+KEPT += [("email", "mailto:", "ann@acme.com", "mailto:ann@acme.com")]
+KEPT += [("username", "@", "ann", "@ann"), ("url", "scheme", "http://acme.com", "https://acme.com")]
+KEPT += [("phone", "extension", "(415) 555-2671 x33", "(415) 555-2671 ext. 33")]
+KEPT += [("phone", "capitals", "1-800-FLOWERS", "1-800-flowers")]
+KEPT += [("phone", "digits", "1-800-FLOWERS", "1-800-3569377")]
+KEPT += [("iban", "signs", "XX12-3", "XX12/3"), ("card", "as many", "4111 1111 1111", "4111 1111")]
+KEPT += [("ssn", "nine", "078-05-1120", "078-05-112A"), ("id", "signs", "AB-1", "AB/1")]
+KEPT += [("zip", "letters", "SW1A 1AA", "SW11 1AA"), ("ip", "port", "10.0.0.1:80", "10.0.0.1:443")]
+KEPT += [("amount", "currency", "$12", "€12")]
+KEPT += [("amount", "whether it is a number", "$12", "$12 and a dog")]
+KEPT += [("number", "unit", "12 mg", "12 kg"), ("age", "up to 99", "99", "100")]
+KEPT += [("date", "weekday", "Monday, May 4", "Tuesday, May 4")]
+
+
+@over("name, declared, one, other", KEPT)
 def test_what_is_kept_is_declared(name, declared, one, other):
     assert skeleton(name, one) != skeleton(name, other)
     assert declared in KINDS[name].keeps

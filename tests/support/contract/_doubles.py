@@ -1,19 +1,15 @@
 """Stands for what users have: a local model that is a function, and a ledger that fails."""
 
-from support.contract.openai_server import OpenAIServer
-
 from dp_middleware.models.trust import Location
-from dp_middleware.privacy import Certificate
 
 
 class Echo:
     """A local model as a function: echoes the last message, or fails as the server does."""
 
-    def __init__(self, server: OpenAIServer) -> None:
-        self._server = server
-        self.location = Location()
+    def __init__(self, server):
+        self._server, self.location = server, Location()
 
-    def __call__(self, messages: list[dict[str, str]]) -> str:
+    def __call__(self, messages):
         text = messages[-1]["content"]
         self._server.requests.append({"messages": messages})
         if self._server.mode in ("error", "redirect"):
@@ -24,10 +20,10 @@ class Echo:
 class QuotingLedger:
     """Fails as foreign code does: while it handles an error, and both quote the text."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text):
         self._text = text
 
-    def charge(self, subject: str, certificate: Certificate, n: int) -> object:
+    def charge(self, subject, certificate, n):
         try:
             raise KeyError(self._text)
         except KeyError as error:

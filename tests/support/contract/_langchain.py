@@ -1,10 +1,8 @@
 """What LangChain and LangSmith record: handlers given and global, traces sent, cached prompts."""
 
 import os
-from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
 from unittest import mock
 
 import langsmith
@@ -29,59 +27,47 @@ class AsyncCallbackRecorder(AsyncCallbackHandler, Notes):
 class CacheRecorder(BaseCache, Notes):
     """Everything that LangChain asks a cache for or gives it; it never has an answer."""
 
-    def lookup(self, prompt: str, llm_string: str) -> None:
-        """Missed, so that the model is asked every time."""
+    def lookup(self, prompt, llm_string):
         self.note(prompt, llm_string)
 
-    def update(self, prompt: str, llm_string: str, return_val: Any) -> None:
-        """Noted, not kept."""
+    def update(self, prompt, llm_string, return_val):
         self.note(prompt, llm_string, return_val)
 
-    def clear(self, **kwargs: Any) -> None:
-        """There is nothing."""
+    def clear(self, **kwargs):
+        pass
 
 
-def _noting(name: str) -> Any:
-    def method(self: Notes, *args: Any, **kwargs: Any) -> None:
+def _noting(name):
+    def method(self, *args, **kwargs):
         self.note(name, args, kwargs)
 
-    return method
-
-
-def _anoting(name: str) -> Any:
-    async def method(self: Notes, *args: Any, **kwargs: Any) -> None:
+    async def amethod(self, *args, **kwargs):
         self.note(name, args, kwargs)
 
-    return method
+    setattr(CallbackRecorder, name, method)
+    setattr(AsyncCallbackRecorder, name, amethod)
 
 
 for _name in [name for name in dir(BaseCallbackHandler) if name.startswith("on_")]:
-    setattr(CallbackRecorder, _name, _noting(_name))
-    setattr(AsyncCallbackRecorder, _name, _anoting(_name))
+    _noting(_name)
 
 
 class LangChainRecorder(Recorder):
-    """Handlers in a config and in every call, debug output, LangSmith's client, the LLM cache.
+    """Handlers in a config and in every call, debug output, LangSmith's client, the LLM cache."""
 
-    Attributes:
-        handlers: For the config of a call, one synchronous and one asynchronous.
-    """
-
-    def __init__(self) -> None:
+    def __init__(self):
         self._sync, self._asynchronous = CallbackRecorder(), AsyncCallbackRecorder()
-        self._everywhere = CallbackRecorder()
-        self._cache = CacheRecorder()
+        self._everywhere, self._cache = CallbackRecorder(), CacheRecorder()
         self._vendor = OpenAIServer()  # it takes any request and keeps its body
         self.handlers = [self._sync, self._asynchronous]
 
     @contextmanager
-    def recording(self) -> Iterator[None]:
+    def recording(self):
         """With LangSmith switched on by the environment, as users do."""
         with self._settings(), self._vendor, self._traced():
             yield
 
-    def read(self) -> dict[str, str]:
-        """Source -> text."""
+    def read(self):
         return {
             "LangChain callbacks": self._sync.text(),
             "LangChain async callbacks": self._asynchronous.text(),
@@ -91,11 +77,11 @@ class LangChainRecorder(Recorder):
         }
 
     @contextmanager
-    def _settings(self) -> Iterator[None]:
+    def _settings(self):
         """The handler of every call is a default, so that threads have it too."""
         ambient = ContextVar("dp_middleware_testing", default=self._everywhere)
         debug, cache = settings.get_debug(), settings.get_llm_cache()
-        every: Any = (ambient, True, None, None)
+        every = (ambient, True, None, None)
         hooks._configure_hooks.append(every)
         settings.set_debug(True)
         settings.set_llm_cache(self._cache)
@@ -107,12 +93,9 @@ class LangChainRecorder(Recorder):
             hooks._configure_hooks.remove(every)
 
     @contextmanager
-    def _traced(self) -> Iterator[None]:
-        client = langsmith.Client(
-            api_url=self._vendor.url,
-            api_key="key",
-            auto_batch_tracing=False,  # sends at once: no thread that outlives the server
-        )
+    def _traced(self):
+        at_once = {"auto_batch_tracing": False}  # no thread that outlives the server
+        client = langsmith.Client(api_url=self._vendor.url, api_key="key", **at_once)
         switched_on = mock.patch.dict(os.environ, {"LANGSMITH_TRACING": "true"})
         try:
             with switched_on, mock.patch.object(run_trees, "_CLIENT", client):
@@ -123,8 +106,7 @@ class LangChainRecorder(Recorder):
             _forget_environment()
 
 
-def _forget_environment() -> None:
+def _forget_environment():
     """LangSmith remembers what it read there."""
     for remembering in (langsmith_utils.get_env_var, langsmith_utils.get_tracer_project):
-        forget: Any = remembering
-        forget.cache_clear()
+        remembering.cache_clear()

@@ -1,6 +1,5 @@
 """What LlamaIndex records: spans and events of its instrumentation, and callback handlers."""
 
-from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 from unittest import mock
@@ -19,63 +18,52 @@ from dp_middleware.models.recorders import Discreet
 class _Events(BaseEventHandler):
     notes: Any
 
-    def handle(self, event: Any, **kwargs: Any) -> None:
+    def handle(self, event, **kwargs):
         self.notes.note(event, kwargs)
 
 
-# The instance that a span belongs to is not noted: what it keeps, as an index its documents, is
-# its own.
-class _Spans(BaseSpanHandler[Any]):
+class _Spans(BaseSpanHandler[Any]):  # what an instance keeps, as an index its documents, is its own
     _notes: Any
 
-    def __init__(self, notes: Notes) -> None:
+    def __init__(self, notes):
         super().__init__()
         self._notes = notes
 
-    def new_span(
-        self, id_: str, bound_args: Any, instance: Any = None, *args: Any, **kwargs: Any
-    ) -> None:
+    def new_span(self, id_, bound_args, instance=None, *args, **kwargs):
         self._notes.note("start", id_, bound_args, args, kwargs)
 
-    def prepare_to_exit_span(
-        self, id_: str, bound_args: Any, instance: Any = None, result: Any = None, **kwargs: Any
-    ) -> None:
+    def prepare_to_exit_span(self, id_, bound_args, instance=None, result=None, **kwargs):
         self._notes.note("end", id_, bound_args, result, kwargs)
 
-    def prepare_to_drop_span(
-        self, id_: str, bound_args: Any, instance: Any = None, err: Any = None, **kwargs: Any
-    ) -> None:
+    def prepare_to_drop_span(self, id_, bound_args, instance=None, err=None, **kwargs):
         self._notes.note("failed", id_, bound_args, err, kwargs)
 
 
 class _Callbacks(BaseCallbackHandler):
-    def __init__(self, notes: Notes) -> None:
+    def __init__(self, notes):
         super().__init__([], [])
         self._notes = notes
 
-    def on_event_start(self, *args: Any, **kwargs: Any) -> str:
+    def on_event_start(self, *args, **kwargs):
         self._notes.note("start", args, kwargs)
         return str(kwargs.get("event_id", ""))
 
-    def on_event_end(self, *args: Any, **kwargs: Any) -> None:
+    def on_event_end(self, *args, **kwargs):
         self._notes.note("end", args, kwargs)
 
-    def start_trace(self, trace_id: str | None = None) -> None:
+    def start_trace(self, trace_id=None):
         self._notes.note("trace", trace_id)
 
-    def end_trace(self, *args: Any, **kwargs: Any) -> None:
+    def end_trace(self, *args, **kwargs):
         self._notes.note("end of trace", args, kwargs)
 
 
 class LlamaIndexRecorder(Recorder):
-    """Handlers at the root dispatcher and the global callback handler."""
-
-    def __init__(self) -> None:
+    def __init__(self):
         self._spans, self._events, self._callbacks = Notes(), Notes(), Notes()
 
     @contextmanager
-    def recording(self) -> Iterator[None]:
-        """Beside the handlers that are there."""
+    def recording(self):
         events = [*root_dispatcher.event_handlers, Discreet(_Events(notes=self._events))]
         spans = [*root_dispatcher.span_handlers, Discreet(_Spans(self._spans))]
         callbacks = Discreet(_Callbacks(self._callbacks))
@@ -87,8 +75,7 @@ class LlamaIndexRecorder(Recorder):
         ):
             yield
 
-    def read(self) -> dict[str, str]:
-        """Source -> text."""
+    def read(self):
         return {
             "LlamaIndex spans": self._spans.text(),
             "LlamaIndex events": self._events.text(),

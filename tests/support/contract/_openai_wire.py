@@ -1,4 +1,7 @@
-"""How the OpenAI protocol spells answers, streams and embeddings."""
+"""How the OpenAI protocol spells answers, streams and embeddings.
+
+What is said is a text, calls of tools, or ``None`` for a null content.
+"""
 
 import base64
 import hashlib
@@ -7,7 +10,9 @@ import struct
 from dataclasses import dataclass, field
 from typing import Any
 
+MODEL = "gpt-4o-mini"
 _DIMENSIONS = 8  # of every embedding
+_USAGE = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,64 +31,78 @@ class ToolCall:
 
 
 Said = str | list[ToolCall] | None
-"""Text, tool calls, or a null content."""
 
 
-def completion(said: list[Said]) -> dict[str, Any]:
-    """A chat completion with one choice per answer."""
+def pieces_of(text):
+    """Its words, each with the blank before it."""
+    words = text.split(" ")
+    return [word if not k else f" {word}" for k, word in enumerate(words)]
+
+
+def server_sent(events, *, named=True):
+    """Events as bytes: by their types, or unnamed until a last word."""
+    lines = []
+    for event in events:
+        lines += [f"event: {event['type']}\n"] if named else []
+        lines.append(f"data: {json.dumps(event)}\n\n")
+    return "".join([*lines, "" if named else "data: [DONE]\n\n"]).encode()
+
+
+def completion(said):
     choices = [
         {"index": k, "finish_reason": _reason(each), "message": _message(each)}
         for k, each in enumerate(said)
     ]
-    return {
-        "id": "chatcmpl-1",
-        "object": "chat.completion",
-        "created": 1,
-        "model": "gpt-4o-mini",
-        "choices": choices,
-        "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2},
-    }
+    head = {"id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": MODEL}
+    return {**head, "choices": choices, "usage": _USAGE}
 
 
-def events(said: Said) -> bytes:
-    """Server-sent events, one per word with the blank before it, or one per tool call."""
-    deltas: list[dict[str, Any]]
+def events(said):
+    """A piece per word, or one per tool call."""
     if isinstance(said, list):
         message = _message(said)
         calls = enumerate(message["tool_calls"])
         deltas = [{**message, "tool_calls": [{"index": k, **call}]} for k, call in calls]
     else:
-        words = [] if said is None else said.split(" ")
-        pieces = [word if not k else f" {word}" for k, word in enumerate(words)]
+        pieces = [] if said is None else pieces_of(said)
         deltas = [{"role": "assistant", "content": ""}, *({"content": p} for p in pieces)]
-    choices: list[dict[str, Any]] = [
-        {"index": 0, "delta": delta, "finish_reason": None} for delta in deltas
-    ]
+    choices = [{"index": 0, "delta": delta, "finish_reason": None} for delta in deltas]
     choices.append({"index": 0, "delta": {}, "finish_reason": _reason(said)})
-    head = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "gpt-4o-mini"}
-    lines = [f"data: {json.dumps({**head, 'choices': [choice]})}\n\n" for choice in choices]
-    return "".join([*lines, "data: [DONE]\n\n"]).encode()
+    head = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": MODEL}
+    return server_sent([{**head, "choices": [choice]} for choice in choices], named=False)
 
 
-def _reason(said: Said) -> str:
+def _reason(said):
     return "tool_calls" if isinstance(said, list) else "stop"
 
 
-def _message(said: Said) -> dict[str, Any]:
+def _message(said):
     if not isinstance(said, list):
         return {"role": "assistant", "content": said}
+    functions = [{"name": c.name, "arguments": json.dumps(c.arguments)} for c in said]
     calls = [
-        {
-            "id": call.id,
-            "type": "function",
-            "function": {"name": call.name, "arguments": json.dumps(call.arguments)},
-        }
-        for call in said
+        {"id": call.id, "type": "function", "function": function}
+        for call, function in zip(said, functions, strict=True)
     ]
     return {"role": "assistant", "content": None, "tool_calls": calls}
 
 
-def embeddings(request: dict[str, Any]) -> dict[str, Any]:
+def text_completion(text):
+    choice = {"index": 0, "text": text, "finish_reason": "stop", "logprobs": None}
+    head = {"id": "cmpl-1", "object": "text_completion", "created": 1, "model": MODEL}
+    return {**head, "choices": [choice], "usage": _USAGE}
+
+
+def text_events(text):
+    """A piece per word."""
+    whole = text_completion("")
+    end, reason = whole.pop("choices")[0], {"finish_reason": None}
+    del whole["usage"]
+    choices = [*({**end, "text": piece, **reason} for piece in pieces_of(text)), end]
+    return server_sent([{**whole, "choices": [choice]} for choice in choices], named=False)
+
+
+def embeddings(request):
     """One vector per input, as numbers or in base64, as asked for."""
     given = request["input"]
     inputs = given if isinstance(given, list) else [given]
@@ -96,10 +115,8 @@ def embeddings(request: dict[str, Any]) -> dict[str, Any]:
     return {"object": "list", "model": "embedder", "data": data, "usage": usage}
 
 
-def _vector(text: Any, packed: bool) -> list[float] | str:
-    """A function of the text alone."""
+def _vector(text, packed):
     digest = hashlib.sha256(json.dumps(text).encode()).digest()[:_DIMENSIONS]
     vector = [byte / 128 - 1 for byte in digest]
-    if not packed:
-        return vector
-    return base64.b64encode(struct.pack(f"<{_DIMENSIONS}f", *vector)).decode()
+    bits = struct.pack(f"<{_DIMENSIONS}f", *vector)
+    return base64.b64encode(bits).decode() if packed else vector

@@ -2,40 +2,36 @@
 
 import inspect
 import traceback
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from itertools import chain
-from typing import Any
 
 _DEPTH = 12
 _AROUND = 80  # characters
 
 
-def text_of(value: Any) -> str:
+def text_of(value):
     """All texts that a record holds, uncut.
 
     Walks through containers, pydantic models, bound arguments and exceptions with all that hangs
     on them; of other objects, and of what lies too deep, the repr, since what they keep to
     themselves is not recorded.
     """
-    texts: list[str] = []
+    texts = []
     _collect(value, _DEPTH, {}, texts)
     return "\n".join(texts)
 
 
-def window(text: str, word: str) -> str:
+def window(text, word):
     """What stands around the first occurrence of a word, in one line."""
     start = text.index(word)
     around = text[max(0, start - _AROUND) : start + len(word) + _AROUND]
     return " ".join(around.split())
 
 
-def _collect(value: Any, depth: int, seen: dict[int, Any], texts: list[str]) -> None:
+def _collect(value, depth, seen, texts):
     """Append them; a list, as generators in generators take twice the time."""
-    if isinstance(value, str):
-        texts.append(value)
-        return
-    if isinstance(value, bytes):
-        texts.append(value.decode("utf-8", "replace"))
+    if isinstance(value, str | bytes):
+        texts.append(value if isinstance(value, str) else value.decode("utf-8", "replace"))
         return
     if id(value) in seen:
         return
@@ -50,14 +46,14 @@ def _collect(value: Any, depth: int, seen: dict[int, Any], texts: list[str]) -> 
         _collect(part, depth - 1, seen, texts)
 
 
-def _said_by(value: Any) -> str:
+def _said_by(value):
     try:
         return repr(value)
     except Exception as error:  # a foreign repr may fail; that is no finding
         return f"<repr failed with {type(error).__name__}>"
 
 
-def _parts(value: Any) -> Iterable[Any] | None:
+def _parts(value):
     if isinstance(value, Mapping):
         return list(chain.from_iterable(value.items()))
     if isinstance(value, list | tuple | set | frozenset):

@@ -5,9 +5,8 @@ import logging
 import sys
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, redirect_stderr, redirect_stdout
-from typing import Any
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from importlib.util import find_spec
 
 from support.contract._reading import text_of
 
@@ -15,59 +14,49 @@ from support.contract._reading import text_of
 class Notes:
     """What was recorded, as text, in order."""
 
-    def __init__(self) -> None:
-        self._seen: list[str] = []
+    def __init__(self):
+        self._seen = []
 
-    def note(self, *values: Any) -> None:
+    def note(self, *values):
         """Record values now: they may change or be closed later."""
         self._seen.append(text_of(values))
 
-    def text(self) -> str:
-        """All of it."""
+    def text(self):
         return "\n".join(list(self._seen))
 
 
 class Recorder(ABC):
-    """Some sources, recorded inside ``with``.
+    """Some sources, recorded inside ``with``; ``handlers`` are for a config of LangChain."""
 
-    Attributes:
-        handlers: For the config of a call in LangChain.
-    """
-
-    handlers: Sequence[Any] = ()
+    handlers = ()
 
     @abstractmethod
-    def recording(self) -> AbstractContextManager[None]:
+    def recording(self):
         """Switch recording on, and everything back as it was at the end."""
 
     @abstractmethod
-    def read(self) -> dict[str, str]:
-        """Source -> everything that was recorded there."""
+    def read(self):
+        """Source -> everything that was recorded there, as text."""
 
 
 class Console(Recorder):
-    """Whatever Python writes to standard output and error.
+    """Whatever Python writes to standard output and error, as far as pytest has not captured it.
 
-    Args:
-        captured: Reads what pytest has captured: it takes the streams back between the phases of
-            a test. Default: the streams are redirected here.
+    Pytest takes the streams back between the phases of a test.
     """
 
-    def __init__(self, captured: Callable[[], Sequence[str]] | None = None) -> None:
-        self._written = io.StringIO()
-        self._captured = captured
+    def __init__(self, captured=None):
+        self._written, self._captured = io.StringIO(), captured
 
     @contextmanager
-    def recording(self) -> Iterator[None]:
-        """Instead of showing it: it may be long."""
+    def recording(self):
         if self._captured is not None:
             yield
             return
         with redirect_stdout(self._written), redirect_stderr(self._written):
             yield
 
-    def read(self) -> dict[str, str]:
-        """Source -> text."""
+    def read(self):
         if self._captured is not None:
             self._written.writelines(self._captured())
         return {"console": self._written.getvalue()}
@@ -76,11 +65,11 @@ class Console(Recorder):
 class Logs(Recorder):
     """All log records of level DEBUG and up, also of loggers that do not propagate."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self._notes = Notes()
 
     @contextmanager
-    def recording(self) -> Iterator[None]:
+    def recording(self):
         """On the root logger and on those that do not propagate; other handlers see no more."""
         handler = _LogHandler(self._notes)
         known = logging.root.manager.loggerDict.values()
@@ -88,8 +77,7 @@ class Logs(Recorder):
         tops = [logging.root, *(logger for logger in loggers if not logger.propagate)]
         silent = [logger for logger in loggers if logger.level > logging.DEBUG]
         handlers = list(logging.root.handlers)
-        levelled: list[Any] = [*tops, *silent, *handlers]
-        levels = [(each, each.level) for each in levelled]
+        levels = [(each, each.level) for each in (*tops, *silent, *handlers)]
         for other in handlers:
             other.level = max(other.level, logging.root.level)
         for logger in [*tops, *silent]:
@@ -106,12 +94,11 @@ class Logs(Recorder):
             for logger in tops:
                 logger.removeHandler(handler)
 
-    def read(self) -> dict[str, str]:
-        """Source -> text."""
+    def read(self):
         return {"logs": self._notes.text()}
 
 
-def _forget_levels() -> None:
+def _forget_levels():
     """Every logger remembers what it is enabled for, and forgets it when any level is set.
 
     To forget takes as long as there are loggers, so the levels above are set without.
@@ -120,11 +107,11 @@ def _forget_levels() -> None:
 
 
 class _LogHandler(logging.Handler):
-    def __init__(self, notes: Notes) -> None:
+    def __init__(self, notes):
         super().__init__()
         self._notes = notes
 
-    def emit(self, record: logging.LogRecord) -> None:
+    def emit(self, record):
         error = record.exc_info[1] if record.exc_info else None
         self._notes.note(self.format(record), record.args, record.__dict__, error)
 
@@ -132,26 +119,22 @@ class _LogHandler(logging.Handler):
 class Warnings(Recorder):
     """All warnings; none is raised or shown."""
 
-    def __init__(self) -> None:
-        self._caught: list[warnings.WarningMessage] = []
+    def __init__(self):
+        self._caught = []
 
     @contextmanager
-    def recording(self) -> Iterator[None]:
-        """Whatever filters are set."""
+    def recording(self):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             self._caught = caught
             yield
 
-    def read(self) -> dict[str, str]:
-        """Source -> text."""
+    def read(self):
         return {"warnings": text_of([each.message for each in self._caught])}
 
 
-def installed(package: str) -> bool:
+def installed(package):
     """Whether a framework is there to be recorded; ``None`` in ``sys.modules`` hides one."""
-    from importlib.util import find_spec
-
     if package in sys.modules:
         return sys.modules[package] is not None
     try:

@@ -1,32 +1,23 @@
 """Ways of calling: results drained, and all call paths of a LangChain Runnable."""
 
-from __future__ import annotations
-
 import asyncio
 import inspect
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from support.contract.probe import Probe
-
-Call = Callable[[Any, "Probe"], Any]
-"""From an adapter and the probe to a result; a plain or an ``async def`` function."""
 
 
-def result_of(call: Call, adapter: Any, probe: Probe) -> Any:
+def result_of(call, adapter, probe):
     """What a call gives, waited for and drained, also what is in lists, tuples and dicts.
 
-    A plain function is called outside of any event loop; what it returns is awaited or iterated
-    in one if it must be.
+    An ``async def`` function is run in an event loop. A plain one is called outside of any; what
+    it returns is awaited or iterated in one if it must be.
     """
     if inspect.iscoroutinefunction(call):
         return asyncio.run(call(adapter, probe))
     return _drained_here(call(adapter, probe))
 
 
-def _drained_here(found: Any) -> Any:
+def _drained_here(found):
     if isinstance(found, Iterator):
         return list(found)
     if isinstance(found, dict):
@@ -38,7 +29,7 @@ def _drained_here(found: Any) -> Any:
     return found
 
 
-async def _drained(found: Any) -> Any:
+async def _drained(found):
     if inspect.isawaitable(found):
         found = await found
     if isinstance(found, AsyncIterable):
@@ -50,19 +41,18 @@ async def _drained(found: Any) -> Any:
     return list(found) if isinstance(found, Iterator) else found
 
 
-async def _one(value: Any) -> AsyncIterator[Any]:
+async def _one(value):
     yield value
 
 
-def _raised(results: list[Any]) -> list[Any]:
+def _raised(results):
     """What a batch returned, its first error raised."""
-    for each in results:
-        if isinstance(each, BaseException):
-            raise each
+    for error in (each for each in results if isinstance(each, BaseException)):
+        raise error
     return results
 
 
-def _first(pieces: Any) -> Any:
+def _first(pieces):
     """The first piece of a stream that is then given up."""
     try:
         return next(pieces)
@@ -70,21 +60,18 @@ def _first(pieces: Any) -> Any:
         pieces.close()
 
 
-async def _afirst(pieces: Any) -> Any:
+async def _afirst(pieces):
     try:
         return await anext(pieces)
     finally:
         await pieces.aclose()
 
 
-def runnable_calls(value: Callable[[Probe], Any]) -> Mapping[str, Call]:
-    """All call paths of a LangChain Runnable, by name.
+def runnable_calls(value):
+    """All call paths of a LangChain Runnable, by name, but those of :func:`typed_event_calls`.
 
     Args:
-        value: Makes an input that is a new event every time.
-
-    Returns:
-        Without typed events (``version="v3"``), which not all have: :func:`typed_event_calls`.
+        value: From a probe to an input that is a new event every time.
     """
     return {
         "invoke": lambda r, p: r.invoke(value(p), p.config),
@@ -108,33 +95,25 @@ def runnable_calls(value: Callable[[Probe], Any]) -> Mapping[str, Call]:
     }
 
 
-def typed_event_calls(value: Callable[[Probe], Any]) -> Mapping[str, Call]:
-    """The call paths of Runnables that have typed events, as chat models and agents; by name.
-
-    Args:
-        value: Makes an input that is a new event every time.
-    """
+def typed_event_calls(value):
+    """As :func:`runnable_calls`: those of typed events, which chat models and agents have."""
     return {
         "stream_events": lambda r, p: list(r.stream_events(value(p), p.config, version="v3")),
         "astream_events_v3": lambda r, p: r.astream_events(value(p), p.config, version="v3"),
     }
 
 
-def fallback_calls(value: Callable[[Probe], Any]) -> Mapping[str, Call]:
-    """Calls of what is made of a LangChain Runnable and given a fallback that is a remote model.
+def fallback_calls(value):
+    """As :func:`runnable_calls`: of what is made of it, with a remote model as a fallback."""
 
-    Args:
-        value: Makes an input that is a new event every time.
-    """
-
-    def call(derive: Callable[[Any], Any], runnable: Any, probe: Probe) -> Any:
+    def call(derive, runnable, probe):
         derived = derive(runnable).with_fallbacks([probe.chat_openai()])
         return derived.invoke(value(probe), probe.config)
 
     return {name: partial(call, derive) for name, derive in _DERIVED.items()}
 
 
-_DERIVED: Mapping[str, Callable[[Any], Any]] = {
+_DERIVED = {
     "itself": lambda r: r,
     "bind": lambda r: r.bind(),
     "with_config": lambda r: r.with_config(tags=["t"]),

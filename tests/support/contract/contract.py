@@ -2,23 +2,18 @@
 
 import contextvars
 import pickle
-from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
-from pathlib import Path
-from typing import Any, ClassVar, Literal
+from contextlib import nullcontext
 
 import pytest
 from support.contract._components import texts_of_component
 from support.contract._reading import text_of
-from support.contract.calls import Call, result_of
-from support.contract.openai_server import Mode
+from support.contract.calls import result_of
 from support.contract.probe import Probe
 
 from dp_middleware.errors import DPMiddlewareError, ParameterError, UntrustedHost
 
 THREADS = 16
-Output = Literal["public", "private", "released"]
 
 
 class TraceSafeContract:
@@ -59,34 +54,27 @@ class TraceSafeContract:
         hears: Sources that must have recorded released words: traces stay useful.
     """
 
-    calls: ClassVar[Mapping[str, Call]] = {}
-    output: ClassVar[Output] = "public"
-    replays: ClassVar[Mapping[str, Call]] = {}
-    retries: ClassVar[Mapping[str, Call]] = {}
-    fallbacks: ClassVar[Mapping[str, Call]] = {}
-    refusals: ClassVar[Mapping[str, Call]] = {}
-    quiet: ClassVar[Callable[[], AbstractContextManager[Any]]] = nullcontext
-    begun: ClassVar[Mapping[str, Call]] = {}
-    requires: ClassVar[frozenset[str]] = frozenset()
-    hears: ClassVar[frozenset[str]] = frozenset()
+    calls = replays = retries = fallbacks = refusals = begun = {}
+    output, quiet = "public", nullcontext
+    requires = hears = frozenset()
 
-    def adapter(self, probe: Probe) -> Any:
+    def adapter(self, probe):
         """A new adapter on ``probe.session()``, with clients of ``probe.remote``."""
         raise NotImplementedError
 
-    def exposed(self, adapter: Any, probe: Probe) -> Sequence[Any]:
+    def exposed(self, adapter, probe):
         """Objects that users print, serialise and send: the adapter, if nothing else is."""
         return [adapter]
 
     @pytest.fixture
-    def probe(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Probe]:
+    def probe(self, tmp_path, capsys):
         """All recorders on."""
         with Probe(tmp_path, captured=capsys.readouterr) as probe:
             missing = self.requires - probe.sources
             assert not missing, f"not recorded, as its package is missing: {sorted(missing)}"
             yield probe
 
-    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
+    def pytest_generate_tests(self, metafunc):
         """One test per entry of a table."""
         if not self.calls:
             raise ParameterError(f"expected {type(self).__name__}.calls, got none")
@@ -103,7 +91,7 @@ class TraceSafeContract:
             if argument in metafunc.fixturenames:
                 metafunc.parametrize(argument, table.values(), ids=table)
 
-    def test_nothing_private_is_recorded_or_sent(self, call: Call, probe: Probe) -> None:
+    def test_nothing_private_is_recorded_or_sent(self, call, probe):
         """Rule 1, on the good path; released text arrived, so something was there to leak."""
         output = result_of(call, self.adapter(probe), probe)
         assert probe.released(self._left(probe, output)), "no released text left the adapter"
@@ -114,26 +102,25 @@ class TraceSafeContract:
         assert not deaf, f"no released text was recorded by {sorted(deaf)}"
 
     @pytest.mark.parametrize("fault", ["error", "dead"])
-    def test_a_failing_remote(self, remote_call: Call, fault: str, probe: Probe) -> None:
+    def test_a_failing_remote(self, remote_call, fault, probe):
         """Rule 1, when the remote model quotes the request in its error or is not there."""
         adapter = self.adapter(probe)
+        probe.remote.mode = "error"
         if fault == "dead":
             probe.remote.stop()
-        else:
-            probe.remote.mode = "error"
         self._assert_raises(remote_call, adapter, probe)
         assert probe.remote.raw or fault == "dead", "the remote model was not called"
 
-    def test_a_failing_extractor(self, extracting_call: Call, probe: Probe) -> None:
+    def test_a_failing_extractor(self, extracting_call, probe):
         """Rule 1, when the local model quotes the raw document in its error."""
         self._assert_extractor_fails(extracting_call, "error", probe)
 
-    def test_a_redirected_extractor(self, extracting_call: Call, probe: Probe) -> None:
+    def test_a_redirected_extractor(self, extracting_call, probe):
         """Rule 1, when the local model's server sends its callers on to the remote model."""
         probe.local.redirect_to = probe.remote.url
         self._assert_extractor_fails(extracting_call, "redirect", probe)
 
-    def test_an_extractor_behind_a_proxy(self, extracting_call: Call, probe: Probe) -> None:
+    def test_an_extractor_behind_a_proxy(self, extracting_call, probe):
         """Rule 1, when the client of the local model has a proxy, which would read raw text."""
         probe.put_proxy_before_local()
         with pytest.raises(UntrustedHost) as caught:
@@ -141,26 +128,26 @@ class TraceSafeContract:
         self._assert_clean(probe, exception=caught.value)
         self._assert_nothing_sent(probe)
 
-    def test_an_exhausted_budget(self, call: Call, probe: Probe) -> None:
+    def test_an_exhausted_budget(self, call, probe):
         """Rule 4: it raises and nothing leaves."""
         probe.exhaust_budget()
         self._assert_raises(call, self.adapter(probe), probe)
         assert not probe.charges
         self._assert_nothing_sent(probe)
 
-    def test_a_failing_release(self, call: Call, probe: Probe) -> None:
+    def test_a_failing_release(self, call, probe):
         """Rule 4, with an error inside the release that quotes the text."""
         probe.break_ledger()
         self._assert_raises(call, self.adapter(probe), probe)
         self._assert_nothing_sent(probe)
 
-    def test_what_cannot_be_released(self, refusal: Call, probe: Probe) -> None:
+    def test_what_cannot_be_released(self, refusal, probe):
         """Rule 4: it raises, free of charge, and nothing leaves."""
         self._assert_raises(refusal, self.adapter(probe), probe, DPMiddlewareError)
         assert not probe.charges, "something was charged for before the refusal"
         self._assert_nothing_sent(probe)
 
-    def test_the_same_event_again(self, replay: Call, probe: Probe) -> None:
+    def test_the_same_event_again(self, replay, probe):
         """Rule 2: the same bytes, no second charge."""
         adapter = self.adapter(probe)
         first = self._left(probe, result_of(replay, adapter, probe))
@@ -173,7 +160,7 @@ class TraceSafeContract:
         assert len(probe.charges) == charged, "the second time was charged again"
         self._assert_clean(probe)
 
-    def test_a_retry(self, retry: Call, probe: Probe) -> None:
+    def test_a_retry(self, retry, probe):
         """Rule 2: a request that is tried again is not released again."""
         adapter = self.adapter(probe)
         result_of(retry, adapter, probe)
@@ -188,7 +175,7 @@ class TraceSafeContract:
         self._assert_clean(probe)
 
     @pytest.mark.parametrize("trouble", ["none", "remote", "budget", "release"])
-    def test_a_fallback(self, fallback: Call, trouble: str, probe: Probe) -> None:
+    def test_a_fallback(self, fallback, trouble, probe):
         """Rule 1: whatever fails, a refusal too, no fallback is handed raw text."""
         probe.remote.failures = int(trouble == "remote")
         if trouble == "budget":
@@ -203,7 +190,7 @@ class TraceSafeContract:
             self._assert_nothing_sent(probe)
         self._assert_clean(probe)
 
-    def test_threads_draw_apart(self, probe: Probe) -> None:
+    def test_threads_draw_apart(self, probe):
         """Rule 3: as many draws and charges as events."""
         call, adapter = next(iter(self.calls.values())), self.adapter(probe)
         once = len(self._left(probe, result_of(call, adapter, probe)))
@@ -218,14 +205,15 @@ class TraceSafeContract:
         assert len(draws) == once * THREADS, "two draws were equal"
         self._assert_clean(probe)
 
-    def test_inside_a_quiet_block(self, begun_call: Call, probe: Probe) -> None:
+    def test_inside_a_quiet_block(self, begun_call, probe):
         """Rule 1: what stands above is not recorded, nor a stream or coroutine that it returns."""
         adapter = self.adapter(probe)
         with type(self).quiet():
             result_of(begun_call, adapter, probe)
-        self._assert_used(probe)
+        assert probe.charges, "nothing was charged"
+        self._assert_clean(probe)
 
-    def test_components_show_no_secret(self, probe: Probe) -> None:
+    def test_components_show_no_secret(self, probe):
         """Rules 1 and 7: neither text nor keys in what is printed, dumped or pickled after use."""
         adapter = self.adapter(probe)
         result_of(next(iter(self.calls.values())), adapter, probe)
@@ -239,30 +227,24 @@ class TraceSafeContract:
                 pickled = text_of(error).encode()
             assert not probe.secrets_in_pickle(pickled), f"pickle of {kind}"
 
-    def _assert_used(self, probe: Probe) -> None:
-        assert probe.charges, "nothing was charged"
-        self._assert_clean(probe)
-
-    def _left(self, probe: Probe, output: Any) -> list[Any]:
+    def _left(self, probe, output):
         """What left the trust boundary: requests, or else the output."""
         return [output] if self.output == "released" else list(probe.remote.bodies)
 
-    def _assert_raises(
-        self, call: Call, adapter: Any, probe: Probe, kind: type[Exception] = Exception
-    ) -> None:
+    def _assert_raises(self, call, adapter, probe, kind=Exception):
         with pytest.raises(kind) as caught:
             result_of(call, adapter, probe)
         self._assert_clean(probe, exception=caught.value)
 
-    def _assert_extractor_fails(self, call: Call, mode: Mode, probe: Probe) -> None:
+    def _assert_extractor_fails(self, call, mode, probe):
         adapter = self.adapter(probe)
         probe.local.mode = mode
         self._assert_raises(call, adapter, probe)
         assert probe.local.requests, "neither probe.local nor probe.extractor was called"
 
-    def _assert_nothing_sent(self, probe: Probe) -> None:
+    def _assert_nothing_sent(self, probe):
         assert not probe.remote.raw, "the remote model was called"
 
-    def _assert_clean(self, probe: Probe, **values: Any) -> None:
+    def _assert_clean(self, probe, **values):
         leaks = probe.leaks(**values)
         assert not leaks, "private text was recorded:\n" + "\n".join(leaks)

@@ -3,20 +3,20 @@
 import json
 import socket
 from collections import deque
-from collections.abc import Callable
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Event, Lock, Thread
-from typing import Any, Literal, Self
 
 from support.contract._messages_wire import message, message_events
-from support.contract._openai_wire import Said, completion, embeddings, events
-from support.contract._responses_wire import response, response_events, text_completion, text_events
+from support.contract._openai_wire import (
+    completion,
+    embeddings,
+    events,
+    text_completion,
+    text_events,
+)
+from support.contract._responses_wire import response, response_events
 from support.servers import free_port
-
-Mode = Literal["ok", "echo", "slow", "error", "malformed", "empty", "redirect"]
-
-Reply = Said | Callable[[dict[str, Any]], Said]
 
 
 class OpenAIServer:
@@ -36,34 +36,30 @@ class OpenAIServer:
         requests: Bodies of all requests, parsed where they are JSON, else ``{"raw": bytes}``.
         bodies: The same, as they came.
         raw: The same with request line and headers.
+        port: Of loopback.
+        url: Base URL for clients.
         redirect_to: URL of another server.
         redirect_status: HTTP 307, or another that redirects.
     """
 
-    def __init__(self, reply: Reply = "a fine answer", mode: Mode = "ok") -> None:
-        self.mode: Mode = mode
-        self.reply = reply
-        self.script: deque[Reply] = deque()
-        self.failures = 0
-        self.redirect_to = ""
-        self.redirect_status = 307
-        self.requests: list[dict[str, Any]] = []
-        self.bodies: list[bytes] = []
-        self.raw: list[bytes] = []
-        self.closing = Event()
-        self._lock = Lock()
+    def __init__(self, reply="a fine answer", mode="ok"):
+        self.mode, self.reply, self.script, self.failures = mode, reply, deque(), 0
+        self.redirect_to, self.redirect_status = "", 307
+        self.requests, self.bodies, self.raw = [], [], []
+        self.closing, self._lock = Event(), Lock()
         self._http = _server(_handler(self))
-        self._port = int(self._http.server_address[1])
+        self.port = int(self._http.server_address[1])
+        self.url = f"http://127.0.0.1:{self.port}/v1"
         self._thread = Thread(target=self._http.serve_forever, args=(0.01,), daemon=True)
 
-    def __enter__(self) -> Self:
+    def __enter__(self):
         self._thread.start()
         return self
 
-    def __exit__(self, *details: object) -> None:
+    def __exit__(self, *details):
         self.stop()
 
-    def stop(self) -> None:
+    def stop(self):
         """Refuse connections from now on; a second time does nothing."""
         if not self.closing.is_set():
             self.closing.set()
@@ -74,25 +70,15 @@ class OpenAIServer:
             self._thread.join()
 
     @property
-    def port(self) -> int:
-        """Of loopback."""
-        return self._port
-
-    @property
-    def url(self) -> str:
-        """Base URL for clients."""
-        return f"http://127.0.0.1:{self.port}/v1"
-
-    @property
-    def prompts(self) -> list[str]:
+    def prompts(self):
         """Content of the last message of every chat request."""
         return [each["messages"][-1]["content"] for each in self.requests if "messages" in each]
 
-    def saw(self, word: str) -> bool:
+    def saw(self, word):
         """Whether the word occurs in any request: line, headers or body."""
         return any(word.encode() in each for each in self.raw)
 
-    def _received(self, head: str, body: bytes) -> tuple[dict[str, Any], bool]:
+    def _received(self, head, body):
         """The request, and whether it is one that fails."""
         with self._lock:
             self.raw.append(head.encode() + body)
@@ -101,7 +87,7 @@ class OpenAIServer:
             fails, self.failures = self.failures > 0, max(0, self.failures - 1)
             return self.requests[-1], fails or self.mode == "error"
 
-    def _said(self, request: dict[str, Any]) -> Said:
+    def _said(self, request):
         if self.mode == "empty":
             return None
         if self.mode == "echo":
@@ -116,16 +102,16 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
 
-def _server(handler: type[BaseHTTPRequestHandler]) -> _Server:
+def _server(handler):
     """Listens where, once it has stopped, no server of another test will: at no system's port."""
     while True:
         with suppress(OSError):  # somebody was faster
             return _Server(("127.0.0.1", free_port()), handler)
 
 
-def _handler(server: OpenAIServer) -> type[BaseHTTPRequestHandler]:
+def _handler(server):
     class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
+        def do_POST(self):
             body = self._body()
             request, fails = server._received(f"{self.requestline}\n{self.headers}", body)
             with suppress(ConnectionError):
@@ -133,10 +119,10 @@ def _handler(server: OpenAIServer) -> type[BaseHTTPRequestHandler]:
 
         do_GET = do_PATCH = do_POST
 
-        def log_message(self, *args: object) -> None:
-            """Nothing on the console."""
+        def log_message(self, *args):
+            pass
 
-        def _body(self) -> bytes:
+        def _body(self):
             if self.headers.get("Transfer-Encoding") != "chunked":
                 return self.rfile.read(int(self.headers.get("Content-Length", 0)))
             parts = []
@@ -146,7 +132,7 @@ def _handler(server: OpenAIServer) -> type[BaseHTTPRequestHandler]:
             self.rfile.readline()
             return b"".join(parts)
 
-        def _answer(self, request: dict[str, Any], fails: bool) -> None:
+        def _answer(self, request, fails):
             if server.mode == "slow":
                 server.closing.wait(30)
             if server.mode == "redirect":
@@ -157,38 +143,33 @@ def _handler(server: OpenAIServer) -> type[BaseHTTPRequestHandler]:
             elif server.mode == "malformed":
                 self._send(200, b'{"choices": [{"message": ')
             elif request.get("stream"):
-                self._send(200, self._events(request), kind="text/event-stream")
+                self._send(200, self._streamed(request), kind="text/event-stream")
             else:
                 self._send(200, json.dumps(self._whole(request)).encode())
 
-        def _whole(self, request: dict[str, Any]) -> dict[str, Any]:
+        def _whole(self, request):
             if self.path.endswith("/count_tokens"):
                 return {"input_tokens": len(json.dumps(request))}
-            if self.path.endswith("/messages"):
-                return message(server._said(request))
-            if self.path.endswith("/responses"):
-                return response(server._said(request), len(server.requests))
-            if "input" in request:
+            if "input" in request and not self.path.endswith("/responses"):
                 return embeddings(request)
-            if "prompt" in request:
-                return text_completion([str(server._said(request))])
-            return completion([server._said(request)])
-
-        def _events(self, request: dict[str, Any]) -> bytes:
+            said = server._said(request)
             if self.path.endswith("/messages"):
-                return message_events(server._said(request))
+                return message(said)
             if self.path.endswith("/responses"):
-                return response_events(server._said(request), len(server.requests))
-            if "prompt" in request:
-                return text_events(str(server._said(request)))
-            return events(server._said(request))
+                return response(said, len(server.requests))
+            return text_completion(str(said)) if "prompt" in request else completion([said])
 
-        def _send(
-            self, status: int, body: bytes, kind: str = "application/json", **headers: str
-        ) -> None:
+        def _streamed(self, request):
+            said = server._said(request)
+            if self.path.endswith("/messages"):
+                return message_events(said)
+            if self.path.endswith("/responses"):
+                return response_events(said, len(server.requests))
+            return text_events(str(said)) if "prompt" in request else events(said)
+
+        def _send(self, status, body, kind="application/json", **headers):
             self.send_response(status)
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(body)))
+            headers |= {"Content-Type": kind, "Content-Length": str(len(body))}
             for name, value in headers.items():
                 self.send_header(name, value)
             self.end_headers()
@@ -197,7 +178,7 @@ def _handler(server: OpenAIServer) -> type[BaseHTTPRequestHandler]:
     return Handler
 
 
-def _last_text(request: dict[str, Any]) -> str:
+def _last_text(request):
     """Of the last message, or of the last item or prompt."""
     last = request.get("messages") or request.get("input") or request["prompt"]
     if isinstance(last, list):
@@ -210,7 +191,7 @@ def _last_text(request: dict[str, Any]) -> str:
     return last
 
 
-def _parsed(body: bytes) -> dict[str, Any]:
+def _parsed(body):
     with suppress(ValueError):
         request = json.loads(body)
         if isinstance(request, dict):

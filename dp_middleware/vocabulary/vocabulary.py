@@ -235,11 +235,11 @@ class Vocabulary:
     def checked(self, ids: ArrayLike) -> NDArray[np.int64]:
         """Returns ids as int64 (n,); ParameterError: not a sequence of integers in 0 .. V - 1."""
         numbers = np.asarray(ids)
-        if numbers.ndim != 1 or (numbers.size and not np.issubdtype(numbers.dtype, np.integer)):
+        if numbers.ndim != 1 or (numbers.size and numbers.dtype.kind not in "iu"):
             raise ParameterError("expected ids as a one-dimensional sequence of integers")
         if numbers.size and not 0 <= numbers.min() <= numbers.max() < len(self):
             raise ParameterError(f"expected ids in 0 .. {len(self) - 1}, got ids outside of it")
-        return numbers.astype(np.int64)
+        return numbers.astype(np.int64, copy=False)
 
     def join(self, ids: NDArray[np.int64]) -> str:
         """Does :meth:`decode` for ids that are in the vocabulary."""
@@ -255,7 +255,8 @@ class Vocabulary:
 
     def spell(self, ids: NDArray[np.int64]) -> list[str]:
         """Lists the tokens of ids that are in the vocabulary."""
-        return [*self._spellings[ids]]
+        words: list[str] = self._spellings[ids].tolist()
+        return words
 
     @cached_property
     def _spellings(self) -> NDArray[np.object_]:

@@ -126,7 +126,7 @@ class EmbeddingSpace:
 
     def checked(self, ids: ArrayLike) -> Ids:
         """Does :meth:`Vocabulary.checked`."""
-        return self.vocabulary.checked(ids)
+        return self.vocabulary.checked(ids).copy()
 
     def spread(self, count: int) -> Ids:
         """Spaces up to ``count`` distinct ids evenly over the vocabulary."""

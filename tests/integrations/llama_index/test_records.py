@@ -32,31 +32,32 @@ def closing(request):
 
 
 @pytest.mark.filterwarnings("ignore::pydantic.warnings.PydanticDeprecationWarning")
-def test_an_agent_acts_on_the_right_record(desk):
+def test_agents_act_on_the_right_record_every_time(desk):
+    numbers = [10_007 + 883 * k for k in range(12)]
     desk.remote.mode, desk.remote.reply = "ok", closing
     closed = []
 
-    def find() -> dict:
-        """Find the customer."""
-        owner = {"name": "Mirela Tamburi", "note": "it's\nhers"}
-        return {"customer_id": 10_883_007, "quantity": 17, "owner": owner, "ok": True, "at": None}
+    async def run(number):
+        def find() -> dict:
+            """Find the customer."""
+            owner = {"name": "Mirela Tamburi", "note": "it's\nhers"}
+            return {"customer_id": number, "quantity": 17, "owner": owner, "ok": True, "at": None}
 
-    def close(customer_id: int) -> str:
-        """Close an account."""
-        closed.append(customer_id)
-        return "closed"
+        def close(customer_id: int) -> str:
+            """Close an account."""
+            closed.append(customer_id)
+            return "closed"
 
-    model = DPLLM(pseudonyms(), desk.llama_openai(), tools="all")
-    agent = FunctionAgent(tools=[find, close], llm=model, streaming=False)
-
-    async def run():
+        model = DPLLM(pseudonyms(), desk.llama_openai(), tools="all")
+        agent = FunctionAgent(tools=[find, close], llm=model, streaming=False)
         with unrecorded():
             await agent.run(user_msg="Close the account of the customer.")
 
-    asyncio.run(run())
-    assert closed == [10_883_007]
+    for number in numbers:
+        asyncio.run(run(number))
+    assert closed == numbers
     assert not desk.remote.saw("Mirela")
-    assert not desk.remote.saw("10883007")
+    assert sum(desk.remote.saw(f'customer_id\\": {number}') for number in numbers) <= 2
 
 
 values = st.recursive(

@@ -10,12 +10,16 @@ from __future__ import annotations
 
 import hashlib
 import math
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dp_middleware._torch import torch
 from dp_middleware.embedding.arrays import Floats, slices
 from dp_middleware.errors import ParameterError
+
+Array = TypeVar("Array", Floats, "torch.Tensor")
 
 BITS = 26  # the grid's spacing is 2^-26 of its scale
 RULE = f"2^-{BITS}"  # which grid this is, for fingerprints: with the vectors it says all
@@ -59,17 +63,19 @@ def mean(vectors: Floats) -> Floats:
     return total / len(vectors)
 
 
-def folded(values: Floats) -> Floats:
+def folded(values: Array) -> Array:
     """Adds up the last axis, halves to halves: ceil(log2 d) roundings; overwrites.
 
-    The order of additions is fixed, so a sum does not depend on what else is in the array.
+    The order of additions is fixed, so a sum does not depend on what else is in the array, on
+    threads or on the device.
     """
     width = values.shape[-1]
     while width > 1:
         half = (width + 1) // 2
         values[..., : width - half] += values[..., half:width]
         width = half
-    return np.asarray(values[..., 0])
+    total: Array = values[..., 0]
+    return total
 
 
 def unit_rows(vectors: ArrayLike) -> Floats:

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
 from importlib.resources import files
-from itertools import islice
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dp_middleware import _validate
 from dp_middleware.contexts import CausalContext
@@ -29,6 +29,8 @@ from dp_middleware.vocabulary import frequencies
 
 PROMPT = (files("dp_middleware.mechanisms") / "data" / "lines.txt").read_text("utf-8")
 """What the model reads first by default: lines of which the next one is the release."""
+
+Row = NDArray[np.float32]
 
 _WORD = re.compile(r"[^\W_]+(?:['.&/-][^\W_]+)*")
 _PART = re.compile("[a-z]+")
@@ -176,12 +178,12 @@ class _Search:
         self._shares = math.log(1 - code.english), math.log(code.english)
         stop, read = frequencies.stop_words(), set[str]()
         written = list[str]()  # as in the text, and as English words are listed
-        for word in islice(_WORD.findall(self._text), _MOST_WORDS):
+        for word in _WORD.findall(self._text)[:_MOST_WORDS]:
             parts = (part for part in _PART.findall(word.lower()) if part in english().counts)
             for each in dict.fromkeys([word, *parts]):
                 if each.lower() in stop:
                     written += [each] * (each == word)  # wherever it stands
-                elif each not in written and len({*read, each.lower()}) <= _MOST_READ:
+                elif each not in written and (each.lower() in read or len(read) < _MOST_READ):
                     read.add(each.lower())
                     written.append(each)
         self._tokens = {word: self._writer.places(word) for word in dict.fromkeys(written)}
@@ -194,22 +196,26 @@ class _Search:
 
     def lines(self) -> Iterator[list[int]]:
         """Lines that come nearer and nearer to the text and can be paid for."""
-        line = list[int]()
-        for line in self._grown():
-            yield line
-        if line:
-            yield from self._filled(line)
+        free = {k for k, fills in enumerate(self._fills) if not fills}
+        if not free:
+            return
+        keys = list(dict.fromkeys(self._words[k].lower() for k in sorted(free)))
+        target, *rows = self._rows([self._text, *keys])
+        grown: tuple[list[int], float] | None = None
+        for grown in self._grown(free, target, dict(zip(keys, rows, strict=True))):
+            yield grown[0]
+        if grown is not None:
+            yield from self._filled(target, *grown)
 
-    def _filled(self, line: list[int]) -> Iterator[list[int]]:
+    def _filled(self, target: Row, line: list[int], near: float) -> Iterator[list[int]]:
         """Puts back, before words of a line, words such as "of", where that brings it nearer."""
-        target, head = self._rows([self._text, self.spelled(line)])
-        near, tried = head @ target, set[tuple[int, ...]]()
+        tried = set[tuple[int, ...]]()
         while runs := sorted({self._before(k, line) for k in line} - tried - {()}):
             lines = [sorted([*line, *run]) for run in runs]
             scores = self._rows([self.spelled(longer) for longer in lines]) @ target
             for first in np.argsort(-scores, kind="stable"):
                 tried.add(runs[first])
-                if scores[first] > near and self._payable(lines[first]):
+                if scores[first] > near and self._priced(lines[first]):
                     line, near = lines[first], scores[first]
                     yield line
                     break
@@ -221,20 +227,19 @@ class _Search:
             first -= 1
         return tuple(range(first, word))
 
-    def _payable(self, line: Sequence[int]) -> bool:
+    def _priced(self, line: Sequence[int]) -> tuple[Floats, float] | None:
+        """Nats of what may follow in a line, and its own, if it can be paid for."""
         tokens = self._of(line)
-        return len(tokens) <= self._longest and (
-            self._paid(line, self._writer.nats(tokens)) <= self._limit
-        )
+        if len(tokens) > self._longest:
+            return None
+        nats = self._writer.nats(tokens)
+        paid = self._paid(line, nats)
+        return (nats, paid) if paid <= self._limit else None
 
-    def _grown(self) -> Iterator[list[int]]:
-        """Lines of one word more each."""
-        free = {k for k, fills in enumerate(self._fills) if not fills}
-        if not free:
-            return
-        keys = list(dict.fromkeys(self._words[k].lower() for k in sorted(free)))
-        target, *rows = self._rows([self._text, *keys])
-        alone = dict(zip(keys, rows, strict=True))
+    def _grown(
+        self, free: set[int], target: Row, alone: dict[str, Row]
+    ) -> Iterator[tuple[list[int], float]]:
+        """Lines of one word more each, with their cosines; ``alone`` has each word's vector."""
         chosen, head, near = list[int](), np.zeros_like(target), -math.inf
         nats, spent, misses = self._writer.nats([]), 0.0, 0
         while True:
@@ -254,17 +259,13 @@ class _Search:
                 if scores[first] <= near - codes.FALL or misses == _MISSES:
                     return
                 free.discard(longer[listed[first]])
-                tokens = self._of(lines[first])
-                if len(tokens) <= self._longest:
-                    found = self._writer.nats(tokens)
-                    paid = self._paid(lines[first], found)
-                    if paid <= self._limit:
-                        chosen, nats, spent = lines[first], found, paid
-                        head, near = heads[first], max(near, scores[first])
-                        said = self._words[longer[listed[first]]].lower()
-                        free = {k for k in free if self._words[k].lower() != said}
-                        yield chosen
-                        break
+                if priced := self._priced(lines[first]):
+                    chosen, (nats, spent) = lines[first], priced
+                    head, near = heads[first], max(near, scores[first])
+                    said = self._words[longer[listed[first]]].lower()
+                    free = {k for k in free if self._words[k].lower() != said}
+                    yield chosen, scores[first]
+                    break
                 misses += 1
 
     def _of(self, words: Sequence[int]) -> list[int]:

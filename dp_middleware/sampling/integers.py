@@ -14,6 +14,7 @@ import numpy as np
 
 from dp_middleware._torch import torch
 from dp_middleware.embedding.arrays import Floats, Ids, parts
+from dp_middleware.embedding.grid import folded
 from dp_middleware.errors import ParameterError
 from dp_middleware.sampling.entropy import Entropy, Words, random_words
 
@@ -30,15 +31,11 @@ WIDE_BELOW = -30.0  # log-probability below which a row uses 128 bits instead of
 def normalize(scores: torch.Tensor) -> torch.Tensor:
     """Turns rows of scores into log-probabilities, in place; -inf is outside the support.
 
-    A row is the same alone, and its sum is added in pairs, in an order that no processor, thread
-    or device changes. (``torch.log_softmax`` adds one by one: off by 7e-14 at V = 11,000.)
+    A row is the same alone, and its sum is that of :func:`~dp_middleware.embedding.grid.folded`.
+    (``torch.log_softmax`` adds one by one: off by 7e-14 at V = 11,000.)
     """
     scores.sub_(scores.amax(dim=1, keepdim=True))
-    sums, width = scores.exp(), scores.shape[1]
-    while width > 1:
-        left, width = width, (width + 1) // 2
-        sums[:, : left - width] += sums[:, width:left]
-    return scores.sub_(sums[:, :1].log_())
+    return scores.sub_(folded(scores.exp()).log_()[:, None])
 
 
 @dataclass(frozen=True)

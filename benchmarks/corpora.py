@@ -4,10 +4,9 @@
 
 The texts of ``imdb/dev.jsonl`` and ``sst2/dev.jsonl``, shuffled and repeated up to so many rows, in
 one CSV; see docs/scale.md. Files, workers and Ray charge an SQLite ledger, the lines above them
-nothing. CPU seconds are of all processes and threads of a line, with their start. Memory is PSS,
-where pages that processes share are counted once; of the growth, the peak of resident memory.
-``ratio`` is the CPU time of ``sanitize_file`` over that of drawing the same tokens and of the copy,
-in rounds that take turns, the best of each. ``--rows 0`` measures the growth alone.
+nothing. CPU seconds are of all processes and threads of a line, with their start. Memory is PSS; of
+the growth, the peak of resident memory. ``ratio`` is the CPU time of ``sanitize_file`` over that of
+drawing the same tokens and of the copy, the best of each. ``--rows 0`` measures the growth alone.
 """
 
 import csv
@@ -19,6 +18,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import cycle, islice
 from pathlib import Path
 from threading import Event, Thread
@@ -36,9 +36,8 @@ Figures = dict[str, Any]
 @contextmanager
 def watched() -> Iterator[Figures]:
     """Seconds of the clock and of all processes, and the most memory; without its own work."""
-    cpu: dict[int, float] = {}
+    cpu, done, own = dict[int, float](), Event(), [0.0]
     figures: Figures = {"PSS MB": 0.0, "PSS MB of a worker": 0.0}
-    done, own = Event(), [0.0]
 
     def look() -> None:
         this, found = psutil.Process(), []
@@ -58,8 +57,11 @@ def watched() -> Iterator[Figures]:
         own[0] = time.thread_time()
 
     look()
-    before, began = sum(cpu.values()), time.perf_counter()
-    thread = Thread(target=watch, daemon=True)
+    before, began, thread = (
+        sum(cpu.values()),
+        time.perf_counter(),
+        Thread(target=watch, daemon=True),
+    )
     thread.start()
     yield figures
     figures["wall s"] = time.perf_counter() - began
@@ -90,10 +92,9 @@ def opened(ledger: Path | None = None) -> Any:
 
 
 def read_csv(source: Path) -> Any:
-    import pyarrow.csv
+    from pyarrow import csv
 
-    spread = pyarrow.csv.ParseOptions(newlines_in_values=True)
-    return pyarrow.csv.read_csv(source, parse_options=spread)
+    return csv.read_csv(source, parse_options=csv.ParseOptions(newlines_in_values=True))
 
 
 def preparation(folder: str) -> Figures:
@@ -122,11 +123,10 @@ def on_one_core(folder: str) -> Figures:
         ),
     }
     best: dict[str, Figures] = {}
-    for _ in range(ROUNDS):
-        for name, work in works.items():
-            target.unlink(missing_ok=True)
-            figures = timed(work)
-            best[name] = min(best.get(name, figures), figures, key=lambda f: f["CPU s"])
+    for name, work in ROUNDS * [*works.items()]:
+        target.unlink(missing_ok=True)
+        figures = timed(work)
+        best[name] = min(best.get(name, figures), figures, key=lambda f: f["CPU s"])
     copied, drawn, _, filed = (figures["CPU s"] for figures in best.values())
     found = {"lines": best, "ratio": filed / (drawn + copied), "tokens": reports[0].tokens}
     return found | {"bytes": {file.stem: file.stat().st_size for file in (source, target)}}
@@ -178,9 +178,7 @@ def growth(folder: str) -> Figures:
 
 def show(title: str, heads: list[str], rows: list[list[Any]]) -> None:
     def cell(value: Any) -> str:
-        if isinstance(value, str):
-            return value
-        return f"{value:,.3g}" if value < 1000 else f"{value:,.0f}"
+        return value if isinstance(value, str) else f"{value:,{'.3g' if value < 1000 else '.0f'}}"
 
     print(f"\n{title}; load {os.getloadavg()[0]:.1f}\n")
     print(pages.markdown(heads, [map(cell, row) for row in rows]), flush=True)
@@ -194,21 +192,19 @@ if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
         settings = {"DP_MIDDLEWARE_CACHE": f"{folder}/cache", "OMP_NUM_THREADS": "1"}
 
-        def work(measure: Callable[[str], Figures]) -> Figures:
-            return dict(pages.child(measure, folder, **settings))
-
-        prepared = {when: work(preparation) for when in ("nothing on disk", "all on disk")}
+        work = partial(pages.child, **settings)
+        prepared = {when: work(preparation, folder) for when in ("nothing on disk", "all on disk")}
         heads = ["", *prepared["all on disk"]]
         show("preparation", heads, [[when, *f.values()] for when, f in prepared.items()])
         if rows:
             write_source(Path(folder, "source.csv"), islice(cycle(reviews), rows))
-            one = work(on_one_core)
-            lines = one["lines"] | {"sanitize_file, 2 workers": work(with_two_workers)}
-            lines["Ray, 2 actors"] = work(on_ray)
-            heads = ["", "CPU s", "rows/s of a core", "tokens/s of a core", "wall s"]
-            heads += ["PSS MB", "PSS MB of a worker"]
+            one = work(on_one_core, folder)
+            lines = one["lines"] | {"sanitize_file, 2 workers": work(with_two_workers, folder)}
+            lines["Ray, 2 actors"] = work(on_ray, folder)
+            rates = ["rows/s of a core", "tokens/s of a core"]
+            heads = ["", "CPU s", *rates, "wall s", "PSS MB", "PSS MB of a worker"]
             for figures in lines.values():
-                counts = zip(heads[2:4], (rows, one["tokens"]), strict=True)
+                counts = zip(rates, (rows, one["tokens"]), strict=True)
                 figures |= {head: count / figures["CPU s"] for head, count in counts}
             table = [[n, *(f.get(head, "") for head in heads[1:])] for n, f in lines.items()]
             show(f"{rows:,} reviews, {one['tokens']:,} tokens", heads, table)
@@ -217,6 +213,6 @@ if __name__ == "__main__":
         for size in given.growth:
             short = (" ".join(text.split()[:SHORT]) for text in islice(cycle(reviews), size))
             write_source(Path(folder, "short.csv"), short)
-            figures = work(growth)
+            figures = work(growth, folder)
             table.append([f"{size:,}", 1e6 * figures["CPU s"] / size, *figures.values()])
         show(f"rows of {SHORT} words", ["rows", "CPU us a row", *figures], table)

@@ -6,8 +6,7 @@ Names are those of Faker's providers of all locales and of the census of the Uni
 towns those of GeoNames with at least 15,000 people, words those of wordfreq, rarer ones if they
 stand in the dictionaries of simplemma 2.0.0 (MIT), and German nouns, which have capital letters as
 names do, those of german-nouns; lists.toml has versions and licences. A name that is rather a word
-of a language, such as "may", is marked as ordinary there: it is much more frequent in it than in
-others, in which a name is as frequent.
+of a language, such as "may", as it is much more frequent in it than in others, is ordinary there.
 """
 
 import csv
@@ -32,9 +31,9 @@ import names as census_names
 import pages
 import regex
 import wordfreq
-from dp_middleware.pseudonyms.detectors.cues import DATA
 from simplemma.strategies import DictionaryLookupStrategy
 
+from dp_middleware.pseudonyms.cues import DATA
 from dp_middleware.vocabulary import frequencies
 
 CURATED = pages.ROOT / "dp_middleware" / "vocabulary" / "data" / "names.txt"
@@ -108,9 +107,8 @@ def towns(people: int) -> set[str]:
     every |= {each["name"] for each in cities.get_us_states().values()}
     if people < 100_000:
         every |= {*strings(faker.providers.address, _CITIES.__contains__)}
-    every |= {  # without accents
-        unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode() for name in every
-    }
+    plain = (unicodedata.normalize("NFKD", name).encode("ascii", "ignore") for name in every)
+    every |= {name.decode() for name in [*plain]}  # without accents
     return {name.casefold() for name in every if len(name) > 2 and all(map(is_latin, name.split()))}
 
 

@@ -31,6 +31,8 @@ from dp_middleware.sampling import sampler
 EPSILON, COMPARED, NOISY, DIMENSIONS = 3.0, 256, 20_000, 384
 CERTIFIED = ("token-exponential", "nearest-response", "rantext-strict")
 COPIED, SIDE = 1 << 28, 4096  # bytes; of a square product
+HEADS = ("mechanism", "rows/s, CPU", "rows/s, device", "ratio", "share of copy")
+HEADS += ("share of product", "ln P apart", "integers agree")
 CHANNELS = [n for n, kind in dp.MECHANISMS.items() if issubclass(kind, ChannelMechanism)]
 
 clocked = partial(pages.timed, clock=time.perf_counter)
@@ -66,8 +68,8 @@ def row_line(
     drift = RECOMPUTED * max(1.0, 0.1 * steepest) + left_over_drift(steepest, size, largest)
     within = np.abs(found - own) <= np.expm1(drift) * own + ours.units.numpy()
     rates = (f"{1 / on_host:,.0f}", f"{1 / taken:,.0f}", f"{on_host / taken:.1f}")
-    moved, worked = 16 * size / taken, 2 * size * DIMENSIONS / taken
-    shares = (f"{moved / limits[0]:.1%}", f"{worked / limits[1]:.1%}")
+    work = (16 * size, 2 * size * DIMENSIONS)
+    shares = [f"{part / taken / limit:.1%}" for part, limit in zip(work, limits, strict=True)]
     return [name, *rates, *shares, f"{apart:.1e}", "yes" if within.all() else "NO"]
 
 
@@ -99,9 +101,7 @@ def measure() -> None:
     card = torch.cuda.get_device_name() if space.device.type == "cuda" else "the CPU"
     print(f"{card}: copy {limits[0] / 1e9:,.0f} GB/s, product {limits[1] / 1e9:,.0f} GFLOP/s")
     print(f"V = {size:,}, d = {DIMENSIONS}, nominal {EPSILON:g}")
-    heads = ["mechanism", "rows/s, CPU", "rows/s, device", "ratio", "share of copy"]
-    heads += ["share of product", "ln P apart", "integers agree"]
-    print(pages.markdown(heads, [row_line(n, host, space, limits) for n in CHANNELS]), end="\n\n")
+    print(pages.markdown(HEADS, [row_line(n, host, space, limits) for n in CHANNELS]), end="\n\n")
     noises = [noise_line(name, space) for name in ("metric-noise", "dchi-stencil")]
     print(pages.markdown(["noise", "tokens/s", "GFLOP/s"], noises), end="\n\n")
     heads = ["V", "mechanism", "certify s", "exact epsilon", "pairs/s", "peak GB on the card"]

@@ -73,11 +73,8 @@ def write_words() -> None:
     lines = [f"{round(OF * 10 ** (-n / 10))} {' '.join(some)}" for n, some in levels(kept, shares)]
     text = HEADS["keywords"] + "\n".join(lines) + "\n"
     (DATA / "keywords.txt.gz").write_bytes(gzip.compress(text.encode(), mtime=0))
-    lines = [
-        f"{level} {line}"
-        for level, some in levels(words[:WORDS], shares)
-        for line in textwrap.wrap(" ".join(some), width=96)
-    ]
+    wrapped = [(n, textwrap.wrap(" ".join(some), 96)) for n, some in levels(words[:WORDS], shares)]
+    lines = [f"{level} {line}" for level, some in wrapped for line in some]
     (DATA / "english.txt").write_text(HEADS["english"] + "\n".join(lines) + "\n", "utf-8")
 
 
@@ -89,11 +86,8 @@ def write_codewords() -> None:
     ordinary = {word for some in sentences for word in some if word.islower()}
     for name in PUBLIC:
         ordinary |= {*(DATA / f"{name}.txt").read_text("utf-8").lower().split()}
-    kept = sorted(
-        word
-        for word in frequencies.words()
-        if not ordinary.isdisjoint(forms(word)) and (bad | GRIM).isdisjoint(forms(word))
-    )
+    plain = (w for w in frequencies.words() if not ordinary.isdisjoint(forms(w)))
+    kept = sorted(word for word in plain if (bad | GRIM).isdisjoint(forms(word)))
     text = HEADS["codewords"] + "\n".join(textwrap.wrap(" ".join(kept), 98)) + "\n"
     (DATA / "codewords.txt").write_text(text, "utf-8")
     refused = bad | PERSONS

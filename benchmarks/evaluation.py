@@ -36,13 +36,12 @@ def values(table: Results) -> list[Entry]:
     found = []
     for data in table.data:
         kept, recovered = (table.equal(name, data) for name in (MEASURE, ATTACK))
-        cells = [(name, epsilon) for name, own in kept.items() for epsilon in own]
-        for name, epsilon in cells:
+        for name, epsilon in [(name, epsilon) for name, own in kept.items() for epsilon in own]:
             row, attack = kept[name][epsilon], recovered[name][epsilon]
             entry = {"data": data, "mechanism": name, "epsilon": epsilon}
             entry |= {"kept": number(row, "value"), "recovered": number(attack, "value")}
-            entry |= {"by_id": number(attack, "by_id")}
-            found.append(entry | {"unknown": round(table.unknown_share(data), 4)})
+            share = round(table.unknown_share(data), 4)
+            found.append(entry | {"by_id": number(attack, "by_id"), "unknown": share})
     return found
 
 
@@ -62,10 +61,8 @@ def section(entries: list[Entry]) -> str:
     left = ", ".join(name for name in rows if name not in reached)
     shares = " and ".join(f"{100 * share:.3g} % of {name}" for name, share in unknown.items())
     image = f"![What text keeps against what an attacker recovers]({IMAGE.relative_to('docs')})"
-    return (
-        f"{table}\n\nInfinite, out of reach or without a context: {left}. "
-        f"Outside the vocabulary: {shares}.\n\n{image}"
-    )
+    note = f"Infinite, out of reach or without a context: {left}. Outside the vocabulary: {shares}."
+    return f"{table}\n\n{note}\n\n{image}"
 
 
 def _cell(entry: Entry) -> str:

@@ -2,10 +2,10 @@
 
     python benchmarks/exact_epsilon.py --write
 
-computes the cells that are missing on the default space and on cl100k-11,000, or that are of
-another mechanism or space by their fingerprints (all of them: about half an hour on two cores),
-writes them to benchmarks/exact_epsilon.json, and the whole table and a short one to their pages.
-Without ``--write`` the table of the stored cells is printed.
+computes the cells that are missing on the default space and on cl100k-11,000, or of another
+fingerprint (all of them: about half an hour on two cores), writes them to
+benchmarks/exact_epsilon.json, and the whole table and a short one to their pages. Without
+``--write`` the table of the stored cells is printed.
 """
 
 import itertools

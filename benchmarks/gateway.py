@@ -4,9 +4,8 @@
         [--no-faults] [--soak MINUTES [--rate 20]]
 
 An upstream on loopback answers after --delay seconds; a plain pass-through of Starlette and httpx,
-the same with the gateway's pool, and the gateway stand in front of it, each a process of its own.
-Callers begin within the delay and ask one after the other, each for a new text of 60 words. CPU is
-of the process in front; where both cores are full, times tell the rate only.
+the same with the gateway's pool, and the gateway stand in front of it, each a process of its own,
+whose CPU is shown. Callers ask one after the other, each for a new text of 60 words.
 Then faults, after each of which the ledger is verified, and what the upstream received is compared
 with what was charged. With --soak instead: the most callers named, at a bounded --rate for so many
 minutes, and the gateway's memory; it is flat if the last third has at most 2 % more than the one
@@ -49,10 +48,8 @@ HEADS = ("callers", "front", "p50 ms", "p99 ms", "requests a second", "CPU ms a 
 
 
 def served(chat, seen=()):
-    async def ready(request: Request):
-        return JSONResponse({"requests": len(seen)})
-
-    return Starlette(routes=[Route(CHAT, chat, methods=["POST"]), Route("/readyz", ready)])
+    ready = Route("/readyz", lambda request: JSONResponse({"requests": len(seen)}))
+    return Starlette(routes=[Route(CHAT, chat, methods=["POST"]), ready])
 
 
 def upstream(options):
@@ -89,11 +86,15 @@ def passing(options):
     """The least that a proxy does."""
     pool = Connections() if options["own_pool"] else None
     every = httpx.Limits(max_connections=512, max_keepalive_connections=512)
-    http = httpx.AsyncClient(timeout=30, limits=every, transport=pool)
+    http, url = httpx.AsyncClient(timeout=30, limits=every), f"{options['url']}/chat/completions"
 
     async def chat(request: Request):
         body = json.loads(await request.body())
-        answer = await http.post(f"{options['url']}/chat/completions", json=body)
+        if pool is None:
+            answer = await http.post(url, json=body)
+        else:
+            async with pool.answer(http.build_request("POST", url, json=body)) as answer:
+                await answer.aread()
         return JSONResponse(answer.json(), answer.status_code)
 
     return served(chat)
@@ -112,8 +113,8 @@ def gateway(options):
     )
     if not options["toy"]:
         return create_app(settings)
-    vectors = np.random.default_rng(0).normal(size=(40, 4))
-    space = dp.EmbeddingSpace(dp.Vocabulary([f"w{k}" for k in range(40)]), vectors)
+    words, vectors = [f"w{k}" for k in range(40)], np.random.default_rng(0).normal(size=(40, 4))
+    space = dp.EmbeddingSpace(dp.Vocabulary(words), vectors)
 
     def releases(policy, ledger, subject):
         return dp.Sanitizer(dp.TokenExponential(epsilon=2), space, ledger=ledger, subject=subject)
@@ -158,10 +159,7 @@ def body_of(rng, **more):
 
 
 async def load(root, key, callers, requests, delay, killed=None, every=0.0):
-    """Milliseconds of every request that was answered with 200, and how many were not.
-
-    A caller's next request is ``every`` seconds after its last.
-    """
+    """Milliseconds of requests answered with 200, and how many were not; one ``every`` seconds."""
     taken, failed, rng = [], 0, np.random.default_rng()
     bodies = [body_of(rng) for _ in range(requests)]
 
@@ -196,12 +194,11 @@ def added(fronts, key, callers, requests, delay):
     cost = {name: np.zeros(3) for name in fronts}  # CPU of the front; seconds; failed
     for process in fronts.values():  # warm
         asyncio.run(load(process.root, key, callers, callers, delay))
-    for _ in range(3):
-        for name, process in fronts.items():
-            before = np.array([process.cpu(), time.perf_counter(), 0])
-            more, failed = asyncio.run(load(process.root, key, callers, requests, delay))
-            taken[name] += more
-            cost[name] += [process.cpu(), time.perf_counter(), failed] - before
+    for name, process in 3 * [*fronts.items()]:
+        before = np.array([process.cpu(), time.perf_counter(), 0])
+        more, failed = asyncio.run(load(process.root, key, callers, requests, delay))
+        taken[name] += more
+        cost[name] += [process.cpu(), time.perf_counter(), failed] - before
     for name, own in taken.items():
         (cpu, seconds, failed), count = cost[name], max(1, len(own))
         cells = [f"{cell:.1f}" for cell in np.percentile(own or [np.nan], [50, 99])]
@@ -245,7 +242,7 @@ def faults(options, key, back, requests):
     assert out <= more
     front, bearer = Process(gateway, **options), f"Bearer {key}"
     for fault in FAULTS:
-        body = {**body_of(np.random.default_rng()), "model": fault, "stream": True}
+        body = body_of(np.random.default_rng(), stream=True) | {"model": fault}
         started, headers = time.perf_counter(), {"authorization": bearer}
         answer = httpx.post(f"{front.root}{CHAT}", json=body, headers=headers, timeout=60)
         last = [line for line in answer.text.splitlines() if line.startswith("data: ")][-1]
@@ -268,10 +265,8 @@ def faults(options, key, back, requests):
 
 
 if __name__ == "__main__":
-    given = pages.options(
-        __doc__, requests=200, callers=[1, 32], toy=False, delay=0.02, no_faults=False,
-        soak=0, rate=20,
-    )  # fmt: skip
+    own = {"toy": False, "delay": 0.02, "no_faults": False, "soak": 0, "rate": 20}
+    given = pages.options(__doc__, requests=200, callers=[1, 32], **own)
     with tempfile.TemporaryDirectory() as folder:
         key, secret = new_key(), secrets.token_hex(32)
         back = Process(upstream, delay=given.delay)

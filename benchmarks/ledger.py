@@ -2,9 +2,9 @@
 
     python benchmarks/ledger.py [--seconds 3] [--callers 1 8 32] [--url URL]
 
-All charge one subject. Callers are threads; ``asyncio`` are as many tasks that charge in the
-threads of ``asyncio.to_thread``, of which there are 32. The baseline is the disk: a synchronised
-append of 4 KiB to a file beside the ledger, which is SQLite or, by its URL, an empty database.
+All charge one subject. Callers are threads; ``asyncio`` are as many tasks, which charge in 32
+threads. The baseline is the disk: a synchronised append of 4 KiB to a file beside the ledger, which
+is SQLite or, by its URL, an empty database.
 """
 
 import asyncio
@@ -25,10 +25,8 @@ from dp_middleware.privacy import Adjacency, Certificate, PureDP
 from dp_middleware.privacy.ledger.ledger import PrivacyLedger
 
 _TOY: dict[str, Any] = {"method": "exact", "assumptions": (), "claimed": 1e-3, "epsilon": 1e-3}
-_TOY |= {"mechanism": "toy(epsilon=0.001)", "space": "toy"}
-CERTIFICATE = Certificate(
-    guarantee=PureDP(epsilon=1e-3), adjacency=Adjacency.substitution(), **_TOY
-)
+_TOY |= {"mechanism": "toy(epsilon=0.001)", "space": "toy", "guarantee": PureDP(epsilon=1e-3)}
+CERTIFICATE = Certificate(adjacency=Adjacency.substitution(), **_TOY)
 Waits = list[float]
 
 
@@ -97,8 +95,8 @@ if __name__ == "__main__":
         for callers in options.callers:
             for kind, charge in kinds.items():
                 waits = charge(url, callers, seconds)
-                own = {"per second": round(len(waits) / seconds)}
-                own["p99 ms"] = round(1e3 * float(np.percentile(waits, 99)), 1)
+                p99 = round(1e3 * float(np.percentile(waits, 99)), 1)
+                own = {"per second": round(len(waits) / seconds), "p99 ms": p99}
                 figures[f"{callers} callers, {kind}"] = own
         PrivacyLedger(url).verify()
     print(json.dumps(figures, indent=2))

@@ -3,9 +3,9 @@
     python benchmarks/mechanisms.py [--space default|cl100k-11000] [--epsilon 3 ...]
         [--mechanism NAME ...] [--english] [--write]
 
-Noise and contextual mechanisms are calibrated to an epsilon that their proofs bound. Tokens are
-uniform, and so is the prior of a codebook; with ``--english`` both are as in English text. Of each
-law, exactly (of noise mechanisms from two draws per token, uniform):
+Noise and contextual mechanisms are calibrated to an epsilon that their proofs bound. Tokens, and
+the prior of a codebook, are uniform, with ``--english`` as in English text. Of each law, exactly
+(of noise mechanisms from two draws per token, uniform):
 
 * centred and raw cosine: expected cosine of token and release, of mean-centred and of raw vectors;
 * information: mutual information of token and release, nats;
@@ -89,8 +89,7 @@ class Space:
         best = int(mean.argmax())
         near = float(self.shares.numpy() @ (self.near == best).any(axis=1))
         raw, kept = float((self.raw @ (self.shares @ self.raw)).max()), float(self.shares[best])
-        measured = (float(mean[best]), raw, 0.0, kept, near)
-        return Measured("(constant answer)", 0.0, None, *measured)
+        return Measured("(constant answer)", 0.0, None, float(mean[best]), raw, 0.0, kept, near)
 
     def of_law(self, mechanism: Any) -> dict[str, float]:
         """Exact expectations, one pass over the rows."""
@@ -164,10 +163,8 @@ def table(rows: list[Measured]) -> str:
 
 
 if __name__ == "__main__":
-    options = pages.options(
-        __doc__, space=(*SPACES, "toy"), epsilon=[3.0, 6.0, 8.0], mechanism=[str],
-        english=False, write=False,
-    )  # fmt: skip
+    own = {"mechanism": [str], "english": False, "write": False}
+    options = pages.options(__doc__, space=(*SPACES, "toy"), epsilon=[3.0, 6.0, 8.0], **own)
     if options.write and (options.english or options.space != "default"):
         raise SystemExit("the table is of uniform tokens of the default space")
     where, measured = Space(options.space, english=options.english), []

@@ -22,8 +22,8 @@ def options(text: str | None, *places: str, **defaults: Any) -> argparse.Namespa
     """Reads the command line of a program, whose docstring is the help.
 
     Places are paths, whose names may end with argparse's ?, * or +. The default of an option says
-    what it takes: ``False`` a flag, a list several values, a tuple one of its own, first the
-    default. A type, also in a list, has no default.
+    what it takes: ``False`` a flag, a list several values, a tuple one of its own. A type, also in
+    a list, has no default.
     """
     made = argparse.ArgumentParser(
         description=text, formatter_class=argparse.RawDescriptionHelpFormatter

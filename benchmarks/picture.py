@@ -1,7 +1,4 @@
-"""The picture of the README: a letter, what the model sees, and what comes back, of a real run.
-
-python benchmarks/picture.py
-"""
+"""``python benchmarks/picture.py``: the README's letter, what the model sees, what comes back."""
 
 import textwrap
 from html import escape
@@ -9,8 +6,7 @@ from html import escape
 import pages
 
 import dp_middleware as dp
-from dp_middleware.cli.demo import LETTER
-from dp_middleware.cli.demo_provider import answer_to
+from dp_middleware.cli.demo import LETTER, answer_to
 
 PATH = pages.ROOT / "docs" / "images" / "pseudonyms.svg"
 WIDTH, COLUMNS, LINE = 760, 84, 22  # pixels, characters, pixels

@@ -47,10 +47,9 @@ def judge(*, bundled: bool) -> Encoded:
 
 
 class Labelled:
-    """The first ``count`` records to release, and the next ``learnt`` to learn labels from.
+    """The first ``count`` records to release, and the next ``learnt`` to learn labels from, raw.
 
-    ``questions`` are those of a task on pairs, to release too; else empty. The probe learns from
-    raw texts and sees the vectors of the ``encoder``.
+    ``questions`` are those of a task on pairs, to release too; else empty.
     """
 
     def __init__(

@@ -25,11 +25,11 @@ import pages
 from dp_middleware.errors import ParameterError
 from dp_middleware.pseudonyms import Pseudonyms, PseudonymSession, default_detector
 from dp_middleware.pseudonyms.detection import Entity, entities_of
-from dp_middleware.pseudonyms.json_pieces import JsonRestorer
 from dp_middleware.pseudonyms.kinds import default_kinds
 from dp_middleware.pseudonyms.mapping import Mapping
 from dp_middleware.pseudonyms.matching import Names
 from dp_middleware.pseudonyms.rewriting import count
+from dp_middleware.pseudonyms.structured import JsonRestorer
 
 Found = dict[str, list[Entity]]
 Spans = list[tuple[int, int, str]]
@@ -162,8 +162,7 @@ def speed(texts: list[str], found: Found, *, together: bool) -> list[float]:
     """Tokens per CPU second, released and restored: the best of some passes."""
 
     def release(talk: PseudonymSession) -> list[tuple[str, str]]:
-        names = ["" if together else str(n) for n in range(len(texts))]
-        pairs = zip(names, texts, strict=True)
+        pairs = [("" if together else str(n), text) for n, text in enumerate(texts)]
         return [(n, talk.release_once("user", text, conversation=n).text) for n, text in pairs]
 
     def restore(talk: PseudonymSession, released: list[tuple[str, str]]) -> None:
@@ -212,11 +211,9 @@ def rows(folder: Path, texts: int, fuzz: int) -> Iterator[tuple[str, Any]]:
     speed(every[:10], found, together=False)
     text, one = joined(every, found, 1_000_000)
     alone = speed(every, found, together=False)
-    for label, way in (
-        ("a conversation each", alone),
-        ("one conversation", speed(every, found, together=True)),
-        ("one text of 1 MB", speed([text], one, together=True)),
-    ):
+    ways = {"a conversation each": alone, "one conversation": speed(every, found, together=True)}
+    ways["one text of 1 MB"] = speed([text], one, together=True)
+    for label, way in ways.items():
         yield f"tokens per CPU second, {label}: release, restore", "{:,.0f}, {:,.0f}".format(*way)
     yield "detection, CPU seconds per 1,000 tokens (wikibio)", f"{1e3 * seconds / tokens:.2f}"
     share = seconds / (seconds + tokens / alone[0])

@@ -3,9 +3,8 @@
     OMP_NUM_THREADS=1 python benchmarks/ready_codebooks.py [--target FILE]
 
 For the default space and exact epsilon 1 to 12, by the same search as for any other space: five
-minutes of one core. Rows are integers: whoever has the package draws from the same ones, without
-torch. Codebooks come from a search in float32 that may end elsewhere on another processor, a little
-better or worse.
+minutes of one core, in float32, so that it may end elsewhere on another processor. Rows are
+integers: whoever has the package draws from the same ones, without torch.
 """
 
 import hashlib

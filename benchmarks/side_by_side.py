@@ -8,8 +8,8 @@ docs/benchmarks.md says what the columns are. Of the records' "text" the words s
 of cl100k-11,000 with a leading blank, so that every program has the same tokens. The programs are
 run as they are, from their clones: InferDPT's takes a file of all distances in order, which is made
 here for the words that occur, outside of all times; SanText's needs its matrix of probabilities.
-Both draw with NumPy's generator and certify nothing. Ours run in new processes on an empty cache
-folder. The last table says where the cold seconds go, by cProfile.
+Ours run in new processes on an empty cache folder; the last table says, by cProfile, where the cold
+seconds go.
 """
 
 import cProfile
@@ -36,7 +36,7 @@ STAGES = {  # file and function: what is inside of a later one is taken off the 
     "law": ("mechanisms/base.py", "rows_of"),
     "distances": ("embedding/space.py", "distance_rows"),
     "tables": ("sampling/integers.py", "tables"),
-    "cache": ("sampling/cache.py", "store"),
+    "cache": ("sampling/_cache.py", "store"),
 }
 REST, RATES = "text and objects", ("cold", "batch", "warm", "warm batch")
 

@@ -22,7 +22,7 @@ import detection
 import numpy as np
 import pages
 import torch
-from messages import Text, messages
+from detection import Text
 from tagger_graph import TYPES, weights_of, write
 from tokenizers import BertWordPieceTokenizer
 from torch import Tensor, nn
@@ -93,13 +93,13 @@ def main() -> None:
     network = Network(weights_of(graph))
     written = [
         each._replace(spans=[(a, b, SAME.get(kind, kind)) for a, b, kind in each.spans])
-        for each in detection.of_marks(MESSAGES)
+        for each in detection.of_marks(pages.records(MESSAGES))
     ]
     for epoch in train(network, written, options.epochs):
         write(graph, network.weights(), LAYERS, DATA / "tagger.onnx.gz")
         shipped._model.cache_clear()
         for threshold in (0.5, 0.2):
-            sums = detection.score(messages("tuning"), shipped.Tagger(threshold))[-1]
+            sums = detection.score(detection.messages("tuning"), shipped.Tagger(threshold))[-1]
             shares = sums["leaks"] / sums["texts"], sums["kept"] / sums["others"]
             print(epoch, threshold, *(f"{share:.3f}" for share in shares), flush=True)
 
@@ -122,9 +122,8 @@ def train(network: Network, texts: list[Text], epochs: int) -> Iterator[int]:
             ids, signs, labels, mask = tensors(part)
             with torch.autocast("cpu", torch.bfloat16):
                 logits = network(ids, signs, mask)
-            judged = {"ignore_index": NONE, "label_smoothing": 0.02}
-            found = logits.float().flatten(0, 1)
-            loss = functional.cross_entropy(found, labels.flatten(), **judged)
+            pairs = logits.float().flatten(0, 1), labels.flatten()
+            loss = functional.cross_entropy(*pairs, ignore_index=NONE, label_smoothing=0.02)
             optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             nn.utils.clip_grad_norm_(weights, 1.0)

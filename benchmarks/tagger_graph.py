@@ -1,7 +1,6 @@
-"""Reads the weights of Rampart's 4-bit graph, and writes others into it as int8.
+"""Reads the weights of Rampart's 4-bit graph, and writes others into it as int8, to seven bits.
 
-Needs onnx and onnxruntime. Weights are kept to seven bits, as products of eight may overflow on
-processors without VNNI.
+Products of eight may overflow on processors without VNNI. Needs onnx and onnxruntime.
 """
 
 import gzip
@@ -62,8 +61,8 @@ def write(packed: bytes, weights: dict[str, np.ndarray], layers: int, path: Path
         bert = {"num_heads": 12, "hidden_size": 384, "optimization_options": options}
         made = optimizer.optimize_model(str(plain), model_type="bert", opt_level=0, **bert)
         made.save_model_to_file(str(fused))
-        how = {"per_channel": True, "reduce_range": True, "weight_type": QuantType.QInt8}
-        quantize_dynamic(fused, small, **how)
+        kind = QuantType.QInt8
+        quantize_dynamic(fused, small, per_channel=True, reduce_range=True, weight_type=kind)
         path.write_bytes(gzip.compress(small.read_bytes(), mtime=0))
 
 

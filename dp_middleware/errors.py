@@ -32,10 +32,7 @@ class UnknownLanguage(ParameterError):
 
 
 class UnknownTokenError(DPMiddlewareError, ValueError):
-    """Says that a text has a token outside the vocabulary, under ``unknown="raise"``.
-
-    The message gives the position and the vocabulary, never the token.
-    """
+    """Says where a text has a token outside the vocabulary, under ``unknown="raise"``."""
 
 
 class CannotCalibrate(DPMiddlewareError, ValueError):
@@ -102,14 +99,10 @@ class MissingExtra(DPMiddlewareError, ImportError):
 
 @contextmanager
 def needs(extra: str, package: str = "") -> Iterator[None]:
-    """Names the extra that has a package which this block imports and which is not there.
+    """Raises ``MissingExtra`` for a package that this block imports and which is not there.
 
-    Args:
-        extra: Of this distribution; several are separated by commas.
-        package: What the package is installed as, where that is not what it is imported as.
-
-    Raises:
-        MissingExtra: A package is missing.
+    ``extra`` is of this distribution, several separated by commas; ``package`` what it is installed
+    as, where that is not what it is imported as.
     """
     try:
         yield
@@ -126,15 +119,11 @@ def library(module: str, extra: str, package: str = "") -> Any:
 
 @contextmanager
 def withheld(expected: str, *kinds: type[Exception]) -> Iterator[None]:
-    """Replaces an error that may quote private text by one of ours, in this block.
+    """Replaces an error that may quote private text by a ``ParameterError`` without it or a cause.
 
-    Args:
-        expected: Its message, with what the system says, or the kind, in the place of ``{}``.
-        kinds: Of errors that are withheld; default all. Ours, which hold no text, are only where
-            ``Exception`` is named.
-
-    Raises:
-        ParameterError: It failed. Has no cause and no context.
+    Its message is ``expected``, with what the system says, or the kind, in the place of ``{}``.
+    Other ``kinds`` of errors pass, default none; ours, which hold no text, pass unless
+    ``Exception`` is named.
     """
     failure: ParameterError | None = None
     try:
@@ -146,8 +135,7 @@ def withheld(expected: str, *kinds: type[Exception]) -> Iterator[None]:
         errno = getattr(error, "errno", None)
         reason = os.strerror(errno) if isinstance(errno, int) else type(error).__name__
         failure = ParameterError(expected.replace("{}", reason))
-    if failure is not None:
-        raise_alone(failure)
+    raise_alone(failure)
 
 
 def raise_alone(failure: Exception | None) -> None:

@@ -64,10 +64,10 @@ from dp_middleware.sampling.sampler import Sampler, log_softmax
 sampler = Sampler(lambda ids: log_softmax(numpy.eye(4)[ids]), capacity=200)
 for _ in range(2):
     assert len(sampler.draw(numpy.arange(4))) == 4
-assert sampler._cache._cache.held > 0
+assert sampler._cache.bytes > 0
 cache = sampler._cache._cache
 del sampler
-assert cache.held == 0
+assert not len(cache._channels)
 """
 
 

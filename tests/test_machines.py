@@ -17,36 +17,16 @@ from dp_middleware.certification.enumeration import RECOMPUTED, left_over_drift
 WORKER = Path(__file__).parent / "support" / "machine_rows.py"
 NARROW = ("default", "avx2", "avx512")  # what torch calls them, each with more registers
 
+NAMES = ("OPENBLAS_CORETYPE", "ATEN_CPU_CAPABILITY", "OMP_NUM_THREADS")
 MACHINES = {
-    "old": {
-        "OPENBLAS_CORETYPE": "Prescott",
-        "ATEN_CPU_CAPABILITY": "default",
-        "MKL_ENABLE_INSTRUCTIONS": "SSE4_2",
-        "OMP_NUM_THREADS": "1",
-    },
-    "avx2": {
-        "OPENBLAS_CORETYPE": "Haswell",
-        "ATEN_CPU_CAPABILITY": "avx2",
-        "MKL_ENABLE_INSTRUCTIONS": "AVX2",
-        "OMP_NUM_THREADS": "2",
-    },
-    "plain torch": {
-        "OPENBLAS_CORETYPE": "Haswell",
-        "ATEN_CPU_CAPABILITY": "default",
-        "OMP_NUM_THREADS": "2",
-    },
-    "another brand": {
-        "OPENBLAS_CORETYPE": "Zen",
-        "ATEN_CPU_CAPABILITY": "avx2",
-        "MKL_CBWR": "COMPATIBLE",
-        "OMP_NUM_THREADS": "2",
-    },
-    "avx512": {
-        "OPENBLAS_CORETYPE": "SkylakeX",
-        "ATEN_CPU_CAPABILITY": "avx512",
-        "MKL_ENABLE_INSTRUCTIONS": "AVX512",
-        "OMP_NUM_THREADS": "1",
-    },
+    name: dict(zip(NAMES, values, strict=True)) | own
+    for name, values, own in (
+        ("old", ("Prescott", "default", "1"), {"MKL_ENABLE_INSTRUCTIONS": "SSE4_2"}),
+        ("avx2", ("Haswell", "avx2", "2"), {"MKL_ENABLE_INSTRUCTIONS": "AVX2"}),
+        ("plain torch", ("Haswell", "default", "2"), {}),
+        ("another brand", ("Zen", "avx2", "2"), {"MKL_CBWR": "COMPATIBLE"}),
+        ("avx512", ("SkylakeX", "avx512", "1"), {"MKL_ENABLE_INSTRUCTIONS": "AVX512"}),
+    )
 }
 
 

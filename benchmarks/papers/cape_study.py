@@ -86,10 +86,7 @@ class RememberedLogits(Context):
 
 
 def advantage(ours: Sequence[tuple[float, float]], others: Sequence[tuple[float, float]]) -> float:
-    """Mean of ours in accuracy above the others' line at the same privacy, in points.
-
-    Both are pairs of privacy and accuracy in per cent; beyond its ends the line goes on flat.
-    """
+    """Mean of ours in accuracy above the others' line at the same privacy, both in per cent."""
     known, read = np.array(sorted(others)).T
     privacy, accuracy = np.array(ours).T
     return float(np.mean(accuracy - np.interp(privacy, known, read)))

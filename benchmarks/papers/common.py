@@ -17,7 +17,6 @@ import pages
 from pages import markdown
 
 Floats = NDArray[np.float64]
-
 LEVEL = 0.05  # of a test
 
 
@@ -47,7 +46,7 @@ def in_all(
 ) -> Shape:
     """Holds if each mean is above 0 by half its interval, or within it if ``equal``.
 
-    Does not hold if one is below by three quarters of an interval: one of many is by chance.
+    Does not if one is below by three quarters of an interval: one of many is by chance.
     """
     means, halves = np.array(list(cases.values())).T
     holds = bool((means > halves).all()) or (False if (means < -1.5 * halves).any() else None)
@@ -64,10 +63,7 @@ def chance(differences: Floats) -> float:
 
 
 def paired(claim: str, cases: Mapping[str, Floats]) -> Shape:
-    """Holds if differences of texts have a :func:`chance` below LEVEL in every case.
-
-    Does not hold if in any case they are negative so surely.
-    """
+    """Holds if :func:`chance` is below LEVEL in every case; not if one is negative so surely."""
     chances = {case: chance(differences) for case, differences in cases.items()}
     told = [f"{case} {cases[case].mean():+.3f} (p {p:.1g})" for case, p in chances.items()]
     largest = max(chances.values())
@@ -78,10 +74,8 @@ def paired(claim: str, cases: Mapping[str, Floats]) -> Shape:
 def everywhere(claim: str, cases: Mapping[str, bool]) -> Shape:
     """Holds in all cases; says in which others it does not."""
     fails = [case for case, holds in cases.items() if not holds]
-    because = f"in {len(cases) - len(fails)} of {len(cases)}"
-    if fails and len(fails) < len(cases):
-        because += f"; not {', '.join(fails)}"
-    return Shape(claim, not fails, because)
+    told = f"; not {', '.join(fails)}" if 0 < len(fails) < len(cases) else ""
+    return Shape(claim, not fails, f"in {len(cases) - len(fails)} of {len(cases)}{told}")
 
 
 def listed(values: Iterable[float], form: str = "g") -> str:
@@ -97,13 +91,12 @@ def beside(
     heads: Sequence[str], printed: Mapping[str, str], ours: Mapping[str, Sequence[str]]
 ) -> str:
     """A table: under each printed line, of cells parted by semicolons, what was measured here."""
-    lines = []
+    known, lines = {name: cells.split("; ") for name, cells in printed.items()}, []
     for name in dict.fromkeys((*printed, *ours)):
-        both = {"paper": printed[name].split("; ")} if name in printed else {}
-        both |= {"here": ours[name]} if name in ours else {}
-        for source, cells in both.items():
-            filled = (*(cell or "-" for cell in cells), *["-"] * len(heads))
-            lines.append((name, source, *filled[: len(heads)]))
+        for source, of in (("paper", known), ("here", ours)):
+            if name in of:
+                filled = (*(cell or "-" for cell in of[name]), *["-"] * len(heads))
+                lines.append((name, source, *filled[: len(heads)]))
     return markdown(("", "", *heads), lines)
 
 
@@ -137,7 +130,6 @@ class Report:
         """Says how long it took, and puts all into the page if ``--write`` says so."""
         given = [Path(word).name for word in sys.argv[2:] if word != "--write"]
         command = " ".join((f"python benchmarks/papers/{self._name}.py DATA", *given))
-        minutes = (time.perf_counter() - self._started) / 60
-        self.add(f"`{command}`: {minutes:.0f} minutes.")
+        self.add(f"`{command}`: {(time.perf_counter() - self._started) / 60:.0f} minutes.")
         if self.options.write:
             pages.write(f"paper {self._name}", "\n\n".join(self._parts))

@@ -33,8 +33,8 @@ def prompts(writer: Any, replaced: Sequence[str]) -> dict[str, Template]:
 class Study:
     """One data set: prefixes with human continuations, of which some are continued, and models.
 
-    ``space`` has 11,000 tokens, a method is made from an epsilon and says what it keeps; the
-    ``remote`` model continues what was sent, ``locals`` extract, each with its prompts.
+    A method is made from an epsilon and says what it keeps; the ``remote`` model continues what was
+    sent, ``locals`` extract, each with its prompts.
     """
 
     space: dp.EmbeddingSpace
@@ -99,11 +99,7 @@ class Study:
 
 
 def guessed(raw: Sequence[Any], sent: Sequence[Any], space: dp.EmbeddingSpace, context) -> float:
-    """Privacy against one guess a token of a model that reads what was sent around it.
-
-    A causal model reads what is to the left of a token, a masked one both sides; guesses are
-    tokens of the vocabulary, so never an unknown one.
-    """
+    """Privacy against one guess a token, of the vocabulary, of a model that reads what was sent."""
     guesses = [context.logits(ids, space).argmax(axis=1) for ids in sent]
     return 1 - float(np.mean(np.concatenate(raw) == np.concatenate(guesses)))
 

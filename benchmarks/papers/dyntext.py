@@ -129,8 +129,7 @@ def written(data: str, pairs, cases: Makes, space, writer: Writer, tokens: int) 
 def inferred(released: Released, space, context: Context, public) -> Ids:
     """A trial is a known word that is not ``public``, bool (V,): no stop word, no sign."""
     words, counts = word_numbers(space.vocabulary), []
-    for raw, out in released.whole:
-        raw, out = raw[out >= 0], out[out >= 0]
+    for raw, out in (whole[:, whole[1] >= 0] for whole in released.whole):
         hits = words[context.logits(out, space).argmax(axis=1)] == words[raw]
         tried = (raw >= 0) & ~public[raw]
         counts.append((hits[tried].sum(), tried.sum()))
@@ -187,10 +186,9 @@ def differences(found: Scores, others: Sequence[str]) -> dict[tuple[str, float],
 
 
 def significance(found: Scores) -> str:
-    cases = {key: chance(values) for key, values in differences(found, OTHERS).items()}
-    lines = []
+    lines, gaps = [], differences(found, OTHERS)
     for data, cells in PRINTED["significance"].items():
-        own = {e: p for (d, e), p in cases.items() if d == data}
+        own = {e: chance(values) for (d, e), values in gaps.items() if d == data}
         lines.append((SETS[data], *cells, at_each(own, ".0e")))
     return markdown(("Table 4, p", "MAUVE, printed", "coherence, printed", "ours"), lines)
 
@@ -203,13 +201,11 @@ def shapes(found: Scores, rates: Rates, masked: bool) -> Iterator[Shape]:
     for claim, others in claims.items():
         cases = differences(found, others)
         yield paired(claim, {f"{SETS[d]} at {e:g}": values for (d, e), values in cases.items()})
-    mauves = [
-        (scores[0], max((found[d, o, e][0] for o in OTHERS), key=lambda mauve: mauve.value))
-        for (d, name, e), scores in found.items()
-        if name == OURS
-    ]
-    first = sum(own.value > best.value for own, best in mauves)
-    clear = all(own.low > best.high or best.low > own.high for own, best in mauves)
+    own = [(scores[0], d, e) for (d, name, e), scores in found.items() if name == OURS]
+    best = [max((found[d, o, e][0] for o in OTHERS), key=lambda m: m.value) for _, d, e in own]
+    mauves = list(zip([score for score, _, _ in own], best, strict=True))
+    first = sum(one.value > other.value for one, other in mauves)
+    clear = all(one.low > other.high or other.low > one.high for one, other in mauves)
     told = f"in {first} of {len(mauves)}" + "; 95 % intervals overlap" * (not clear)
     holds = first == len(mauves) if clear else None
     yield Shape("Table 1: DYNTEXT has the highest MAUVE", holds, told)

@@ -8,13 +8,13 @@ continues them by 100 tokens at temperature 0.5, and a local model (--extractor,
 Vicuna-7B; default: --model), which reads the raw tokens too, writes the 100 that count. Two
 extractors make Table IV. Prompts (remote, extraction) are the paper's in our words. As in the paper
 the vocabulary has 11,000 tokens of cl100k and others are left out; the vectors are the bundled
-encoder's, tokens are counted by cl100k. Texts are of ``cnndm``, with --full also of ``wikitext2``
-and, for ArXiv, ``pubmedqa``; --texts of them are continued. A masked model infers inputs, or else
---model, which also guesses those of --guessed texts. Without --model there are only the attacks by
-inversion.
+encoder's. Texts are of ``cnndm``, with --full also of ``wikitext2`` and, for ArXiv, ``pubmedqa``;
+--texts of them are continued. A masked model infers inputs, or else --model, which also guesses
+those of --guessed texts. Without --model there are only the attacks by inversion.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -64,10 +64,7 @@ def inversion_privacy(sent: Released, space: dp.EmbeddingSpace) -> tuple[float, 
 def attacked(
     study: Study, reader: Any, count: int
 ) -> tuple[str, dict[Key, tuple[float, float]], dict[Key, float]]:
-    """Section 7's table, and what it is of: inversion and, by a model, input inference.
-
-    ``reader`` is the attacker's model, which attacks the first ``count`` texts; ``None``: none.
-    """
+    """Section 7's table, and what it is of: inversion, and inference of the first texts."""
     privacy, inferred, ours = {}, {}, {}
     prefixes = [prefix for prefix, _ in study.pairs]
     for name, (make, policy) in study.methods.items():
@@ -142,26 +139,19 @@ def law(space: dp.EmbeddingSpace) -> str:
 
 
 def by_size(space: dp.EmbeddingSpace, texts: Sequence[str], epsilon: float) -> str:
-    """A table: loss and privacy with wider noise, and of what has a proven loss of epsilon.
-
-    The loss is between known tokens: that others are left out tells that they were there.
-    """
-    known = dp.EmbeddingSpace(
-        dp.Vocabulary(space.vocabulary.tokens, unknown="raise"), space.vectors
-    )
-    made: dict[str, Any] = {
-        f"lists of {share:.0%}": dp.RanText.with_list_size(space, epsilon=epsilon, size=share)
-        for share in SHARES
-    }
+    """A table: loss, between known tokens, and privacy with wider noise, and of a proven loss."""
+    vocabulary = dp.Vocabulary(space.vocabulary.tokens, unknown="raise")
+    known = dp.EmbeddingSpace(vocabulary, space.vectors)
+    wider = partial(dp.RanText.with_list_size, space, epsilon=epsilon)
+    made: dict[str, Any] = {f"lists of {share:.0%}": wider(size=share) for share in SHARES}
     made["`rantext-strict`"] = dp.RanTextStrict(epsilon=epsilon)
     made["`custext-strict`"] = dp.CusTextStrict(epsilon=epsilon)
     made["`santext`"] = dp.SanText(epsilon=epsilon / space.diameter)
     lines = []
     for name, mechanism in made.items():
         privacy = inversion_privacy(release(mechanism, space, texts), space)
-        loss = f"at most {epsilon:g}"
-        if name.startswith("lists"):
-            loss = f"{dp.certify(mechanism, known).epsilon:.1f}"
+        lists = name.startswith("lists")
+        loss = f"{dp.certify(mechanism, known).epsilon:.1f}" if lists else f"at most {epsilon:g}"
         lines.append((name, loss, *(f"{share:.1%}" for share in privacy)))
     return common.markdown(("way", "loss", "privacy, k = 1", "k = 10"), lines)
 
@@ -210,9 +200,8 @@ def written(study: Study, data: str, report: common.Report) -> Iterator[Shape]:
     for above, below in (("CUSTEXT+", "RANTEXT"), ("RANTEXT", "SANTEXT+")):
         claim = f"Table V: cosine of {above} above {below}"
         yield paired(claim, {above: means[above] - means[below]})
-    fewer = {
-        n: study.leaks(whole) - np.mean([leaks[n, e][0] for e in SIZES], axis=0) for n in NAMES
-    }
+    free = study.leaks(whole)
+    fewer = {n: free - np.mean([leaks[n, e][0] for e in SIZES], axis=0) for n in NAMES}
     yield paired("Table VI: fewer 1-grams leak than without privacy, 2 to 10", fewer)
 
 

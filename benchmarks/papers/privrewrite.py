@@ -7,8 +7,7 @@ DATA has medquad and imdb. As in the paper: total epsilon 2, split evenly, k = 1
 temperature 0.75, pruning (tau), the choice with the printed sensitivity; EM is phase 1 alone, WP
 metric noise with eta = epsilon, both with the total. Reported is the expectation of a choice, whose
 law is known. Beside those of --model, candidates are known ones: each has a uniform share of the
-text's own words, others are foreign. They know the text, as no model may: only the choice is
-private.
+text's own words, others are foreign: only the choice is private.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -79,7 +78,7 @@ class Bench:
         vectors = self.service.encode([text, *others]).astype(np.float64)
         found = np.full(len(others), np.nan)
         if bert:
-            scorer = generation._bert_scorer(_files.encoder_source(_files.DEFAULT_ENCODER), None)
+            scorer = generation._bert_scorer(_files.encoder_source(_files.DEFAULT_ENCODER))
             found = scorer.score(list(others), [text] * len(others))[2].numpy()
         return np.stack([vectors[1:] @ vectors[0], found], axis=1)
 
@@ -127,9 +126,9 @@ def choices(bench: Bench, pools: Sequence[Pool], epsilons: Sequence[float]) -> V
 
 
 def baselines(bench: Bench, texts: Sequence[str], with_bert: int) -> Values:
+    found: Values = {}
     cases: dict[Any, Any] = {("WP", e): dp.MetricNoise(eta=e) for e in EPSILONS}
     cases |= {("EM", e): dp.TokenExponential(epsilon=e) for e in EPSILONS}
-    found: Values = {}
     for case, made in cases.items():
         pairs = enumerate(zip(texts, release(made, bench.space, texts).texts, strict=True))
         scores = [bench.scores(x, [y], bert=number < with_bert) for number, (x, y) in pairs]

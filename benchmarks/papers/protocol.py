@@ -18,19 +18,12 @@ Ids = NDArray[np.int64]
 
 
 class Released(NamedTuple):
-    """Texts of a data set as a mechanism sent them, and the tokens that it drew for.
-
-    Attributes:
-        texts: What was sent.
-        raw: Tokens of each text that were drawn for, int64 (n,); -1 for an unknown one.
-        drawn: What was drawn for them, int64 (n,).
-        whole: All tokens of each text and what was sent for them, kept ones too, int64 (2, m).
-    """
+    """Texts of a data set as a mechanism sent them, and the tokens that it drew for."""
 
     texts: list[str]
-    raw: list[Ids]
-    drawn: list[Ids]
-    whole: list[Ids]
+    raw: list[Ids]  # tokens that were drawn for, int64 (n,); -1 for an unknown one
+    drawn: list[Ids]  # what was drawn for them
+    whole: list[Ids]  # all tokens and what was sent for them, kept ones too, int64 (2, m)
 
 
 def release(
@@ -45,11 +38,9 @@ def release(
     """Draw for public texts with the entropy of a seed: no certificate, no privacy."""
     kept = policy or dp.KeepPolicy.nothing()
     drafts = [drafting.read(text, None, space, kept) for text in texts]
-    outputs = drawer(mechanism, space, context).draw(
-        [each.fresh for each in drafts],
-        sampler.insecure_entropy(seed),
-        [each.releases(space.vocabulary) for each in drafts],
-    )
+    fresh, around = zip(*((d.fresh, d.releases(space.vocabulary)) for d in drafts), strict=True)
+    entropy = sampler.insecure_entropy(seed)
+    outputs = drawer(mechanism, space, context).draw([*fresh], entropy, [*around])
     drafts = [each.fill(ids) for each, ids in zip(drafts, outputs, strict=True)]
     return Released(
         texts=[each.write(space.vocabulary) for each in drafts],

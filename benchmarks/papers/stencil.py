@@ -70,8 +70,8 @@ class Study:
             for seed, texts in enumerate((data.texts, data.questions))
             if texts
         ]
-        hits = [[self._named(*pair) for pair in zip(p.raw, p.drawn, strict=True)] for p in parts]
-        drawn = [[len(ids) for ids in part.raw] for part in parts]
+        hits = [[*map(self._named, part.raw, part.drawn)] for part in parts]
+        drawn = [[*map(len, part.raw)] for part in parts]
         right = data.right(*(part.texts for part in parts))
         return Outcome(np.sum(hits, axis=0), np.sum(drawn, axis=0), right)
 
@@ -88,10 +88,7 @@ class Study:
 
 
 def advantage(first: Curve, second: Curve, weights: Floats | None = None) -> float:
-    """Mean accuracy of one curve above another where as much is named.
-
-    At each point of either that lies within the other, which is a broken line; NaN if none does.
-    """
+    """Mean accuracy of one curve above another, at points that lie within the other; or NaN."""
     curves = [sorted(each.point(weights) for each in curve) for curve in (first, second)]
     gaps = []
     for sign, points, others in ((1, *curves), (-1, *reversed(curves))):
@@ -103,10 +100,7 @@ def advantage(first: Curve, second: Curve, weights: Floats | None = None) -> flo
 
 
 def better(claim: str, cases: Mapping[str, tuple[Curve, Curve]], *, equal: bool = False) -> Shape:
-    """Holds if the first curve is above the second in all cases, or ``equal``, on it.
-
-    In points of accuracy, with errors of resampled texts, the same for both curves.
-    """
+    """Holds if the first curve is above the second in all cases, or ``equal``, on it."""
     generator, found = np.random.default_rng(0), {}
     for case, (first, second) in cases.items():
         count = len(first[0].right)
@@ -124,16 +118,14 @@ def windowed(window: int, sigma: float = 0.75) -> str:
 
 def curves(*, figures: bool) -> dict[tuple[str, str], list[Mechanism]]:
     """The lines of Fig. 2, and of Figs. 3 and 4 if asked, with their parameters."""
-    kinds = (dp.MetricNoise, dp.Stencil, dp.DChiStencil)
+    kinds, custext = (dp.MetricNoise, dp.Stencil, dp.DChiStencil), dp.CusTextAggressive
     noise, stencil, windows = (partial(kind, nearness="cosine") for kind in kinds)
     own = [(4, 0.75), (5, 0.75)]
     if figures:
         own = [*((w, 0.75) for w in sorted(EVEN + ODD)), *((9, s) for s in SIGMAS if s != 0.75)]
     return {
         (NOISE, "eta " + listed(NOISE_ETAS)): [noise(eta=eta) for eta in NOISE_ETAS],
-        (CUSTEXT, "epsilon " + listed(EPSILONS)): [
-            dp.CusTextAggressive(epsilon=e) for e in EPSILONS
-        ],
+        (CUSTEXT, "epsilon " + listed(EPSILONS)): [custext(epsilon=e) for e in EPSILONS],
         (STENCIL, "L = " + listed(OWN)): [stencil(window=w) for w in OWN],
     } | {
         (windowed(w, s), "eta " + listed(ETAS)): [windows(eta=e, window=w, sigma=s) for e in ETAS]
@@ -191,9 +183,8 @@ def main() -> None:
         cut = [{**r, "text": first_tokens(r["text"], space.vocabulary, TOKENS)} for r in records]
         sets.append(Labelled(name, cut, count, learnt, encoder))
     study = Study(space, sets)
-    clean = " and ".join(
-        f"{d.accuracy(d.texts, d.questions):.2f} of {len(d.texts)} texts of {d.name}" for d in sets
-    )
+    right = [f"{d.accuracy(d.texts, d.questions):.2f} of {len(d.texts)} texts" for d in sets]
+    clean = " and ".join(f"{n} of {d.name}" for n, d in zip(right, sets, strict=True))
     report.add(
         "The paper prints figures only, so that its claims stand in the verdicts. What differs: "
         f"GloVe has {space.vectors.shape[1]} dimensions for 300; a linear probe, learnt from other "

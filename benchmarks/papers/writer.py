@@ -14,9 +14,8 @@ Writer = Callable[[Sequence[str], int], list[str]]
 def open_writer(spec: str, temperature: float) -> Any:
     """A :data:`Writer` for what ``--model`` says; at temperature 0 it takes the likeliest tokens.
 
-    ``openai:MODEL[@BASE_URL]`` (the key is read from ``OPENAI_API_KEY``), or a causal model for
-    transformers: a folder, a name on the hub, or a GGUF file. A model with a chat template gets
-    each prompt as a user's message, any other the prompt as it is.
+    ``openai:MODEL[@BASE_URL]``, or a causal model for transformers: a folder, a name on the hub, or
+    a GGUF file. One with a chat template gets each prompt as a user's message.
     """
     if spec.startswith("openai:"):
         return ServedWriter(spec.removeprefix("openai:"), temperature)
@@ -24,10 +23,9 @@ def open_writer(spec: str, temperature: float) -> Any:
 
 
 class LocalWriter:
-    """A causal model in this process, with its key-value cache, in float32.
+    """A causal model in this process, in float32; ``loaded`` are it and its tokenizer.
 
-    ``loaded`` are model and tokenizer, which pads on the left. What is written is no release, so
-    sampling has a seed and may be repeatable.
+    What is written is no release, so sampling has a seed and may be repeatable.
     """
 
     def __init__(self, name: str, temperature: float) -> None:

@@ -1,6 +1,7 @@
-"""Blocks of rows on the space's device, cut to the columns that say something.
+"""What a pass over the rows of all inputs finds, by blocks or, of near rows, without any row.
 
-What the host sees of a block is O(V): the largest and the smallest number of each output.
+Blocks are on the space's device, cut to the columns that say something; what the host sees of one
+is O(V): the largest and the smallest number of each output.
 """
 
 from __future__ import annotations
@@ -12,14 +13,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_middleware._torch import torch
-from dp_middleware.embedding.arrays import Floats, Ids
+from dp_middleware.embedding import space as spaces
+from dp_middleware.embedding.arrays import Floats, Ids, slices
 from dp_middleware.embedding.space import EmbeddingSpace, on_host
 from dp_middleware.mechanisms.base import ChannelMechanism, rows_of
 from dp_middleware.mechanisms.landmarks import Survey
+from dp_middleware.mechanisms.near_lists import NearRows
 from dp_middleware.sampling import sampler
+from dp_middleware.sampling.entropy import Words
 from dp_middleware.vocabulary.vocabulary import UNKNOWN
 
-NOWHERE = -1  # instead of a column: the output is impossible for all rows of the block
+UNIT = 2.0**-64
+_NOWHERE = -1  # instead of a column: the output is impossible for all rows of the block
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -28,28 +33,27 @@ class Block:
 
     ids: Ids  # (n,), the inputs
     rows: torch.Tensor  # float64 (n, C), on the device: logarithms, or integers in units of scale
-    columns: Ids  # (m,), where each of m outputs is in the rows, or NOWHERE
+    columns: Ids  # (m,), where each of m outputs is in the rows, or _NOWHERE
     bits: Ids | None = None  # (n,), 64 or 128, of the integers; None for logarithms
     scale: float = 1.0  # a power of two; 1 for logarithms
     flattest: float = 1.0  # smallest of the rows' largest probabilities; 1 for logarithms
 
     @cached_property
     def extremes(self) -> tuple[Floats, Floats]:
-        """Finds the largest and the smallest number of each column, (C,)."""
+        """The largest and the smallest number of each column, (C,)."""
         high, low = self.rows.amax(dim=0), self.rows.amin(dim=0)
         return on_host(high) * self.scale, on_host(low) * self.scale
 
     def likeliest(self, shares: Floats) -> Floats:
-        """Finds the largest product of a row's share, (n,), and its number in each column, (C,)."""
-        weights = torch.from_numpy(shares).to(self.rows.device)
+        """The largest product of a row's share, (n,), and its number in each column, (C,)."""
+        weights = _beside(self.rows, shares)
         return on_host((self.rows * weights[:, None]).amax(dim=0)) * self.scale
 
     def by_output(self, numbers: Floats, impossible: float) -> Floats:
-        """Gives one of each column as one of each output, (m,)."""
         return np.asarray(np.append(numbers, impossible)[self.columns])  # the last: nowhere
 
     def smallest(self) -> Floats:
-        """Finds each row's smallest probability above 0, or of all where it is no matter, (n,)."""
+        """Each row's smallest probability above 0, or of all where it is no matter, (n,)."""
         if self.bits is not None and (self.bits == 64).all():
             least = float(self.extremes[1].min())
             if least > 0:
@@ -58,12 +62,10 @@ class Block:
         return on_host(possible.amin(dim=1)) * self.scale
 
     def holders(self, outputs: NDArray[np.bool_], *, largest: bool) -> Ids:
-        """Finds for each chosen output the first input that has its largest or smallest number."""
+        """For each chosen output the first input that has its largest or smallest number."""
         chosen = self.columns[outputs]
-        asked = np.zeros(self.rows.shape[1] + 1, dtype=np.bool_)  # the last: nowhere
-        asked[chosen] = True
-        columns = np.flatnonzero(asked[:-1])
-        holders = np.zeros(len(asked), dtype=np.int64)  # where impossible, all of them
+        columns = chosen[chosen != _NOWHERE]
+        holders = np.zeros(self.rows.shape[1] + 1, dtype=np.int64)  # where impossible, all of them
         if len(columns):
             rows = _columns_of(self.rows, columns)
             places = rows.argmax(dim=0) if largest else rows.argmin(dim=0)
@@ -71,16 +73,15 @@ class Block:
         return self.ids[holders[chosen]]
 
     def at(self, outputs: Ids) -> Floats:
-        """Gives the number of one output, or :data:`UNKNOWN`, in each row, else 0, (n,)."""
-        columns = np.where(outputs == UNKNOWN, NOWHERE, self.columns[outputs])
-        rows = np.flatnonzero(columns != NOWHERE)
-        places = (_beside(self.rows, rows), _beside(self.rows, columns[rows]))
+        """The number of one output, or UNKNOWN, in each row, else 0, (n,)."""
+        columns = np.where(outputs == UNKNOWN, _NOWHERE, self.columns[outputs])
+        rows = np.flatnonzero(columns != _NOWHERE)
         numbers = np.zeros(len(columns))
+        places = _beside(self.rows, rows), _beside(self.rows, columns[rows])
         numbers[rows] = on_host(self.rows[places]) * self.scale
         return numbers
 
     def part(self, chosen: NDArray[np.bool_]) -> Block:
-        """Takes some of the rows."""
         if chosen.all():
             return self
         rows = self.rows[_beside(self.rows, np.flatnonzero(chosen))]
@@ -106,7 +107,9 @@ def block_of(
         rows = _columns_of(rows, outputs)
     columns = np.arange(len(outputs))
     if not mechanism.full_support:
-        rows, columns = _possible(rows)
+        possible = on_host(rows.amax(dim=0)) != -np.inf  # NaN stays, and is refused
+        columns = np.where(possible, np.cumsum(possible) - 1, _NOWHERE)
+        rows = rows if possible.all() else _columns_of(rows, np.flatnonzero(possible))
     if not integers:
         return Block(ids=ids, rows=rows, columns=columns)
     rounded = sampler.integer_rows(rows)
@@ -120,26 +123,13 @@ def block_of(
     return Block(ids=ids, rows=rows, columns=columns, bits=bits, scale=scale, flattest=flattest)
 
 
-def _possible(rows: torch.Tensor) -> tuple[torch.Tensor, Ids]:
-    """Without columns that are impossible for all rows, and where each of them is now."""
-    possible = on_host(rows.amax(dim=0)) != -np.inf  # NaN stays, and is refused
-    if possible.all():
-        return rows, np.arange(len(possible))
-    columns = np.full(len(possible), NOWHERE)
-    kept = np.flatnonzero(possible)
-    columns[kept] = np.arange(len(kept))
-    return _columns_of(rows, kept), columns
-
-
 def _columns_of(rows: torch.Tensor, columns: Ids) -> torch.Tensor:
-    """Some columns of all rows."""
     if rows.device.type == "cpu":  # a third of the time that torch takes
         return torch.from_numpy(rows.numpy().take(columns, axis=1))
     return rows.index_select(1, _beside(rows, columns))
 
 
-def _beside(rows: torch.Tensor, numbers: Ids) -> torch.Tensor:
-    """On the device of the rows."""
+def _beside(rows: torch.Tensor, numbers: Ids | Floats) -> torch.Tensor:
     return torch.from_numpy(numbers).to(rows.device)
 
 
@@ -185,3 +175,87 @@ def steepest(high: Floats, low: Floats, count: int) -> list[tuple[float, int]]:
     outputs = np.argpartition(-losses, count - 1)[:count]
     outputs = outputs[np.argsort(-losses[outputs], kind="stable")]
     return list(zip(losses[outputs].tolist(), outputs.tolist(), strict=True))
+
+
+class ListedRows:
+    """Near rows with probabilities in place of integers, each rounded once, to float64."""
+
+    def __init__(self, near: NearRows) -> None:
+        self._lists, self._kinds = near.lists.astype(np.int64), near.kinds
+        self._own, self._common = _probabilities(near.own)[near.kinds], _probabilities(near.common)
+        self._unknown, self._largest = _probabilities(near.unknown), _probabilities(near.largest)
+
+    def found(self, classes: list[Ids], place: Ids, shares: Floats | None) -> Found:
+        """Finds, to the last bit, what a pass over rows of these classes finds.
+
+        ``place`` (V,) are the places of tokens among the outputs, or UNKNOWN; ``shares`` (V,) those
+        of tokens in English, if these count.
+        """
+        several = [members for members in classes if len(members) > 1]
+        alone = [members for members in classes if len(members) == 1]
+        order, everyone = np.concatenate([*several, *alone]), np.arange(len(place))
+        found, start = Found(len(self._common)), 0
+        largest = np.append(self._largest[self._kinds], self._largest[-1])[order]
+        found.note(self._extremes(order)[1], UNIT, float(largest.min()))
+        for members in several:
+            found.worst += self._worst(members, start, 64 // len(several) + 1)
+            start += len(members)
+        found.best = self._extremes(everyone)[0]
+        if shares is not None:
+            found.likeliest = self._likeliest(shares)
+        kept = self._column(place, everyone)
+        for part in slices(len(order), spaces.BLOCK):
+            tokens = order[part][order[part] != UNKNOWN]
+            found.keep(tokens, kept[tokens], shares)
+        return found
+
+    def _extremes(self, ids: Ids) -> tuple[Floats, Floats]:
+        """The largest and the smallest probability of each output over the inputs, (m,)."""
+        tokens = ids[ids != UNKNOWN]
+        listed, own = self._lists[tokens], self._own[tokens]
+        unlisted = np.bincount(listed.ravel(), minlength=len(self._common)) < len(tokens)
+        high, low = (np.where(unlisted, self._common, bound) for bound in (-np.inf, np.inf))
+        np.maximum.at(high, listed, own)
+        np.minimum.at(low, listed, own)
+        if len(tokens) < len(ids):
+            return np.maximum(high, self._unknown), np.minimum(low, self._unknown)
+        return high, low
+
+    def _column(self, outputs: Ids, ids: Ids) -> Floats:
+        """The probability of one output, or else 0 for UNKNOWN, for each input."""
+        found = np.where(ids == UNKNOWN, self._unknown[outputs], self._common[outputs])
+        rows, slots = np.nonzero((self._lists[ids] == outputs[:, None]) & (ids != UNKNOWN)[:, None])
+        found[rows] = self._own[ids[rows], slots]
+        return np.where(outputs == UNKNOWN, 0.0, found)
+
+    def _worst(self, members: Ids, start: int, count: int) -> list[tuple[float, int, int, int]]:
+        """Pairs of a class that begins at a place of the order; ties as blocks have them."""
+        high, low = moved_by(*self._extremes(members), UNIT)
+        blocks = (start + np.arange(len(members))) // spaces.BLOCK
+        worst = []
+        for loss, output in steepest(high, low, count):
+            numbers = self._column(np.full(len(members), output), members)
+            more, less = moved_by(numbers, numbers, UNIT)
+            firsts = [int((logs == logs.max()).argmax()) for logs in (more, -less)]
+            inside = [np.flatnonzero(blocks == blocks[first]) for first in firsts]
+            token = members[inside[0][numbers[inside[0]].argmax()]]
+            other = members[inside[1][numbers[inside[1]].argmin()]]
+            worst.append((loss, int(token), int(other), output))
+        return worst
+
+    def _likeliest(self, shares: Floats) -> Floats:
+        """Of each output the largest product of a token's share and probability, (m,)."""
+        order, first = np.argsort(-shares, kind="stable"), np.zeros(len(self._common), np.int64)
+        for rank, listed in enumerate(self._lists[order]):  # whose list is the first without it
+            later = listed[first[listed] == rank]
+            if not len(later):
+                break
+            first[later] = rank + 1
+        best: Floats = self._common * np.append(shares[order], 0.0)[first]
+        np.maximum.at(best, self._lists, self._own * shares[:, None])
+        return best
+
+
+def _probabilities(integers: Words) -> Floats:
+    """An only output has all 2^64, which is 0 modulo 2^64."""
+    return np.where(integers == 0, 1.0, integers.astype(np.float64) * UNIT)

@@ -4,35 +4,20 @@ from __future__ import annotations
 
 import math
 from contextlib import suppress
-from typing import Any
 
 from dp_middleware import _files, _validate
 from dp_middleware._files import code_fingerprint
 from dp_middleware._waits import told
-from dp_middleware.certification import proofs, wording
-from dp_middleware.certification.enumeration import Loss, enumerate_pairs
+from dp_middleware.certification import proofs
+from dp_middleware.certification.enumeration import enumerate_pairs
+from dp_middleware.certification.proofs import dropped, revealed, say, stated
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
-from dp_middleware.mechanisms import landmarks
+from dp_middleware.mechanisms import ContextualMechanism, NoiseMechanism, landmarks
 from dp_middleware.mechanisms.base import ChannelMechanism, Mechanism, is_kept
-from dp_middleware.mechanisms.text_mechanisms import (
-    ContextualMechanism,
-    NoiseMechanism,
-    TextMechanism,
-)
+from dp_middleware.mechanisms.text_mechanisms import TextMechanism
 from dp_middleware.mechanisms.vector_response import VectorResponse
-from dp_middleware.privacy import Adjacency, Certificate, MetricDP, NoGuarantee, PureDP, Witness
-from dp_middleware.vocabulary.vocabulary import UNKNOWN
-
-_ALWAYS = (
-    wording.ENTROPY,
-    wording.LENGTH,
-    "where another machine takes exponentials and logarithms, integers may differ by one unit, and "
-    "ln P by 1e-11 (1e-12 |ln P| where that is more); both are included",
-)
-_UNKNOWN_DISTANCE = (
-    "in the metric guarantee the unknown symbol counts as one diameter away from every token"
-)
+from dp_middleware.privacy import Adjacency, Certificate, MetricDP, PureDP, Witness
 
 
 def certify(
@@ -45,10 +30,9 @@ def certify(
     """States what the mechanism guarantees per token occurrence on the space, or for a text.
 
     A channel: exact, by enumeration of the integers drawn from: O(V^2 d) time, O(V) memory beside
-    one block. Under substitution a channel with a metric proof has that guarantee beside the exact
-    one. Kept on disk, keyed by mechanism, space, adjacency and the code that computes rows. A noise
-    or contextual mechanism: by its proof, with constants for this space and length. A
-    ``VectorResponse``, which has no space: by its proof, per text.
+    one block; with a metric proof, that guarantee beside it under substitution. Kept on disk, keyed
+    by mechanism, space, adjacency and the code that computes rows. Others: by their proofs, with
+    constants for this space and length; a ``VectorResponse`` has no space.
 
     Args:
         mechanism: A mechanism of any shape.
@@ -59,9 +43,7 @@ def certify(
             moves the law at other positions: a window (``DChiStencil``) or a raw context
             (``Cape``), for which nothing finite holds at every length.
 
-    Raises:
-        ParameterError: ``adjacency`` has labels for another number of tokens, or ``length`` is
-            not a positive integer, or the space is missing.
+    ParameterError: labels for another number of tokens, such a length, or no space.
     """
     if isinstance(mechanism, VectorResponse):
         return proofs.certify_vectors(mechanism, adjacency)
@@ -75,21 +57,20 @@ def certify(
     if isinstance(mechanism, ContextualMechanism):
         return proofs.certify_contextual(mechanism, space, relation, length)
     assert isinstance(mechanism, ChannelMechanism)  # as checked
-    key = (mechanism.fingerprint, relation.fingerprint)
-    stored = load("certificates", mechanism, space, *key)
-    if stored is not None:
+    kept = place(mechanism, space, "certificates", mechanism.fingerprint, relation.fingerprint)
+    if kept and (stored := _files.load(*kept)) is not None:
         with suppress(ValueError, KeyError, TypeError):  # damaged: computed again
             return Certificate.from_dict(stored, relation)
     with told(f"certifying {mechanism.name} on {len(space):,} tokens"):
         certificate = _certificate(mechanism, space, relation)
-    store(certificate.to_dict(), "certificates", mechanism, space, *key)
+    if kept:
+        _files.store(certificate.to_dict(), *kept)
     return certificate
 
 
 def adjacency_of(mechanism: Mechanism) -> Adjacency:
     """Says what a certificate compares if nothing else is asked for."""
-    whole = isinstance(mechanism, TextMechanism)
-    return Adjacency.texts() if whole else Adjacency.substitution()
+    return Adjacency.texts() if isinstance(mechanism, TextMechanism) else Adjacency.substitution()
 
 
 def check(
@@ -125,30 +106,28 @@ def _certificate(
     loss = enumerate_pairs(mechanism, space, adjacency, survey)
     if survey is not None:
         survey.keep()
-    reason = wording.dropped(space, adjacency)
+    reason = dropped(space, adjacency)
     if not reason and math.isinf(loss.epsilon):
-        reason = "some output is possible for one token and impossible for another; see the witness"
-    metric: MetricDP | None = None
-    if not reason and mechanism.notion == "metric" and adjacency.classes is None:
-        metric = MetricDP(epsilon=mechanism.epsilon, slack=loss.rounding)
-    unknown_has_distance = metric is not None and space.vocabulary.has_unknown_symbol
-    notes = (
-        *_ALWAYS,
-        wording.unknown(space),
-        *wording.classes(space, adjacency),
-        *((_UNKNOWN_DISTANCE,) if unknown_has_distance else ()),
-        *mechanism.assumptions(space),
-    )
+        (reason,) = say("supports")
+    is_metric = not reason and mechanism.notion == "metric" and adjacency.classes is None
+    metric = MetricDP(epsilon=mechanism.epsilon, slack=loss.rounding) if is_metric else None
+    notes = (*say("entropy", "length", "elsewhere"), *revealed(space, adjacency))
+    if metric is not None and space.vocabulary.has_unknown_symbol:
+        notes += say("unknown distance")
+    witness, tokens = None, (*space.vocabulary.tokens, None)  # the last: the unknown symbol, -1
+    if loss.token != loss.other:
+        token, other = tokens[loss.token], tokens[loss.other]
+        witness = Witness(token=token, other=other, output=space.vocabulary.tokens[loss.output])
     recovery, retention = (None, None) if loss.english is None else loss.english
-    return wording.stated(
+    return stated(
         mechanism,
         space,
         adjacency,
-        NoGuarantee(reason=reason) if reason else PureDP(epsilon=loss.epsilon),
-        notes,
+        reason or PureDP(epsilon=loss.epsilon),
+        (*notes, *mechanism.assumptions(space)),
         "exact",
         metric=metric,
-        witness=_witness(loss, space),
+        witness=witness,
         recovery=loss.recovery,
         retention=loss.retention,
         recovery_in_english=recovery,
@@ -156,25 +135,6 @@ def _certificate(
     )
 
 
-def _witness(loss: Loss, space: EmbeddingSpace) -> Witness | None:
-    if loss.token == loss.other:
-        return None
-    tokens = space.vocabulary.tokens
-    token, other = (None if i == UNKNOWN else tokens[i] for i in (loss.token, loss.other))
-    return Witness(token=token, other=other, output=tokens[loss.output])
-
-
-def load(
-    kind: str, mechanism: Mechanism, space: EmbeddingSpace, *key: str
-) -> dict[str, Any] | None:
-    """Returns what was stored under a key; ``None`` if it is absent, damaged or not kept."""
-    kept = is_kept(mechanism, space)
-    return _files.load(kind, *key, space.fingerprint, code_fingerprint()) if kept else None
-
-
-def store(
-    data: dict[str, Any], kind: str, mechanism: Mechanism, space: EmbeddingSpace, *key: str
-) -> None:
-    """Keeps data where that is worth its while."""
-    if is_kept(mechanism, space):
-        _files.store(data, kind, *key, space.fingerprint, code_fingerprint())
+def place(mechanism: Mechanism, space: EmbeddingSpace, *key: str) -> tuple[str, ...]:
+    """Names where something is kept on disk, if that is worth its while."""
+    return (*key, space.fingerprint, code_fingerprint()) if is_kept(mechanism, space) else ()

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dp_middleware._torch import torch
-from dp_middleware.certification._blocks import Block, Found, block_of, moved_by, steepest
-from dp_middleware.certification._listed import UNIT, ListedRows
+from dp_middleware.certification import _blocks
+from dp_middleware.certification._blocks import Block, Found
 from dp_middleware.embedding.arrays import Floats, Ids, slices
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.mechanisms.base import ChannelMechanism
@@ -33,10 +34,9 @@ _SUM_DRIFT = 2.0**-50  # of a sum of probabilities, for each nat of |ln P|
 RECOMPUTED = 1e-11
 """Tested bound: how far ln P may move when a row is computed by another processor or device.
 
-Products, distances and what is cut by them are the same everywhere; exponentials, logarithms and
-sums of them are not. Nats, for |ln P| up to 10, and in proportion above. The certificate covers
-every table whose integers differ from ours by this factor and one unit; the largest of a row, which
-takes what the others leave, by :func:`left_over_drift` more.
+Nats, for |ln P| up to 10, and in proportion above: of exponentials, logarithms and sums of them.
+The certificate covers every table whose integers differ from ours by this factor and one unit; the
+largest of a row, which takes what the others leave, by :func:`left_over_drift` more.
 """
 
 BORDER = math.exp(sampler.WIDE_BELOW) * (1 - 1e-6)  # above it 64 bits may do on another device
@@ -65,8 +65,7 @@ def enumerate_pairs(
 ) -> Loss:
     """Computes the exact loss from the integers that are drawn from; a survey sees them.
 
-    O(V^2) time; where draws are from short lists, from these integers in the time of a few hundred
-    rows, with the same result to the last bit.
+    O(V^2) time; where draws are from short lists, that of a few hundred rows, to the same bit.
     """
     return _Pass(mechanism, space, integers=True, survey=survey).over(classes_of(space, adjacency))
 
@@ -102,9 +101,8 @@ def classes_of(space: EmbeddingSpace, adjacency: Adjacency) -> list[Ids]:
 def left_over_drift(steepest: Number, size: int, largest: Number) -> Number:
     """Bounds how much further ln of a row's largest probability may move than the others, nats.
 
-    It is what the others leave, and their sum moves by a few units of float64 in the normaliser and
-    in exponentials, and by one unit of the integers each. ``steepest`` is the largest |ln P| of the
-    row, at least 1.
+    The sum of these moves by a few units of float64 in the normaliser and in exponentials, and by
+    one unit of the integers each. ``steepest`` is the largest |ln P| of the row, at least 1.
     """
     return (_SUM_DRIFT * steepest + size * 2.0**-64) / largest
 
@@ -118,7 +116,7 @@ class _Extremes:
 
     def update(self, block: Block, unit: float | None) -> None:
         """Takes in rows of probabilities in multiples of ``unit``, or of logarithms (``None``)."""
-        logs = block.extremes if unit is None else moved_by(*block.extremes, unit)
+        logs = block.extremes if unit is None else _blocks.moved_by(*block.extremes, unit)
         high, low = (block.by_output(numbers, -np.inf) for numbers in logs)
         more, less = high > self._high, low < self._low
         self._high[more], self._low[less] = high[more], low[less]
@@ -129,7 +127,7 @@ class _Extremes:
         """(loss, token, other, output) for the outputs of largest loss, largest first."""
         return [
             (loss, int(self._highest[output]), int(self._lowest[output]), output)
-            for loss, output in steepest(self._high, self._low, count)
+            for loss, output in _blocks.steepest(self._high, self._low, count)
         ]
 
 
@@ -144,8 +142,8 @@ class _Pass:
         integers: bool,
         survey: Survey | None = None,
     ) -> None:
-        self._mechanism, self._space, self._integers = mechanism, space, integers
-        self._survey = survey
+        self._mechanism, self._space, self._survey = mechanism, space, survey
+        self._integers = integers
         possible = mechanism.possible(space)
         self._outputs = np.arange(len(space)) if possible is None else possible
         self._place = np.full(len(space), UNKNOWN)  # of a token among the outputs
@@ -160,23 +158,17 @@ class _Pass:
         """Streams blocks of rows; tokens without a neighbour share blocks at the end."""
         near = near_rows(self._mechanism, self._space) if self._integers else None
         if near is not None:
-            return self._loss(ListedRows(near).found(classes, self._place, self._shares))
+            return self._loss(_blocks.ListedRows(near).found(classes, self._place, self._shares))
         several = [members for members in classes if len(members) > 1]
         alone = [members for members in classes if len(members) == 1]
         order = np.concatenate([*several, *alone, np.empty(0, dtype=np.int64)]).astype(np.int64)
         labels = np.repeat(np.arange(len(several) + 1), [*map(len, several), len(alone)])
         per_class = 64 // max(1, len(several)) + 1
         worst, extremes = self._found.worst, dict[int, _Extremes]()
+        terms = self._mechanism, self._space
+        at = partial(_blocks.block_of, *terms, integers=self._integers, survey=self._survey)
         for part in slices(len(order), self._space.block):
-            ids, own = order[part], labels[part]
-            block = block_of(
-                self._mechanism,
-                self._space,
-                ids,
-                self._outputs,
-                integers=self._integers,
-                survey=self._survey,
-            )
+            own, block = labels[part], at(order[part], self._outputs)
             units = self._units(block)
             for label in np.unique(own[own < len(several)]).tolist():
                 if label not in extremes:
@@ -202,7 +194,7 @@ class _Pass:
             found.keep(tokens.ids, tokens.at(self._place[tokens.ids]), self._shares)
         smallest = block.smallest()
         # a row this close to the border may have 64 bits elsewhere
-        units = np.where(smallest > BORDER, UNIT, 2.0 ** -block.bits.astype(np.float64))
+        units = np.where(smallest > BORDER, _blocks.UNIT, 2.0 ** -block.bits.astype(np.float64))
         found.note(smallest, units, block.flattest)
         return units.astype(object)
 

@@ -8,145 +8,120 @@ raw tokens the changed token moves the row at every position that sees it, each 
 from __future__ import annotations
 
 import math
-from typing import TypeVar
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from dp_middleware.certification import wording
 from dp_middleware.certification.enumeration import RECOMPUTED
 from dp_middleware.embedding.arrays import slices
 from dp_middleware.embedding.space import EmbeddingSpace, once
-from dp_middleware.errors import CannotCalibrate, ParameterError
+from dp_middleware.errors import ParameterError
+from dp_middleware.mechanisms import ContextualMechanism, Mechanism, NoiseMechanism
 from dp_middleware.mechanisms.kernels import noise
-from dp_middleware.mechanisms.text_mechanisms import (
-    ContextualMechanism,
-    NoiseMechanism,
-    TextMechanism,
-)
+from dp_middleware.mechanisms.text_mechanisms import TextMechanism
 from dp_middleware.mechanisms.vector_response import VectorResponse
 from dp_middleware.privacy import Adjacency, Certificate, Guarantee, MetricDP, NoGuarantee, PureDP
+from dp_middleware.privacy.certificate import Method
 from dp_middleware.sampling import sampler
 
-M = TypeVar("M", bound=ContextualMechanism)
-
-_NO_LENGTH = "the text's length or the model's window is not known; pass length="
-_SMALLEST = 1e-9  # nominal epsilon, relative to the target
-_CLOSED = 1e-12  # relative width of a bracket
-_NOISE = (
-    wording.NOISE_ENTROPY,
-    wording.LENGTH,
-    "for vectors of unit length the distance is the chord sqrt(2 (1 - cos)), not the cosine "
-    "distance 1 - cos, in which no such bound holds",
-)
-_REPLACED = (
-    "replaced by a uniformly drawn token before noise is added: a mixture of tokens, one diameter "
-    "away from every token at most"
-)
-_NO_NOISE = "no noise is added: what is released is a function of the text"
-_ROUNDING = 1 + 2.0**-52  # a distance is the root of an exact number, rounded once
 _LARGEST_FLOAT_DISTANCE = 1e-6
-_COARSE = (
-    "the vectors are so long for this noise that float64 cannot draw it: the law may differ by {} "
-    f"in total variation; expected at most {_LARGEST_FLOAT_DISTANCE:g}; scale the vectors down, or "
-    "leave out those far from the rest"
-)
-_TEXTS = (
-    wording.ENTROPY,
-    "units, their number and the order in which they are offered are public",
-    wording.TEXT_TIME,
-    wording.ENCODER,
-)
-_SENTENCES = (
-    "the number of sentences is public, which end at a line's end or at . ! ? before a blank; all "
-    "of a text cost as many times epsilon together, and so does what several of them tell"
-)
-_VECTORS = (
-    wording.NOISE_ENTROPY,
-    wording.TEXT_TIME,
-    wording.ENCODER,
-    "the mean, the components and their variances come from public texts alone",
-    "vectors are rounded to a public grid, and what that and float64 cost is part of epsilon; "
-    "logarithms, powers and normal quantiles are taken to be as exact as their libraries state",
-)
+_ROUNDING = 1 + 2.0**-52  # a distance is the root of an exact number, rounded once
+
+_LINES = (Path(__file__).parent / "sentences.txt").read_text(encoding="utf-8").splitlines()
+_SENTENCES = dict(line.split(": ", 1) for line in _LINES)
+
+
+def say(*names: str) -> tuple[str, ...]:
+    """Gives sentences of certificates by their names in ``sentences.txt``."""
+    return tuple(_SENTENCES[name] for name in names)
+
+
+def stated(
+    mechanism: Mechanism,
+    on: Any,
+    adjacency: Adjacency,
+    guarantee: Guarantee | str,
+    notes: tuple[str, ...],
+    method: Method = "proof",
+    **more: Any,
+) -> Certificate:
+    """Makes a certificate on a space or a basis, or says why nothing is guaranteed."""
+    if isinstance(guarantee, str):
+        guarantee, method = NoGuarantee(reason=guarantee), "none"
+    return Certificate(
+        guarantee=guarantee,
+        adjacency=adjacency,
+        method=method,
+        assumptions=notes,
+        claimed=mechanism.claimed_on(on),
+        mechanism=mechanism.fingerprint,
+        space=on.fingerprint,
+        **{"epsilon": getattr(guarantee, "epsilon", math.inf), **more},
+    )
+
+
+def revealed(
+    space: EmbeddingSpace, adjacency: Adjacency, fate: str = "released"
+) -> tuple[str, ...]:
+    """Says what happens to a token that is not in the vocabulary, and what classes reveal."""
+    unknown = _SENTENCES[f"unknown {space.vocabulary.unknown}"].format(_SENTENCES[fate])
+    if adjacency.classes is None:
+        return (unknown,)
+    is_known = ("known",) * (len(adjacency.classes) == len(space))
+    return (unknown, *say("class", *is_known))
+
+
+def _unknown_has_neighbours(space: EmbeddingSpace, adjacency: Adjacency) -> bool:
+    if not space.vocabulary.has_unknown_symbol:
+        return False
+    labels = adjacency.classes
+    return labels is None or (len(labels) == len(space) + 1 and labels[-1] in labels[:-1])
+
+
+def dropped(space: EmbeddingSpace, adjacency: Adjacency) -> str:
+    """Says why nothing is guaranteed where an unknown token, unlike neighbours, is dropped."""
+    drops = space.vocabulary.unknown == "drop" and _unknown_has_neighbours(space, adjacency)
+    return _SENTENCES["unknown drop"] if drops else ""
 
 
 def certify_contextual(
     mechanism: ContextualMechanism, space: EmbeddingSpace, adjacency: Adjacency, length: int | None
 ) -> Certificate:
-    """States what the mechanism guarantees per token occurrence on the space, by proof.
+    """States what the mechanism guarantees per token occurrence on the space, for any two tokens.
 
-    The loss holds for any two tokens, so classes change nothing but whether an unknown token that
-    is dropped has a neighbour. ``length`` is the number of positions that a changed token can
-    influence through raw logits: that of the tokens of the text or the context's window, whichever
-    is smaller. Public; not used with ``context="released"``.
+    ``length``, public, bounds the positions that a changed token can influence through raw logits.
     """
-    reason = _why_none(mechanism, space, adjacency, length)
-    epsilon = math.inf if reason else _epsilon(mechanism, space, length)
-    seen = "logits are made from released tokens and a public model alone"
+    reason = why_none(mechanism, space, adjacency, length)
+    seen = _SENTENCES["public logits"]
     if mechanism.context == "raw":
-        seen = "a changed token moves the law wherever its raw text is seen: "
-        seen += f"at {length} positions at most, each counted in full" if length else _NO_LENGTH
-    notes = (
-        wording.ENTROPY,
-        wording.LENGTH,
-        "what rounding to integers can add is included",
-        wording.unknown(space),
-        *wording.classes(space, adjacency),
-        seen,
-        *mechanism.assumptions(space),
-    )
-    guarantee = NoGuarantee(reason=reason) if reason else PureDP(epsilon=epsilon)
-    return wording.stated(mechanism, space, adjacency, guarantee, notes)
+        where = _SENTENCES["positions" if length else "no length"].format(length)
+        seen = _SENTENCES["raw logits"].format(where)
+    notes = (*say("entropy", "length", "rounding"), *revealed(space, adjacency), seen)
+    notes += mechanism.assumptions(space)
+    guarantee = reason or PureDP(epsilon=contextual_epsilon(mechanism, space, length))
+    return stated(mechanism, space, adjacency, guarantee, notes)
 
 
-def calibrate_contextual(
-    mechanism: M, space: EmbeddingSpace, epsilon: float, adjacency: Adjacency, length: int | None
-) -> M:
-    """Finds the nominal epsilon whose certified epsilon is the one asked for, or just below.
-
-    The certified epsilon grows with the nominal one; it is bisected. At the largest nominal epsilon
-    if even that is certified below the target, as on a space of one token. CannotCalibrate: what
-    the sizes of the buckets alone reveal exceeds the target, or nothing is guaranteed at all.
-    """
-    reason = _why_none(mechanism, space, adjacency, length)
-    if reason:
-        raise CannotCalibrate(f"nothing is guaranteed by {mechanism.name}: {reason}")
-
-    def certified(nominal: float) -> float:
-        return _epsilon(mechanism.at(nominal), space, length)
-
-    low, high = min(_SMALLEST * epsilon, mechanism.largest), mechanism.largest
-    least = certified(low)
-    if least > epsilon:
-        raise CannotCalibrate(
-            f"no parameter of {mechanism.name} has a certified epsilon below {least:.4g}, which "
-            "the sizes of its buckets alone can reveal; expected more than that, got "
-            f"epsilon={epsilon:g}; use cape-strict, fewer buckets, or a shorter text"
-        )
-    if certified(high) <= epsilon:
-        return mechanism.at(high)
-    while high > low * (1 + _CLOSED):
-        middle = math.sqrt(low * high)
-        low, high = (middle, high) if certified(middle) <= epsilon else (low, middle)
-    return mechanism.at(low)
-
-
-def _why_none(
+def why_none(
     mechanism: ContextualMechanism, space: EmbeddingSpace, adjacency: Adjacency, length: int | None
 ) -> str:
-    """Why nothing is guaranteed; empty if something is."""
+    """Says why nothing is guaranteed; empty if something is."""
     without_length = mechanism.context == "raw" and length is None
-    return wording.dropped(space, adjacency) or (_NO_LENGTH if without_length else "")
+    return dropped(space, adjacency) or (_SENTENCES["no length"] if without_length else "")
 
 
-def _epsilon(mechanism: ContextualMechanism, space: EmbeddingSpace, length: int | None) -> float:
+def contextual_epsilon(
+    mechanism: ContextualMechanism, space: EmbeddingSpace, length: int | None
+) -> float:
+    """Bounds the loss over all positions that a token moves, nats."""
     loss = mechanism.position_loss(len(space))
     loss += _slack(loss, len(space))
     return loss if mechanism.context == "released" or length is None else length * loss
 
 
 def _slack(loss: float, size: int) -> float:
-    """Nats that floats and integers can add to the loss of one position.
+    """Bounds the nats that floats and integers can add to the loss of one position.
 
     Against the uniform row, the loss says that every ln P is at least -ln V - loss. An integer
     of a row is off by one unit at most, of 2^-64, or of 2^-128 if that row has a P below e^-30;
@@ -167,46 +142,29 @@ def certify_noise(
     """States what the mechanism guarantees per token occurrence, all positions together.
 
     Under substitution a metric guarantee, with ``epsilon`` the constant times the diameter; within
-    classes a pure one, with the constant times the largest distance inside a class. ``claimed`` is
-    the paper's constant per unit of distance, as for every metric mechanism. ``length`` is the
-    public number of tokens of the text; ``None``: the worst over all lengths.
+    classes a pure one, with the constant times the largest distance inside a class.
     """
     constant = mechanism.lipschitz(length)
     floats = mechanism.float_distance(space, length)
-    guarantee, epsilon = _guarantee(constant, floats, space, adjacency)
-    lengths = "the constant is the largest over all numbers of tokens"
-    if length is not None:
-        lengths = f"the constant is for a text of {length} tokens"
-    notes = (
-        *_NOISE,
-        lengths,
-        wording.unknown(space, _REPLACED),
-        *wording.classes(space, adjacency),
-        *mechanism.assumptions(space),
-        *((_price(floats, epsilon),) if floats > 0 and math.isfinite(epsilon) else ()),
-    )
-    metric = guarantee if isinstance(guarantee, MetricDP) else None
-    return wording.stated(
-        mechanism, space, adjacency, guarantee, notes, epsilon=epsilon, metric=metric
-    )
-
-
-def _guarantee(
-    constant: float, floats: float, space: EmbeddingSpace, adjacency: Adjacency
-) -> tuple[Guarantee, float]:
-    if math.isinf(constant):
-        return NoGuarantee(reason=_NO_NOISE), math.inf
-    if floats > _LARGEST_FLOAT_DISTANCE:
-        return NoGuarantee(reason=_COARSE.format(noise.rounded_up(floats))), math.inf
-    if reason := wording.dropped(space, adjacency):
-        return NoGuarantee(reason=reason), math.inf
-    if adjacency.classes is None:
-        return MetricDP(epsilon=constant), constant * space.diameter * _ROUNDING
-    if wording.unknown_has_neighbours(space, adjacency):  # of which it may become any token
-        epsilon = constant * space.diameter * _ROUNDING
+    lengths = _SENTENCES["all lengths" if length is None else "one length"].format(length)
+    notes = (*say("noise entropy", "length", "chord"), lengths)
+    notes += (*revealed(space, adjacency, "replaced"), *mechanism.assumptions(space))
+    reason = _SENTENCES["no noise"] if math.isinf(constant) else ""
+    if not reason and floats > _LARGEST_FLOAT_DISTANCE:
+        shown = noise.rounded_up(floats), f"{_LARGEST_FLOAT_DISTANCE:g}"
+        reason = _SENTENCES["coarse"].format(*shown)
+    reason = reason or dropped(space, adjacency)
+    if reason:
+        return stated(mechanism, space, adjacency, reason, notes)
+    if adjacency.classes is None or _unknown_has_neighbours(space, adjacency):
+        epsilon = constant * space.diameter * _ROUNDING  # an unknown one may become any token
     else:
         epsilon = constant * _class_diameter(space, adjacency)
-    return PureDP(epsilon=epsilon), epsilon
+    if floats > 0 and math.isfinite(epsilon):
+        notes += (_price(floats, epsilon),)
+    metric = MetricDP(epsilon=constant) if adjacency.classes is None else None
+    guarantee = metric or PureDP(epsilon=epsilon)
+    return stated(mechanism, space, adjacency, guarantee, notes, epsilon=epsilon, metric=metric)
 
 
 @once
@@ -224,20 +182,16 @@ def _price(floats: float, epsilon: float) -> str:
     """(1 + e^epsilon) t: what floating point costs beside the certified epsilon."""
     logarithm = float(np.logaddexp(0.0, epsilon)) + math.log(floats)
     shown = f"{noise.rounded_up(math.exp(logarithm))} at most" if logarithm < 0 else "1 (vacuous)"
-    return (
-        f"at the certified epsilon, floating point costs a delta of {shown}: (1 + e^epsilon) t "
-        f"with t = {noise.rounded_up(floats)} over all positions that a token moves; for two "
-        "tokens at distance d, epsilon is the constant times d"
-    )
+    return _SENTENCES["price"].format(shown, noise.rounded_up(floats))
 
 
 def certify_text(
     mechanism: TextMechanism, space: EmbeddingSpace, adjacency: Adjacency
 ) -> Certificate:
     """States what the mechanism guarantees for texts or sentences, from the integers drawn from."""
-    notes = (*_TEXTS, *(_SENTENCES,) * adjacency.by_sentence, *mechanism.assumptions(space))
-    guarantee = PureDP(epsilon=mechanism.loss)
-    return wording.stated(mechanism, space, adjacency, guarantee, notes, "exact")
+    names = ("entropy", "units", "text time", "encoder", "sentences")
+    notes = (*say(*names[: 4 + adjacency.by_sentence]), *mechanism.assumptions(space))
+    return stated(mechanism, space, adjacency, PureDP(epsilon=mechanism.loss), notes, "exact")
 
 
 def certify_vectors(mechanism: VectorResponse, adjacency: Adjacency | None) -> Certificate:
@@ -249,6 +203,6 @@ def certify_vectors(mechanism: VectorResponse, adjacency: Adjacency | None) -> C
             "releases one vector for a whole text"
         )
     drawn = mechanism.cap
-    kept = f"{drawn.dimensions} components, a cap of cosine {drawn.threshold:.4f}"
-    guarantee = PureDP(epsilon=drawn.loss)
-    return wording.stated(mechanism, mechanism.basis, relation, guarantee, (*_VECTORS, kept))
+    notes = say("noise entropy", "text time", "encoder", "components", "rounded vectors")
+    notes += (f"{drawn.dimensions} components, a cap of cosine {drawn.threshold:.4f}",)
+    return stated(mechanism, mechanism.basis, relation, PureDP(epsilon=drawn.loss), notes)

@@ -8,17 +8,14 @@ import typer
 
 import dp_middleware
 from dp_middleware.cli import ledger
-from dp_middleware.cli.attack import attack
-from dp_middleware.cli.chat import chat
 from dp_middleware.cli.console import Commands
 from dp_middleware.cli.demo import demo
-from dp_middleware.cli.evaluate import evaluate
+from dp_middleware.cli.evaluate import attack, evaluate
 from dp_middleware.cli.files import restore_file, sanitize_file
-from dp_middleware.cli.mcp import mcp
 from dp_middleware.cli.mechanisms import certify, mechanisms, prepare
 from dp_middleware.cli.pseudonymize import pseudonymize
-from dp_middleware.cli.sanitize import sanitize
-from dp_middleware.cli.serve import playground, serve
+from dp_middleware.cli.sanitize import chat, sanitize
+from dp_middleware.cli.serve import mcp, playground, serve
 
 app = typer.Typer(
     cls=Commands,

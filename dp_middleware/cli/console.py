@@ -6,7 +6,7 @@ import errno
 import json
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -38,40 +38,37 @@ def read_text(words: list[str] | None, file: Path | None) -> str:
 
 
 @contextmanager
-def working(what: str) -> Iterator[None]:
-    """A spinner on a terminal, elsewhere :func:`announced`."""
-    terminal = sys.stderr.isatty()
-    with Console(stderr=True).status(f"{what} ...") if terminal else nullcontext(), announced(what):
-        yield
-
-
-@contextmanager
-def announced(what: str) -> Iterator[None]:
-    """One plain line if this takes long; none on a terminal, for what shows a bar there."""
-    say = lambda: typer.echo(f"{what} ...", err=True)  # noqa: E731
-    with nullcontext() if sys.stderr.isatty() else in_time(say):
+def working(what: str, *, has_bar: bool = False) -> Iterator[None]:
+    """Shows a spinner on a terminal that has no bar, elsewhere one plain line if it takes long."""
+    meanwhile: AbstractContextManager[object]
+    if not sys.stderr.isatty():
+        meanwhile = in_time(lambda: typer.echo(f"{what} ...", err=True))
+    else:
+        meanwhile = nullcontext() if has_bar else Console(stderr=True).status(f"{what} ...")
+    with meanwhile:
         yield
 
 
 UNEXPECTED, USAGE, REFUSED, CHAT, MISSING = 1, 2, 3, 4, 5
 
-_CODES: list[tuple[int, tuple[type[Exception], ...]]] = [
-    (REFUSED, (errors.NothingFound, errors.UnknownLanguage)),  # before what they are cases of
-    (USAGE, (errors.ParameterError, errors.UnknownTokenError)),
-    (REFUSED, (errors.InfiniteEpsilon, errors.CannotCalibrate, errors.IncompatibleGuarantees)),
-    (REFUSED, (errors.BudgetExhausted, errors.LedgerError)),
-    (REFUSED, (errors.UntrustedHost, errors.EventRefused)),
-    (CHAT, (errors.ChatError, errors.EmbeddingError)),
-    (MISSING, (errors.MissingExtra,)),
-]
-_OPTIONS: dict[type[Exception], str] = {
-    errors.InfiniteEpsilon: "--within-classes, or --nominal --accept-infinite",
-    errors.CannotCalibrate: "another --mechanism, or --within-classes",
-    errors.UntrustedHost: "--trusted-host",
-    errors.BudgetExhausted: "a smaller --epsilon or --perturb",
-    errors.NothingFound: "--pass-empty",
-    errors.UnknownLanguage: "--on-language pass",
+_CODES: dict[type[BaseException], tuple[int, str]] = {
+    Exception: (UNEXPECTED, ""),
+    errors.ParameterError: (USAGE, ""),
+    errors.UnknownTokenError: (USAGE, ""),
+    errors.NothingFound: (REFUSED, "--pass-empty"),
+    errors.UnknownLanguage: (REFUSED, "--on-language pass"),
+    errors.InfiniteEpsilon: (REFUSED, "--within-classes, or --nominal --accept-infinite"),
+    errors.CannotCalibrate: (REFUSED, "another --mechanism, or --within-classes"),
+    errors.IncompatibleGuarantees: (REFUSED, ""),
+    errors.BudgetExhausted: (REFUSED, "a smaller --epsilon or --perturb"),
+    errors.LedgerError: (REFUSED, ""),
+    errors.UntrustedHost: (REFUSED, "--trusted-host"),
+    errors.EventRefused: (REFUSED, ""),
+    errors.ChatError: (CHAT, ""),
+    errors.EmbeddingError: (CHAT, ""),
+    errors.MissingExtra: (MISSING, ""),
 }
+"""The exit code of an error and its heirs, and the options that help."""
 
 
 class Commands(TyperGroup):
@@ -90,16 +87,17 @@ class Commands(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Finds the command named first; a text in its place is not repeated."""
-        if args[0] not in self.commands:
-            ctx.fail(expected("a command", args[0], self.commands))
+        require("a command", args[:1], self.commands)
         return super().resolve_command(ctx, args)
 
 
-def expected(what: str, typed: str, names: Iterable[str]) -> str:
-    """Says that a word is none of our names; it may be a text, so it is not repeated."""
-    nearest = get_close_matches(typed, names, n=1)
-    hint = f"; did you mean {nearest[0]}?" if nearest else ""
-    return f"expected {what}, one of {', '.join(names)}{hint}"
+def require(what: str, typed: Iterable[str], names: Iterable[str]) -> None:
+    """Refuses a word that is none of our names; it may be a text, so it is not repeated."""
+    for word in typed:
+        if word not in names:
+            nearest = get_close_matches(word, names, n=1)
+            hint = f"; did you mean {nearest[0]}?" if nearest else ""
+            raise ParameterError(f"expected {what}, one of {', '.join(names)}{hint}")
 
 
 def _fail(error: Exception, *, as_json: bool) -> int:
@@ -108,8 +106,18 @@ def _fail(error: Exception, *, as_json: bool) -> int:
         return UNEXPECTED
     if isinstance(error, ModuleNotFoundError) and not isinstance(error, errors.MissingExtra):
         error = errors.MissingExtra(str(error.name).partition(".")[0], "models")
-    code = next((code for code, kinds in _CODES if isinstance(error, kinds)), UNEXPECTED)
-    code, message = USAGE if _from_parser(error) else code, " ".join(_message(error).split())
+    # Typer carries its own copy of click in some releases: known by its method, not its type
+    if hasattr(error, "format_message"):
+        code, message = USAGE, _parser_message(error)
+    else:
+        code, options = next(_CODES[kind] for kind in type(error).__mro__ if kind in _CODES)
+        message = f"{error}; on the command line: {options}" if options else str(error)
+        if isinstance(error, typer.Abort):
+            message = "interrupted"
+        elif not isinstance(error, errors.DPMiddlewareError):
+            name = type(error).__name__
+            message = f"unexpected {name}; its message is withheld, it may quote the text"
+    message = " ".join(message.split())
     if as_json:
         failure = {"type": type(error).__name__, "message": message, "exit_code": code}
         typer.echo(json.dumps({"error": failure}))
@@ -117,31 +125,19 @@ def _fail(error: Exception, *, as_json: bool) -> int:
     return code
 
 
-def _message(error: Any) -> str:
-    if isinstance(error, errors.DPMiddlewareError):
-        options = [text for kind, text in _OPTIONS.items() if isinstance(error, kind)]
-        return "; on the command line: ".join([str(error), *options])
+def _parser_message(error: Any) -> str:
+    """What was typed may be a text, so it is not repeated."""
     kind = type(error).__name__
-    if kind == "NoSuchOption":  # what was typed may be a text
-        hint = (
-            f"did you mean {' or '.join(near)}?" if (near := error.possibilities) else "see --help."
-        )
+    if kind == "NoSuchOption":
+        near = error.possibilities
+        hint = f"did you mean {' or '.join(near)}?" if near else "see --help."
         return f"no such option; {hint} A text that begins with a dash goes after --"
-    if kind == "BadParameter":  # its own message repeats the value
+    if kind == "BadParameter":
         names = getattr(error.param, "opts", None) or ["an option"]
         return f"invalid value for {names[-1]}; see --help"
     if kind == "UsageError" and "extra argument" in str(error):
         return "too many arguments; see --help"
-    if _from_parser(error):
-        return str(error.format_message())
-    if isinstance(error, typer.Abort):
-        return "interrupted"
-    return f"unexpected {kind}; its message is withheld, it may quote the text"
-
-
-def _from_parser(error: Exception) -> bool:
-    """Typer carries its own copy of click in some releases: known by its method, not its type."""
-    return hasattr(error, "format_message")
+    return str(error.format_message())
 
 
 def _wants_json(*args: Any, **extra: Any) -> bool:

@@ -1,82 +1,48 @@
-"""``dp-middleware evaluate``: measures over texts, to a table."""
+"""``dp-middleware evaluate``: measures over texts, to a table; ``attack``: one on a text."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
-import typer
-from rich import box
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
+from typer import Argument, Option
 
 import dp_middleware as dp
 from dp_middleware.cli import options, show
-from dp_middleware.cli.console import announced, working
-from dp_middleware.cli.settings import context_of, policy_of, require, space_of
+from dp_middleware.cli.console import read_text, require, working
+from dp_middleware.cli.options import Text, Texts
 from dp_middleware.errors import ParameterError
 
-if TYPE_CHECKING:
-    from dp_middleware.lab.evaluation import Results
-
-_COLUMNS = ("sbert-cosine", "rouge-l", "bayes")
-_FILES = ("table.csv", "table.json", "table.parquet")
+_ATTACKS = ("bayes", "bayes-uniform", "bayes-on-text", "embedding-inversion")
 _SOME = "Repeatable; default: those without a language model."
-
-
-@dataclass(frozen=True)
-class _Chat:
-    """A chat model with the name by which a later run knows what it has answered."""
-
-    name: str
-    ask: Callable[[list[dict[str, str]]], str]
-
-    def __call__(self, messages: list[dict[str, str]]) -> str:
-        return self.ask(messages)
 
 
 def evaluate(
     data: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="DATA", help="Files, folders or names of data sets; public texts."),
+        Texts, Argument(metavar="DATA", help="Files or folders of public texts.")
     ] = None,
     mechanism: Annotated[
-        list[str] | None, typer.Option("--mechanism", "-m", help="Repeatable; default: all.")
+        Texts, Option("--mechanism", "-m", help="Repeatable; default: all.")
     ] = None,
     epsilon: Annotated[
-        list[float] | None,
-        typer.Option(
-            "--epsilon", "-e", help="Certified nats per token; repeatable; default: 1, 3, 6, 10."
-        ),
+        list[float] | None, Option("--epsilon", "-e", help="Certified; default: 1, 3, 6, 10.")
     ] = None,
     nominal: options.Nominal = False,
     space: options.Space = "wordpieces",
     list_size: options.ListSize = None,
     keep: options.Keeps = None,
-    attack: Annotated[list[str] | None, typer.Option(help=_SOME)] = None,
-    metric: Annotated[list[str] | None, typer.Option(help=_SOME)] = None,
-    limit: Annotated[int, typer.Option(help="Texts of each data set.")] = 200,
-    tokens: Annotated[int, typer.Option(help="Tokens of each text.")] = 64,
-    generated: Annotated[
-        int, typer.Option(help="Tokens of an answer; the text's next ones are its reference.")
-    ] = 0,
-    sample: Annotated[
-        int, typer.Option(help="Texts that the slow measures take; rows say so.")
-    ] = 32,
+    attack: Annotated[Texts, Option(help=_SOME)] = None,
+    metric: Annotated[Texts, Option(help=_SOME)] = None,
+    limit: Annotated[int, Option(help="Texts of each data set.")] = 200,
+    tokens: Annotated[int, Option(help="Tokens of each text.")] = 64,
+    generated: Annotated[int, Option(help="Tokens of an answer, and of its reference.")] = 0,
     context: options.Context = None,
-    masked_model: Annotated[
-        str | None, typer.Option(help="For masked-token: a name or folder.")
-    ] = None,
-    chat_model: Annotated[
-        str | None, typer.Option(help=f"Is sent every release: {options.MODEL_FORMS}.")
-    ] = None,
-    extractor: Annotated[
-        str | None, typer.Option(help="Sees the texts, and the answers: same forms.")
-    ] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder of the table.")] = None,
+    masked_model: Annotated[Text, Option(help="For masked-token: a name or folder.")] = None,
+    chat_model: Annotated[Text, Option(help=f"Sees releases: {options.MODEL_FORMS}.")] = None,
+    extractor: Annotated[Text, Option(help="Sees texts and answers: same forms.")] = None,
+    out: Annotated[Path | None, Option(help="Folder of the table.")] = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Mechanisms x epsilons x data x attacks and metrics: a table."""
@@ -85,63 +51,65 @@ def evaluate(
     with working("loading the library"):
         from dp_middleware.frameworks import open_model
         from dp_middleware.lab.evaluation.measures import named
-        from dp_middleware.lab.evaluation.running import EPSILONS
 
         require("a mechanism", mechanism or (), dp.MECHANISMS)
         require("an attack", attack or (), named("attack"))
         require("a metric", metric or (), named("metric"))
-        model, local = (
-            None if spec is None else _Chat(spec, open_model(spec, private=private))
-            for spec, private in ((chat_model, False), (extractor, True))
-        )
-        reader = context_of(context)
-    where = space_of(space)
-    with announced("evaluating"):
-        table = dp.evaluate(
-            mechanism,
-            epsilon or EPSILONS,
-            data or [],
-            space=where,
-            attacks=attack,
-            metrics=metric,
-            exact=not nominal,
-            list_size=list_size,
-            limit=limit,
-            tokens=tokens,
-            policy=policy_of(keep),
-            generated=generated,
-            sample=sample,
-            context=reader,
-            masked=masked_model,
-            chat=model,
-            extractor=local,
-            out=out,
-        )
+        terms: dict[str, Any] = {"context": options.context_of(context), "masked": masked_model}
+        if chat_model is not None:
+            terms["chat"] = open_model(chat_model, private=False)
+        if extractor is not None:
+            terms["extractor"] = open_model(extractor, private=True)
+    terms |= {"space": options.space_of(space), "policy": options.policy_of(keep), "out": out}
+    terms |= {"limit": limit, "tokens": tokens, "generated": generated, "list_size": list_size}
+    terms |= {"attacks": attack, "metrics": metric, "exact": not nominal}
+    terms |= {"epsilons": epsilon} if epsilon else {}
+    with working("evaluating", has_bar=True):
+        table = dp.evaluate(mechanism, data=data or (), **terms)
     skipped = sum(row["reason"] is not None for row in table)
     if skipped == len(table):
         raise ParameterError(f"expected a result, got none: {table.rows[0]['reason']}")
     if as_json:
-        files = [str(out / name) for name in _FILES]
+        files = [str(out / f"table.{kind}") for kind in ("csv", "json", "parquet")]
         show.data({"rows": len(table), "skipped": skipped, "data": table.data, "files": files})
         return
-    for name in table.data:
-        Console().print(_lines(table, name))
+    by = ["data", "mechanism", "asked_epsilon", "exact_epsilon", "name"]
+    values = table.to_pandas().set_index(by)["value"].unstack("name")
+    show.line(values.to_string(na_rep="", float_format="{:.3f}".format))
     show.line(f"{len(table)} rows: {out / 'table.csv'}")
 
 
-def _lines(table: Results, data: str) -> Table:
-    laws = {(row["mechanism"], row["asked_epsilon"]): row for row in table if row["data"] == data}
-    share = show.percent(table.unknown_share(data))
-    title = f"{data}, {share} of tokens outside the vocabulary"
-    heads = ("mechanism", "asked", "exact epsilon", "text spends", *_COLUMNS, "bayes by id")
-    lines = Table(*heads, title=title, box=box.SIMPLE_HEAD, padding=0)  # fits 80 columns
-    columns = [
-        {(row["mechanism"], row["asked_epsilon"]): row[value] for row in table.values(name, data)}
-        for name, value in (*((name, "value") for name in _COLUMNS), ("bayes", "by_id"))
-    ]
-    for law, row in laws.items():
-        nats = (row["exact_epsilon"], row["text_epsilon"])
-        cells = ["none" if value is None else show.nats(value) for value in nats]
-        cells += [f"{column[law]:.3f}" if law in column else "" for column in columns]
-        lines.add_row(Text(law[0]), f"{law[1]:g}", *cells)
-    return lines
+@options.with_settings
+def attack(
+    settings: options.PrivacyOptions,
+    name: Annotated[str, Argument(metavar="ATTACK", help=", ".join(_ATTACKS))],
+    text: options.Words = None,
+    file: options.File = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Release a text and attack the release: how much is recovered, and what that rests on.
+
+    Each line is a text of its own. `bayes` without a text is exact, for any text.
+    """
+    require("an attack", [name], _ATTACKS)
+    with working("loading the library"):
+        from dp_middleware.lab import evaluation
+        from dp_middleware.lab.evaluation.measures import TOP
+
+    if name == "bayes":  # exact, for tokens uniform over the vocabulary
+        sanitizer = settings.uncharged().sanitizer()
+        with working("attacking every row"):
+            result = dp.attacks.bayes(sanitizer.mechanism, sanitizer.space, top=TOP)
+    else:
+        lines = [line for line in read_text(text, file).splitlines() if line.strip()]
+        if not lines:
+            raise ParameterError("expected a text to attack, got an empty one")
+        sanitizer = settings.sanitizer()
+        with working(f"releasing and attacking with {name}"):
+            result = evaluation.attack(name, lines, sanitizer)
+    certificate = sanitizer.certificate
+    if as_json:
+        show.data({**asdict(result), "certificate": certificate.to_dict()})
+        return
+    law = show.certified(certificate, sanitizer.mechanism, settings.asked)
+    show.pairs(Console(), *show.listed(asdict(result)), *law)

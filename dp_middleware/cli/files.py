@@ -3,70 +3,47 @@
 from __future__ import annotations
 
 import re
-import sqlite3
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress
+from typer import Argument, Option
 
 import dp_middleware as dp
 from dp_middleware.cli import options, show
-from dp_middleware.cli.console import announced, working
-from dp_middleware.cli.pseudonymize import UNREADABLE, law_of, opened, reopened
-from dp_middleware.cli.settings import PrivacyOptions, require, with_settings
+from dp_middleware.cli.console import working
+from dp_middleware.cli.options import Text, Texts
+from dp_middleware.cli.pseudonymize import law_of, opened, readable_mapping, reopened
 from dp_middleware.errors import ParameterError, withheld
 
-if TYPE_CHECKING:
-    from dp_middleware.corpora import Report
 
-
-@with_settings
+@options.with_settings
 def sanitize_file(
-    settings: PrivacyOptions,
-    source: Annotated[Path, typer.Argument(metavar="IN", help="CSV, TSV, JSONL, Parquet or text.")],
-    target: Annotated[Path, typer.Argument(metavar="OUT", help="Of the same kind; not there yet.")],
+    settings: options.PrivacyOptions,
+    source: Annotated[Path, Argument(metavar="IN", help="CSV, TSV, JSONL, Parquet or text.")],
+    target: Annotated[Path, Argument(metavar="OUT", help="Of the same kind; not there yet.")],
     column: options.Column = None,
-    columns: options.Columns = None,
-    pseudonyms: Annotated[
-        bool,
-        typer.Option(
-            "--pseudonyms",
-            help="Replace names, contacts and the like instead; `restore-file` puts them back.",
-        ),
-    ] = False,
+    pseudonyms: Annotated[bool, Option("--pseudonyms", help="Replace names and the like.")] = False,
     mapping: options.Mapping = None,
     key: options.Key = None,
     keyed: options.Keyed = False,
     pattern: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="REGEX=KIND",
-            help=r"Of pseudonyms: always replace this, as 'ORD-\d+=id'; repeatable.",
-        ),
+        Texts,
+        Option(metavar="REGEX=KIND", help=r"Always replace this, as 'ORD-\d+=id'; repeatable."),
     ] = None,
     rows_apart: Annotated[
-        bool,
-        typer.Option(
-            "--keep-rows-apart",
-            help="Each row has pseudonyms of its own, which nobody can turn back.",
-        ),
+        bool, Option("--keep-rows-apart", help="Each row has its own, which nobody turns back.")
     ] = False,
     on_language: options.OnLanguage = "refuse",
-    workers: Annotated[int, typer.Option(help="Processes.")] = 1,
-    id: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Names each row; default: its number.")
-    ] = None,
-    subject: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Says whose budget a row is charged to.")
-    ] = None,
+    workers: Annotated[int, Option(help="Processes.")] = 1,
+    id: Annotated[Text, Option(metavar="COLUMN", help="Names rows; default: numbers.")] = None,
+    subject: Annotated[Text, Option(metavar="COLUMN", help="Says who pays for a row.")] = None,
     payer: options.Payer = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Check the file and tell what would be charged.")
-    ] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Check, and tell the charge.")] = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Release columns of a file; the same command again goes on where a run was stopped.
@@ -76,30 +53,27 @@ def sanitize_file(
     from dp_middleware import corpora
 
     charged_to = options.DEFAULT_SUBJECT if payer is None and subject is not None else payer
-    settings, names = replace(settings, subject=charged_to), _named(column, columns, source)
-    releaser: Any = None
+    settings, names = replace(settings, subject=charged_to), _named(column, source)
+    sanitizer: Any
+    session = None
     if pseudonyms:
-        require("what --on-language does", [on_language], options.ON_LANGUAGE)
-        terms = {"on_language": on_language, **law_of(key, keyed)}
-        sanitizer: Any = _pseudonyms(settings, pattern or [], **terms)
+        sanitizer = _pseudonyms(settings, pattern or [], law_of(key, keyed, on_language))
         if not (rows_apart or dry_run):
-            releaser = opened(sanitizer, mapping or _beside(target), key)
+            session = opened(sanitizer, mapping or _beside(target), key)
     elif pattern or mapping or key or keyed or rows_apart:
-        raise ParameterError(
-            "expected --pseudonyms with --pattern, --mapping, --key, --keyed or rows apart"
-        )
+        raise ParameterError("expected --pseudonyms with --pattern, --mapping, --key or --keyed")
     else:
         sanitizer = settings.sanitizer()
     console = Console(stderr=True)
     columns_of_bar = (*Progress.get_default_columns(), MofNCompleteColumn())
     bar = Progress(*columns_of_bar, console=console, disable=not sys.stderr.isatty())
-    with bar, announced("checking and releasing"):
+    with bar, working("checking and releasing", has_bar=True):
         task = bar.add_task("releasing", total=None)
         report = corpora.sanitize_file(
             source,
             target,
             names if pseudonyms else list(names),
-            releaser or sanitizer,
+            sanitizer if session is None else session,
             workers=workers,
             id=id,
             subject=subject,
@@ -107,28 +81,25 @@ def sanitize_file(
             progress=lambda done, total: bar.update(task, completed=done, total=total),
         )
     if as_json:
-        asked_for = {} if pseudonyms else {"asked": settings.asked_data}
-        show.data({**report.to_dict(), **asked_for, "dry_run": dry_run})
+        asked = {} if pseudonyms else {"asked": settings.asked_data}
+        show.data({**report.to_dict(), **asked, "dry_run": dry_run})
         return
-    unit = show.UNITS[sanitizer.certificate.unit]
-    asked = "" if pseudonyms else f"; {settings.asked}"
+    certificate = sanitizer.certificate
+    epsilon = f"{show.nats(certificate.epsilon)} per {show.UNITS[certificate.unit]}"
+    charged = "charged" if report.subjects else "a ledger would be charged"
+    cost = f"{charged} {show.nats(report.epsilon)} nats {'at most' if dry_run else 'in all'}"
     show.pairs(
         console,
-        ("epsilon", f"{show.nats(sanitizer.certificate.epsilon)} per {unit}{asked}"),
-        *_rows(report, "at most" if dry_run else "in all"),
+        ("epsilon", epsilon if pseudonyms else f"{epsilon}; {settings.asked}"),
+        *show.listed(report.to_dict() | {"epsilon": None, "cost": cost}),
         *(show.standing(sanitizer) if subject is None and not dry_run else []),
     )
 
 
 def restore_file(
-    source: Annotated[
-        Path, typer.Argument(metavar="IN", help="What `sanitize-file --pseudonyms` wrote.")
-    ],
-    target: Annotated[
-        Path, typer.Argument(metavar="OUT", help="Private, of the same kind; not there yet.")
-    ],
+    source: Annotated[Path, Argument(metavar="IN", help="From `sanitize-file --pseudonyms`.")],
+    target: Annotated[Path, Argument(metavar="OUT", help="Private; not there yet.")],
     column: options.Column = None,
-    columns: options.Columns = None,
     mapping: options.Mapping = None,
     key: options.Key = None,
     payer: options.Payer = None,
@@ -136,26 +107,25 @@ def restore_file(
     """Put the originals back into a file with pseudonyms."""
     from dp_middleware import corpora
 
-    with working("restoring"), withheld(UNREADABLE, sqlite3.Error):
+    with working("restoring"), readable_mapping():
         session = reopened(mapping or _beside(source), key, payer or options.DEFAULT_SUBJECT)
-        names = list(_named(column, columns, source))
+        names = list(_named(column, source))
         changed = corpora.restore_file(source, target, names, session)
     typer.echo(f"{changed} texts restored", err=True)
 
 
-def _named(column: list[str] | None, columns: str | None, source: Path) -> dict[str, str | None]:
-    asked = [*(column or ()), *filter(None, (columns or "").split(","))]
-    if not asked and source.suffix.lower() == ".txt":
-        asked = ["text"]
+def _named(column: list[str] | None, source: Path) -> dict[str, str | None]:
+    asked = column or ["text"] * (source.suffix.lower() == ".txt")
     pairs = [name.rpartition("=") if "=" in name else (name, "", None) for name in asked]
     if len(pairs) > len({name for name, _, _ in pairs}):
         raise ParameterError("expected each column once")
     return {name: kind for name, _, kind in pairs}
 
 
-def _pseudonyms(settings: PrivacyOptions, patterns: list[str], **terms: Any) -> dp.Pseudonyms:
-    charged = (settings.ledger, settings.budget, settings.subject)
-    if settings.uncharged() != PrivacyOptions() or settings.metric_budget is not None:
+def _pseudonyms(
+    settings: options.PrivacyOptions, patterns: list[str], terms: dict[str, Any]
+) -> dp.Pseudonyms:
+    if settings.uncharged() != options.PrivacyOptions() or settings.metric_budget is not None:
         raise ParameterError("expected no --epsilon, and nothing about draws, with --pseudonyms")
     also: dict[Any, str] = {}
     for regex, _, kind in (each.rpartition("=") for each in patterns):
@@ -164,33 +134,12 @@ def _pseudonyms(settings: PrivacyOptions, patterns: list[str], **terms: Any) -> 
             also[re.compile(regex)] = kind
         if not (regex and kind):
             raise ParameterError(failed.format("one of them"))
-    terms["subject"] = settings.subject or options.DEFAULT_SUBJECT
-    if charged != (None, None, None):
+    if settings != settings.uncharged():
         terms["ledger"] = show.open_ledger(settings.ledger, settings.budget)
+    subject = settings.subject or options.DEFAULT_SUBJECT
     with working("loading lists and models"):
-        return dp.Pseudonyms(on_empty="pass", also=also, **terms)
-
-
-def _rows(report: Report, words: str) -> list[tuple[str, str]]:
-    charged = "charged" if report.subjects else "a ledger would be charged"
-    nats = f"{charged} {show.nats(report.epsilon)} nats {words}"
-    if report.subjects > 1:
-        most = show.nats(report.epsilon_per_subject)
-        nats += f", {most} to the subject that pays most of {report.subjects}"
-    tokens = f", {report.tokens} tokens" if report.tokens else ""
-    return [
-        ("rows", str(report.rows)),
-        ("texts", f"{report.texts}{tokens}"),
-        *(
-            (what, ", ".join(f"{n} {name}" for name, n in counts.items()) or "nothing")
-            for what, counts in (("replaced", report.replaced), ("as they were", report.unchanged))
-            if counts
-        ),
-        ("cost", nats),
-        ("chunks", f"{report.chunks}, {report.resumed} from an earlier run"),
-    ]
+        return dp.Pseudonyms(on_empty="pass", also=also, subject=subject, **terms)
 
 
 def _beside(file: Path) -> Path:
-    """Where the mapping of a file with pseudonyms is, unless it is named."""
     return file.with_name(f"{file.name}.mapping")

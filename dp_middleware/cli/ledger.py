@@ -5,20 +5,17 @@ from __future__ import annotations
 import json
 from typing import Annotated
 
-import typer
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
+from typer import Option, Typer
 
 import dp_middleware as dp
 from dp_middleware.cli import options, show
 from dp_middleware.cli.console import Commands, working
 
-app = typer.Typer(
+app = Typer(
     cls=Commands, help="Show, export and verify a privacy ledger. Nothing here changes one."
 )
-
-Subject = Annotated[str | None, typer.Option("--subject", help="One subject only.")]
+Subject = Annotated[str | None, Option("--subject", help="One subject only.")]
 
 
 @app.command("show")
@@ -27,28 +24,14 @@ def show_accounts(
 ) -> None:
     """What every subject was charged and has left."""
     book = show.open_ledger(ledger)
-    accounts = {name: book.account(name) for name in _subjects(book, subject)}
+    terms = {"budget": book.budget, "metric_budget": book.metric_budget, "window": book.window}
+    terms = {name: show.json_number(value) for name, value in terms.items()}
+    rows = [show.account_data(name, book.account(name)) for name in _subjects(book, subject)]
     if as_json:
-        show.data(
-            {
-                "budget": show.json_number(book.budget),
-                "metric_budget": show.json_number(book.metric_budget),
-                "window": book.window,
-                "subjects": [
-                    show.account_data(name, account) for name, account in accounts.items()
-                ],
-            }
-        )
+        show.data({**terms, "subjects": rows})
         return
-    window = f" in any {book.window:g} s" if book.window else ""
-    title = f"budget {show.nats(book.budget)} nats per subject{window}; "
-    title += f"{show.nats(book.metric_budget)} per unit of distance"
-    table = Table("subject", "charged", "remaining", "metric", "events", "infinite by", title=title)
-    for name, account in accounts.items():
-        spent, remaining = show.nats(account.spent), show.remaining(account)
-        sums = (spent, remaining, show.metric_spending(account), str(account.events))
-        table.add_row(*(Text(cell) for cell in (name, *sums, account.infinite_by or "")))
-    Console().print(table)
+    for row in (terms, *rows):
+        show.pairs(Console(), *show.listed(row), ("", ""))
 
 
 @app.command()
@@ -67,11 +50,9 @@ def verify(ledger: options.Ledger = None, as_json: options.AsJson = False) -> No
         audit = show.open_ledger(ledger).verify()
     if as_json:
         show.data({"ok": True, **audit.to_dict()})
-        return
-    show.line(
-        f"intact: {audit.subjects} subjects, {audit.charges} charges, "
-        f"charged {show.nats(audit.spent)} nats in all"
-    )
+    else:
+        spent = f"charged {show.nats(audit.spent)} nats in all"
+        show.line(f"intact: {audit.subjects} subjects, {audit.charges} charges, {spent}")
 
 
 def _subjects(ledger: dp.PrivacyLedger, subject: str | None) -> list[str]:

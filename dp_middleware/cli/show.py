@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,29 +15,26 @@ from rich.text import Text
 
 import dp_middleware as dp
 from dp_middleware.errors import LedgerError, ParameterError, withheld
-from dp_middleware.privacy import Certificate, Guarantee, MetricDP, NoGuarantee, Unit
 from dp_middleware.privacy.certificate import json_number as json_number
-from dp_middleware.privacy.wording import UNITS as UNITS, nats as nats, shares
+from dp_middleware.privacy.wording import UNITS as UNITS, nats as nats, sentence, shares
 
 if TYPE_CHECKING:
     from dp_middleware.mechanisms import Mechanism
     from dp_middleware.privacy.ledger.ledger import Account
 
-_FEW_ENTRIES = 4
-
 
 def data(value: object) -> None:
-    """One JSON document on standard output."""
+    """Writes one JSON document to standard output."""
     line(json.dumps(value, indent=2))
 
 
 def line(text: str) -> None:
-    """A text and a line feed on standard output, UTF-8 whatever the locale."""
+    """Writes a text and a line feed to standard output, UTF-8 whatever the locale."""
     typer.echo(f"{text}\n".encode(), nl=False)
 
 
 def pairs(console: Console, *rows: tuple[str, str]) -> None:
-    """A name and a value on each line."""
+    """Writes a name and a value on each line."""
     table = Table.grid(padding=(0, 2))
     for name, value in rows:
         table.add_row(Text(name, style="bold"), Text(value))
@@ -44,71 +42,73 @@ def pairs(console: Console, *rows: tuple[str, str]) -> None:
 
 
 def printable(text: str) -> str:
-    """Without the control characters by which a remote model could drive a terminal."""
+    """Leaves out the control characters by which a remote model could drive a terminal."""
     return "".join(c for c in text if c.isprintable() or c in "\n\t")
 
 
-def percent(share: float | None) -> str:
-    """A probability for a table."""
-    return "not computed" if share is None else f"{100 * share:.3g} %"
+def plain(value: Any) -> str:
+    """Writes a JSON-ready value for people; nothing for ``None``."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{plain(count)} {what}" for what, count in value.items())
+    if isinstance(value, float):
+        return f"{value:.10g}"
+    return "" if value is None else str(value)
 
 
-def guarantee(statement: Guarantee, unit: Unit = "occurrence") -> str:
-    """The true statement in a phrase."""
-    if isinstance(statement, NoGuarantee):
-        return f"none: {statement.reason}"
-    if isinstance(statement, MetricDP):
-        return f"{nats(statement.epsilon)} per unit of {statement.distance} distance"
-    return f"{nats(statement.epsilon)}-DP per {UNITS[unit]}"
-
-
-def claim(certificate: Certificate) -> str:
-    """The paper's number with its unit."""
-    return nats(certificate.claimed) + (" per unit of distance" if certificate.metric else "")
+def listed(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Makes rows of JSON-ready data: of a list one for each entry, of what is absent none."""
+    for name, value in data.items():
+        for entry in value if isinstance(value, list | tuple) else [value]:
+            if text := plain(entry):
+                yield name.replace("_", " "), text
 
 
 def parameters(mechanism: Mechanism) -> dict[str, Any]:
-    """The parameters of a mechanism, JSON-ready: of many entries their number."""
-    values: dict[str, Any] = {}
-    for name, value in mechanism.parameters.items():
-        entries = sorted(value) if isinstance(value, frozenset) else value
-        many = isinstance(entries, list | tuple) and len(entries) > _FEW_ENTRIES
-        values[name] = f"({len(entries)} entries)" if many else entries
-    return values
+    """Returns those parameters of a mechanism that are a number or a word."""
+    named = mechanism.parameters.items()
+    return {name: value for name, value in named if isinstance(value, int | float | str)}
 
 
 def description(mechanism: Mechanism) -> str:
-    """Name and parameters."""
-    words = [
-        f"{name}={value:.6g}" if isinstance(value, float) else f"{name}={value}"
-        for name, value in parameters(mechanism).items()
-        if value is not None
-    ]
+    """Writes name and parameters."""
+    words = (f"{name}={plain(value)}" for name, value in parameters(mechanism).items())
     return f"{mechanism.name}({', '.join(words)})"
 
 
-def summary(release: dp.Release, sanitizer: dp.Sanitizer, asked: str) -> None:
-    """What a release is worth and what it cost, on standard error."""
-    certificate = release.certificate
+def certified(
+    certificate: dp.Certificate, mechanism: Mechanism, asked: str
+) -> list[tuple[str, str]]:
+    """Makes rows of what a mechanism promises, and of what its certificate says."""
     unit = UNITS[certificate.unit]
-    statement = guarantee(certificate.guarantee, certificate.unit)
+    claim = nats(certificate.claimed) + " per unit of distance" * (certificate.metric is not None)
     recovered, retained, of = shares(certificate)
-    attack = f"the best context-free attacker recovers {percent(recovered)} of {of}; "
-    attack += f"{percent(retained)} stay as they are"
-    kept = f", {release.tokens_verbatim} released unchanged by policy" if unit == "token" else ""
+    attack = "not computed: the law is not enumerated"
+    if recovered is not None and retained is not None:
+        attack = f"the best context-free attacker recovers {100 * recovered:.3g} % of {of}; "
+        attack += f"{100 * retained:.3g} % stay as they are"
     rows = [
         ("epsilon", f"{nats(certificate.epsilon)} per {unit} ({certificate.method}); {asked}"),
-        ("guarantee", f"{statement}; {certificate.adjacency}"),
-        ("mechanism", f"{description(sanitizer.mechanism)}; claimed {claim(certificate)}"),
-        *([] if unit == "text" else [(f"{unit}s", f"{release.tokens_total}{kept}")]),
-        cost(release, sanitizer),
-        ("attack", attack if recovered is not None else "not computed: the law is not enumerated"),
+        ("guarantee", sentence(certificate)),
+        ("mechanism", f"{description(mechanism)}; claimed {claim}"),
+        ("attack", attack),
     ]
-    pairs(Console(stderr=True), *rows, *standing(sanitizer))
+    if metric := certificate.metric:
+        rows.append(("metric", f"{nats(metric.epsilon)} per unit of {metric.distance} distance"))
+    return rows
+
+
+def summary(release: dp.Release, sanitizer: dp.Sanitizer, asked: str) -> None:
+    """Tells on standard error what a release is worth and what it cost."""
+    rows = certified(release.certificate, sanitizer.mechanism, asked)
+    unit = UNITS[release.certificate.unit]
+    if unit != "text":
+        kept = f", {release.tokens_verbatim} released unchanged by policy" * (unit == "token")
+        rows.append((f"{unit}s", f"{release.tokens_total}{kept}"))
+    pairs(Console(stderr=True), *rows, cost(release, sanitizer), *standing(sanitizer))
 
 
 def cost(release: dp.Release, sanitizer: dp.Sanitizer | dp.Pseudonyms) -> tuple[str, str]:
-    """A row with the two numbers of a release: nats on this text, and nats of the subject."""
+    """Makes a row of the two numbers of a release: nats on this text, and nats of the subject."""
     words = f"spends {nats(release.spent)} nats on this text"
     if sanitizer.ledger is None:
         return "cost", f"{words}; there is no ledger: nothing is charged"
@@ -116,27 +116,25 @@ def cost(release: dp.Release, sanitizer: dp.Sanitizer | dp.Pseudonyms) -> tuple[
 
 
 def standing(sanitizer: dp.Sanitizer | dp.Pseudonyms) -> list[tuple[str, str]]:
-    """A row with what was charged in all and is left, if a ledger was charged."""
+    """Makes a row of what was charged in all and is left, if a ledger was charged."""
     account = account_of(sanitizer)
     if account is None:
         return []
-    also = f" and {metric_spending(account)}" if account.metric else ""
-    words = f"charged {nats(account.spent)} nats{also} in all, remaining {remaining(account)}"
+    metric = "".join(f" and {nats(value)} {scale}" for scale, value in account.metric.items())
+    left = "unlimited" if math.isinf(account.remaining) else f"{account.remaining:.10g}"
+    words = f"charged {nats(account.spent)} nats{metric} in all, remaining {left}"
     return [("budget", f"{sanitizer.subject}: {words}")]
 
 
 def release_data(
-    release: dp.Release,
-    sanitizer: dp.Sanitizer | dp.Pseudonyms,
-    asked: dict[str, Any] | None = None,
+    release: dp.Release, sanitizer: dp.Sanitizer | dp.Pseudonyms, **own: Any
 ) -> dict[str, Any]:
-    """A release, its certificate and, with a ledger, what is left, JSON-ready."""
+    """Returns a release, its certificate and, with a ledger, what is left, JSON-ready."""
     account = account_of(sanitizer)
     charged = {"budget": account_data(str(sanitizer.subject), account)} if account else {}
-    own: dict[str, Any] = {}
     if isinstance(sanitizer, dp.Sanitizer):
         law = sanitizer.mechanism
-        own = {"asked": asked, "mechanism": {"name": law.name, **parameters(law)}}
+        own["mechanism"] = {"name": law.name, **parameters(law)}
     return {
         "text": release.text,
         "tokens_total": release.tokens_total,
@@ -150,25 +148,10 @@ def release_data(
 
 
 def account_data(subject: str, account: Account) -> dict[str, Any]:
-    """An account, JSON-ready."""
-    return {
-        "subject": subject,
-        "charged": json_number(account.spent),
-        "remaining": json_number(account.remaining),
-        "metric": account.metric,
-        "events": account.events,
-        "infinite_by": account.infinite_by,
-    }
-
-
-def remaining(account: Account) -> str:
-    """What is left, in nats."""
-    return "unlimited" if math.isinf(account.remaining) else f"{account.remaining:.10g}"
-
-
-def metric_spending(account: Account) -> str:
-    """What was charged per unit of distance, by distance and space; empty if nothing was."""
-    return ", ".join(f"{nats(value)} {scale}" for scale, value in account.metric.items())
+    """Returns an account, JSON-ready."""
+    spent, left = json_number(account.spent), json_number(account.remaining)
+    own = {"subject": subject, "charged": spent, "remaining": left, "metric": account.metric}
+    return {**own, "events": account.events, "infinite_by": account.infinite_by}
 
 
 def open_ledger(
@@ -198,7 +181,7 @@ def account_of(sanitizer: dp.Sanitizer | dp.Pseudonyms) -> Account | None:
 
 
 def data_folder(*, create: bool) -> Path:
-    """The user's data folder, which is made for them alone."""
+    """Finds the user's data folder, which is made for them alone."""
     from platformdirs import user_data_path
 
     folder = user_data_path("dp-middleware")

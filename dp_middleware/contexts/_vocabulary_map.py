@@ -15,7 +15,6 @@ _COMMON = 0.02  # share of tokens with the mark that makes it one: it may also b
 _CONTINUATION = "##"
 _CLOSING = frozenset(".,;:!?)]}%'")  # WordPieces of their own, but written without a blank before
 
-
 _Form = tuple[str, bool]  # a token's letters, and whether a word starts with it
 
 
@@ -26,8 +25,14 @@ def model_ids(vocabulary: Vocabulary, tokenizer: Any) -> Ids:
     closing sign the one that follows without a blank; else the first piece into which the model's
     tokenizer splits the token, an approximation; else its unknown token.
     """
-    own, forms, mark = _own_tokens(tokenizer), _forms(vocabulary), _mark(tokenizer)
-    if vocabulary.tokenizer.continuation and mark:
+    own, mark = _own_tokens(tokenizer), _mark(tokenizer)
+    if continuation := vocabulary.tokenizer.continuation:
+        forms = [_word_piece(token, continuation) for token in vocabulary.tokens]
+    elif any(token.startswith(" ") for token in vocabulary.tokens):  # a blank starts a word
+        forms = [(token.removeprefix(" "), token[0] == " ") for token in vocabulary.tokens]
+    else:
+        forms = [(token, True) for token in vocabulary.tokens]
+    if continuation and mark:
         forms = [(letters, starts and letters not in _CLOSING) for letters, starts in forms]
     missing = [form for form in forms if form not in own]
     if missing:
@@ -49,14 +54,6 @@ def unknown_id(tokenizer: Any) -> int:
     return known[0]
 
 
-def _forms(vocabulary: Vocabulary) -> list[_Form]:
-    """Three kinds of vocabulary: ``##x`` continues; a blank starts; or all are words."""
-    if continuation := vocabulary.tokenizer.continuation:
-        return [_word_piece(token, continuation) for token in vocabulary.tokens]
-    words = not any(token.startswith(" ") for token in vocabulary.tokens)
-    return [(t if words else t.removeprefix(" "), words or t[0] == " ") for t in vocabulary.tokens]
-
-
 def _word_piece(token: str, continuation: str) -> _Form:
     letters = token.removeprefix(continuation)
     return (letters, False) if letters and letters != token else (token, True)
@@ -74,8 +71,8 @@ def _own_tokens(tokenizer: Any) -> dict[_Form, int]:
         elif token.isascii():
             form = token, False
         else:  # the mark, and letters that stand for bytes
-            letters = tokenizer.convert_tokens_to_string([token]).removeprefix(" ")
-            form = letters, token.startswith(mark)
+            letters = tokenizer.convert_tokens_to_string([token])
+            form = letters.removeprefix(" "), token.startswith(mark)
         own.setdefault(form, number)
     return own
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -10,35 +11,29 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dp_middleware._torch import torch
-from dp_middleware.contexts.models import Loaded, ModelContext, Shift
-from dp_middleware.contexts.trials import differ, trial_logits, trial_passed, trials
+from dp_middleware.contexts.models import Loaded, ModelContext, Shift, differ, passed
 from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
 
 
 class CausalContext(ModelContext):
-    """Logits of a causal language model; private text goes to the local model only.
+    """Gives logits of a causal language model; private text goes to the local model only.
 
     A text starts with the model's start token (or its end token, as GPT-2 was trained); for a
-    model with neither, the first position has logits of zero. When the window is full it moves
-    on by half: position i sees the start token and the tokens from s(i) to i - 1, where s(i) is
-    0 while they fit and then the smallest multiple of half the capacity with which they fit.
-    :meth:`logits` makes one pass per s, a :meth:`start`-ed stream restarts its key-value cache
-    where s changes: both see the same tokens.
-    Of the output layer only the tokens of the space are computed, where the logits are a linear
-    map of the base model's hidden states: trial passes at first use tell. Where they are not (as
-    with Gemma 2, which caps them), all are computed.
+    model with neither, the first position has logits of zero. When the window is full it moves on
+    by half: position i sees the start token and the tokens from s(i) to i - 1, where s(i) is 0
+    while they fit and then the smallest multiple of half the capacity with which they fit. Of the
+    output layer only the tokens of the space are computed, where trial passes tell that logits are
+    a linear map of hidden states (not so with Gemma 2, which caps them).
 
     Args:
-        model: See :class:`ModelContext`; a causal language model.
-        device: See :class:`ModelContext`.
-        shift: See :class:`ModelContext`.
+        model: See :class:`ModelContext`, as for ``device`` and ``shift``.
         prompt: **Public** text that the model reads before every text, always.
 
     Raises:
         ParameterError: At first use: see :class:`ModelContext`; or the model sees later tokens,
-            or it keeps no key-value cache, or the prompt leaves no room in its window.
+            or keeps no key-value cache, or the prompt leaves no room in its window.
     """
 
     _loader: ClassVar[str] = "AutoModelForCausalLM"
@@ -69,10 +64,8 @@ class CausalContext(ModelContext):
         loaded = self.ready()
         left = loaded.window - len(self.before())
         if left < 1:
-            raise ParameterError(
-                "expected a model with room for a token behind the start token and the prompt, "
-                f"got one of {loaded.window} positions"
-            )
+            expected = "a model with room for a token behind the start token and the prompt"
+            raise ParameterError(f"expected {expected}, got one of {loaded.window} positions")
         return left
 
     @property
@@ -83,13 +76,12 @@ class CausalContext(ModelContext):
     def before(self) -> list[int]:
         """Lists the start token, if there is one, and the tokens of the public prompt."""
         loaded = self.ready()
-        tokenizer = loaded.tokenizer
-        numbers = (tokenizer.bos_token_id, tokenizer.eos_token_id)
-        started = [number for number in numbers if number is not None][:1]
+        read = loaded.tokenizer
+        started = [k for k in (read.bos_token_id, read.eos_token_id) if k is not None][:1]
         if not self.prompt:
             return started
         with loaded.lock:
-            return [*started, *tokenizer(self.prompt, add_special_tokens=False)["input_ids"]]
+            return [*started, *read(self.prompt, add_special_tokens=False)["input_ids"]]
 
     def blocks(
         self, ids: ArrayLike, space: EmbeddingSpace, size: int, places: Ids | None = None
@@ -97,7 +89,7 @@ class CausalContext(ModelContext):
         """Yields logits of each position from its left, teacher-forced."""
         tokens, before = self._fed(ids, space), self.before()
         positions = np.arange(len(tokens)) if places is None else places
-        starts = left_starts(positions, self.capacity)
+        starts = _left_starts(positions, self.capacity)
         for start in np.unique(starts):
             inside = positions[starts == start]
             if inside[0] + len(before) == 0:  # the first position sees nothing
@@ -115,23 +107,18 @@ class CausalContext(ModelContext):
         return CausalStream(self, space)
 
     def passed(self, tokens: Ids, cache: Any) -> tuple[Any, Any]:
-        """Returns what the model holds after each token of n texts, and its key-value cache.
+        """Returns (n, t, d) after the model's tokens, int64 (n, t), for :meth:`rows`, and a cache.
 
-        ``tokens`` are the model's, int64 (n, t), behind those in the cache. (n, t, d), for
-        :meth:`rows`: hidden states, or logits where those do not suffice.
+        Hidden states, or logits where those do not suffice; the tokens stand behind the cache's.
         """
         loaded = self.ready()
         network = loaded.network if self._head is None else loaded.network.base_model
-        inputs = torch.from_numpy(tokens).to(loaded.device)
+        inputs = torch.from_numpy(tokens).to(loaded.network.device)
         with loaded.lock, torch.inference_mode():
             known = 0 if cache is None else int(cache.get_seq_length())
-            output = network(
-                input_ids=inputs,
-                attention_mask=inputs.new_ones((len(tokens), known + inputs.shape[1])),
-                past_key_values=cache,
-                use_cache=True,
-                return_dict=True,
-            )
+            mask = inputs.new_ones((len(tokens), known + inputs.shape[1]))
+            kept = {"past_key_values": cache, "use_cache": True, "return_dict": True}
+            output = network(input_ids=inputs, attention_mask=mask, **kept)
         found = output.logits if self._head is None else output.last_hidden_state
         return found, output.past_key_values
 
@@ -163,19 +150,23 @@ class CausalContext(ModelContext):
     def _check(self, loaded: Loaded) -> None:
         """Refuses a model that sees later tokens, or that a stream could not continue."""
         super()._check(loaded)
-        _check_causal(loaded.network, loaded.window, self.model)
-        inputs = torch.zeros((1, 1), dtype=torch.int64, device=loaded.device)
-        try:
-            with torch.inference_mode():
-                output = loaded.network(input_ids=inputs, use_cache=True, return_dict=True)
-        except TypeError:  # it knows no caches
-            output = None
-        cache = getattr(output, "past_key_values", None)
-        if not hasattr(cache, "get_seq_length"):
-            raise ParameterError(
-                f"expected a model with a key-value cache (past_key_values), got {self.model!r}"
-            )
-        self._head = _linear_head(loaded.network, loaded.window)
+        network = loaded.network
+        for text, varied in ((text, pair[1]) for pair in loaded.trials() for text in pair):
+            other = np.append(text[:-1], varied[len(varied) // 2])
+            if differ(*(passed(network, ids[None]).logits[0, :-1] for ids in (text, other))):
+                raise ParameterError(
+                    f"expected a causal model, got {self.model!r}, whose logits depend on later "
+                    "tokens; see dp.MaskedContext"
+                )
+        inputs = torch.zeros((1, 1), dtype=torch.int64, device=network.device)
+        with suppress(TypeError), torch.inference_mode():  # raised if it knows no caches
+            output = network(input_ids=inputs, use_cache=True, return_dict=True)
+            if hasattr(getattr(output, "past_key_values", None), "get_seq_length"):
+                self._head = _linear_head(loaded)
+                return
+        raise ParameterError(
+            f"expected a model with a key-value cache (past_key_values), got {self.model!r}"
+        )
 
 
 class CausalStream:
@@ -186,8 +177,7 @@ class CausalStream:
         self._released = context.before()
         self._before, self._start = len(self._released), 0
         self._passed = 0  # tokens that the cache has seen or left behind
-        self._cache: Any = None
-        self._last: Any = None  # state behind the last token
+        self._cache = self._last = None
 
     def logits(self) -> Floats:
         """Returns those for the next position, float64 (1, V)."""
@@ -199,13 +189,12 @@ class CausalStream:
 
     def append(self, number: int) -> None:
         """Takes the id released at the next position, 0 .. V - 1."""
-        chosen = self._space.checked([number])
-        self._released.append(int(self._context.ids_of(self._space)[chosen][0]))
+        self._released.append(self._context.id_of(number, self._space))
 
     def _pass(self) -> None:
         """Bring the cache up to what was released; it is a new one if the window moved on."""
         length, before = len(self._released), self._before
-        start = int(left_starts(np.array(length - before), self._context.capacity))
+        start = int(_left_starts(np.array(length - before), self._context.capacity))
         if start != self._start:
             self._cache, self._start = None, start
         tokens = self._released[self._passed :]
@@ -215,43 +204,29 @@ class CausalStream:
         self._last, self._passed = states[0, -1:].clone(), length
 
 
-def left_starts(positions: Ids, capacity: int) -> Ids:
-    """Computes the first token that each position sees, so that it sees ``capacity`` at most."""
+def _left_starts(positions: Ids, capacity: int) -> Ids:
+    """The first token that each position sees, so that it sees ``capacity`` at most."""
     stride = max(1, capacity // 2)
     return np.maximum(-((capacity - positions) // stride) * stride, 0)  # rounded up
 
 
-def _check_causal(network: Any, window: int, name: str) -> None:
-    """Refuses a model whose logits at a position depend on a later token."""
-    for steady, varied in trials(network, window):
-        for text in (steady, varied):
-            other = np.append(text[:-1], varied[len(varied) // 2])
-            first, second = (trial_logits(network, ids[None])[0, :-1] for ids in (text, other))
-            if differ(first, second):
-                raise ParameterError(
-                    f"expected a causal model, got {name!r}, whose logits depend on later tokens; "
-                    "see dp.MaskedContext"
-                )
-
-
-def _linear_head(network: Any, window: int) -> Any:
-    """Returns the linear layer from the base model's hidden states to the network's logits.
+def _linear_head(loaded: Loaded) -> Any:
+    """The linear layer from the base model's hidden states to the network's logits.
 
     ``None`` if there is none, or if trial passes tell that there is more to it (scales, caps).
     """
+    network = loaded.network
     body = getattr(network, "base_model", network)
     head = getattr(network, "get_output_embeddings", lambda: None)()
-    if body is network or type(head) is not torch.nn.Linear or head.weight.is_meta:
+    texts = [varied[None] for _, varied in loaded.trials()]
+    if body is network or type(head) is not torch.nn.Linear or head.weight.is_meta or not texts:
         return None
-    texts = [varied for _, varied in trials(network, window)]
-    return head if texts and all(_is_all(network, body, head, text) for text in texts) else None
-
-
-def _is_all(network: Any, body: Any, head: Any, text: Ids) -> bool:
-    """Whether the layer, applied to the body's hidden states, says what the network says."""
-    states = getattr(trial_passed(body, text[None]), "last_hidden_state", None)
-    if states is None or states.shape[-1] != head.in_features:
-        return False
-    with torch.inference_mode():
-        found, logits = head(states).float(), trial_logits(network, text[None])
-        return found.shape == logits.shape and not differ(logits, found)
+    for text in texts:
+        states = getattr(passed(body, text), "last_hidden_state", None)
+        if states is None or states.shape[-1] != head.in_features:
+            return None
+        with torch.inference_mode():
+            found, logits = head(states), passed(network, text).logits
+            if found.shape != logits.shape or differ(logits, found):
+                return None
+    return head

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dp_middleware._torch import torch
-from dp_middleware.contexts.models import Loaded, ModelContext, Shift
+from dp_middleware.contexts.models import Loaded, ModelContext
 from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
@@ -21,42 +20,14 @@ _CUDA_BYTES = 512  # memory of a token in a pass, per hidden unit, generously; a
 
 
 class MaskedContext(ModelContext):
-    """Logits of a masked language model; private text goes to the local model only.
+    """Gives logits of a masked language model; private text goes to the local model only.
 
-    Each position is masked in turn, and the masked variants are batched. In a text longer than
-    the model's window, a position sees the window of tokens around it, moved inwards at the ends
-    of the text.
-
-    Args:
-        model: See :class:`ModelContext`; a masked language model.
-        device: See :class:`ModelContext`.
-        shift: See :class:`ModelContext`.
-        unmasked: One pass over the text instead of one variant per position: far faster, but the
-            model sees the token that it is to predict and favours it. The bound on the privacy
-            loss is the same. A text longer than the window is read in windows that overlap by
-            half.
-
-    Raises:
-        ParameterError: At first use, if the tokenizer has no mask token.
+    Each position is masked in turn, in the window of tokens around it, which is moved inwards at
+    the ends of the text; masked variants are batched. See :class:`ModelContext`; a tokenizer
+    without a mask token raises ParameterError at first use.
     """
 
     _loader: ClassVar[str] = "AutoModelForMaskedLM"
-
-    def __init__(
-        self,
-        model: str | Path | tuple[Any, Any],
-        *,
-        device: str = "auto",
-        shift: Shift = "mean",
-        unmasked: bool = False,
-    ) -> None:
-        super().__init__(model, device=device, shift=shift)
-        self.unmasked = unmasked
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """Gives the public parameters by name."""
-        return {**super().parameters, "unmasked": self.unmasked}
 
     @property
     def capacity(self) -> int:
@@ -78,24 +49,16 @@ class MaskedContext(ModelContext):
         """Yields logits of each position from both sides."""
         tokens = self._fed(ids, space)
         positions = np.arange(len(tokens)) if places is None else places
-        length, owners = min(len(tokens), self.capacity), np.arange(len(positions))
-        stride = max(1, self.capacity // 2) if self.unmasked else 1
-        starts = window_starts(len(tokens), length, stride)[positions]
-        if self.unmasked:
-            starts, owners = np.unique(starts, return_inverse=True)
-        columns = positions - starts[owners]
-        added = self.ready().window - self.capacity
-        step = max(1, min(size, self._batch_tokens() // max(1, added + length)))
+        length = min(len(tokens), self.capacity)
+        starts = _window_starts(len(tokens), length)[positions]
+        passed = max(1, self.ready().window - self.capacity + length)
+        step = max(1, min(size, self._batch_tokens() // passed))
         for first in range(0, len(starts), step):
-            part = slice(*np.searchsorted(owners, [first, first + step]))
-            sequences = tokens[starts[first : first + step, None] + np.arange(length)]
-            rows = owners[part] - first
-            if not self.unmasked:
-                sequences[rows, columns[part]] = self.ready().tokenizer.mask_token_id
-            for at in range(0, len(rows), size):  # one pass unless windows hold many positions
-                some = rows[at : at + size]
-                passed = sequences[some[0] : some[-1] + 1]
-                yield self.scores(passed, some - some[0], columns[part][at : at + size], space)
+            part = slice(first, first + step)
+            sequences = tokens[starts[part, None] + np.arange(length)]
+            rows, columns = np.arange(len(sequences)), positions[part] - starts[part]
+            sequences[rows, columns] = self.ready().tokenizer.mask_token_id
+            yield self.scores(sequences, columns, space)
 
     def start(self, space: EmbeddingSpace) -> MaskedStream:
         """Starts a stream whose logits are those of a mask behind what was released."""
@@ -105,15 +68,15 @@ class MaskedContext(ModelContext):
         """Starts one that also sees the public tokens ahead, and masks for what is drawn later."""
         return MaskedStream(self, space, releases)
 
-    def scores(self, sequences: Ids, rows: Ids, columns: Ids, space: EmbeddingSpace) -> Floats:
-        """Returns logits at k places (rows, columns) of model tokens (b, t), float64 (k, V)."""
+    def scores(self, sequences: Ids, columns: Ids, space: EmbeddingSpace) -> Floats:
+        """Returns logits at a column of each row of model tokens (k, t), float64 (k, V)."""
         loaded = self.ready()
         before, after = (np.tile(end, (len(sequences), 1)) for end in _ends(loaded))
         whole = np.concatenate([before, sequences, after], axis=1).astype(np.int64)
-        places = torch.from_numpy(rows), torch.from_numpy(columns + before.shape[1])
+        places = torch.arange(len(whole)), torch.from_numpy(columns + before.shape[1])
         columns_of = torch.from_numpy(self.ids_of(space))
         with loaded.lock, torch.inference_mode():
-            found = _at(loaded.network, torch.from_numpy(whole).to(loaded.device), places)
+            found = _at(loaded.network, torch.from_numpy(whole).to(loaded.network.device), places)
             return self.shifted(found[:, columns_of.to(found.device)])
 
     def _check(self, loaded: Loaded) -> None:
@@ -126,57 +89,48 @@ class MaskedContext(ModelContext):
 
     def _batch_tokens(self) -> int:
         """Of one pass; at least one variant is passed whatever its length."""
-        loaded = self.ready()
-        if loaded.device.type != "cuda":
+        network = self.ready().network
+        if network.device.type != "cuda":
             return _CPU_TOKENS
-        free, _ = torch.cuda.mem_get_info(loaded.device)
-        bytes_each = _CUDA_BYTES * int(loaded.network.config.hidden_size)
-        return max(_CPU_TOKENS, free // 4 // bytes_each)
+        free, _ = torch.cuda.mem_get_info(network.device)
+        return max(_CPU_TOKENS, free // 4 // (_CUDA_BYTES * int(network.config.hidden_size)))
 
 
 class MaskedStream:
     """Gives logits of the next position: a mask behind the last released tokens, a pass each.
 
-    ``public`` are ids of the text's public tokens, -1 for others: a position sees those ahead up to
-    the last public one, with masks for the others, in a window as in :class:`MaskedContext`.
+    Of ``public`` ids, -1 for others, it sees those ahead, with masks for the others between.
     """
 
     def __init__(
         self, context: MaskedContext, space: EmbeddingSpace, public: ArrayLike = ()
     ) -> None:
-        self._context = context
-        self._space = space
+        self._context, self._space = context, space
+        self._mask = context.ready().tokenizer.mask_token_id
         self._released: list[int] = []
         self._ahead: list[int] = []
         known = np.asarray(public, dtype=np.int64)
         if (known != UNKNOWN).any():
-            mask = context.ready().tokenizer.mask_token_id
-            own = np.where(known != UNKNOWN, context.ids_of(space)[known], mask)
+            own = np.where(known != UNKNOWN, context.ids_of(space)[known], self._mask)
             self._ahead = own[: np.flatnonzero(known != UNKNOWN)[-1] + 1].tolist()
 
     def logits(self) -> Floats:
         """Returns those for the next position, float64 (1, V)."""
-        place, mask = len(self._released), self._context.ready().tokenizer.mask_token_id
-        tokens = np.array([*self._released, mask, *self._ahead[place + 1 :]])
+        place = len(self._released)
+        tokens = np.array([*self._released, self._mask, *self._ahead[place + 1 :]])
         length = min(len(tokens), self._context.capacity)
-        start = int(window_starts(len(tokens), length, 1)[place])
-        sequence, where = tokens[None, start : start + length], np.array([place - start])
-        return self._context.scores(sequence, np.array([0]), where, self._space)
+        start = int(_window_starts(len(tokens), length)[place])
+        sequence = tokens[None, start : start + length]
+        return self._context.scores(sequence, np.array([place - start]), self._space)
 
     def append(self, number: int) -> None:
         """Takes the id released at the next position, 0 .. V - 1."""
-        chosen = self._space.checked([number])
-        self._released.append(int(self._context.ids_of(self._space)[chosen][0]))
+        self._released.append(self._context.id_of(number, self._space))
 
 
-def window_starts(size: int, length: int, stride: int) -> Ids:
-    """Returns the first token of the window in which each position is predicted, int64 (size,).
-
-    Windows of ``length`` start at multiples of ``stride``, or lower at the end of the text; a
-    position lies as near to the middle as that allows.
-    """
-    margin = max(0, length - stride) // 2
-    starts: Ids = (np.arange(size) - margin) // stride * stride
+def _window_starts(size: int, length: int) -> Ids:
+    """The first token of the window of each position, which is as near to its middle as it can."""
+    starts: Ids = np.arange(size) - (length - 1) // 2
     return np.clip(starts, 0, max(0, size - length))
 
 

@@ -1,4 +1,4 @@
-"""What a context is, and those of language models: loading, locks, the id of each token."""
+"""What a context is, and those of language models: loading, locks, trials, the id of each token."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from numpy.typing import ArrayLike
 from dp_middleware import _validate
 from dp_middleware._torch import torch
 from dp_middleware.contexts._vocabulary_map import model_ids, unknown_id
-from dp_middleware.contexts.trials import differ, trial_logits, trials
 from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.embedding.space import BLOCK, EmbeddingSpace
 from dp_middleware.errors import ParameterError, needs
@@ -35,18 +34,12 @@ class Context(ABC):
 
     @abstractmethod
     def logits(self, ids: ArrayLike, space: EmbeddingSpace) -> Floats:
-        """Returns what the raw tokens of one text say of each position, float64 (n, V).
-
-        ``ids`` are int (n,), -1 for an unknown token. Private. ParameterError: others.
-        """
+        """Returns what raw ids, int (n,), -1 if unknown, say of each position, float64 (n, V)."""
 
     def blocks(
         self, ids: ArrayLike, space: EmbeddingSpace, size: int, places: Ids | None = None
     ) -> Iterator[Floats]:
-        """Yields the rows of :meth:`logits` in order, float64 (k, V), at most ``size`` at a time.
-
-        ``places`` are positions asked for, ascending, where some tokens are public; ``None``: all.
-        """
+        """Yields rows of :meth:`logits`, at most ``size`` at a time; ``places`` ascend, or all."""
         rows = self.logits(ids, space)
         rows = rows if places is None else rows[places]
         for start in range(0, len(rows), size):
@@ -57,11 +50,7 @@ class Context(ABC):
         """Starts a stream for one text, of which nothing has been released yet."""
 
     def start_among(self, space: EmbeddingSpace, releases: Ids) -> Stream:
-        """Starts a stream for a text with what is public of it before the draw, also ahead.
-
-        By default that of :meth:`start`, which looks ahead at nothing. ``releases`` are int64
-        (m,): ids of public tokens, and -1 where one is to be drawn.
-        """
+        """Starts one that may look ahead at public tokens: int64 (m,), -1 for those to be drawn."""
         return self.start(space)
 
     def logit_bound(self, texts: Sequence[str], space: EmbeddingSpace) -> float:
@@ -95,6 +84,11 @@ _LOCKS: WeakKeyDictionary[Any, RLock] = WeakKeyDictionary()  # by network: conte
 _LOCKS_LOCK = Lock()
 
 
+_LENGTHS = (2, 32)  # tokens of a trial pass; one token weighs most in a short text
+_TRIALS = 2
+_TOLERANCE = 1e-5  # of the largest logit; passes of one shape differ by less
+
+
 @dataclass(frozen=True)
 class Loaded:
     """Holds a language model in memory with its tokenizer."""
@@ -108,11 +102,6 @@ class Loaded:
         with _LOCKS_LOCK:
             return _LOCKS.setdefault(self.network, RLock())
 
-    @property
-    def device(self) -> Any:
-        """Tells where the model lies."""
-        return self.network.device
-
     @cached_property
     def window(self) -> int:
         """Counts tokens, special ones included, that one pass takes."""
@@ -125,30 +114,46 @@ class Loaded:
         limits = (getattr(self.tokenizer, "model_max_length", None) or 0, positions)
         return min((int(limit) for limit in limits if 0 < limit < _UNLIMITED), default=_WINDOW)
 
+    def trials(self) -> list[tuple[Ids, Ids]]:
+        """Pairs a public text of one token with one of many, of equal length."""
+        rng, size = np.random.default_rng(0), int(self.network.config.vocab_size)
+        lengths = _TRIALS * sorted({min(length, self.window) for length in _LENGTHS} - {0, 1})
+        return [(np.full(n, rng.integers(size)), rng.integers(size, size=n)) for n in lengths]
+
+
+def passed(network: Any, ids: Ids) -> Any:
+    """Passes texts of one length, int64 (n, T), through a network."""
+    with torch.inference_mode():
+        inputs = torch.from_numpy(ids).to(network.device)
+        mask = torch.ones_like(inputs)
+        return network(input_ids=inputs, attention_mask=mask, return_dict=True)
+
+
+def differ(first: Any, second: Any) -> bool:
+    """Tells whether logits differ, also where either is not finite."""
+    first, second = first.float(), second.float()
+    return not float((first - second).abs().max()) <= _TOLERANCE * float(first.abs().max())
+
 
 class ModelContext(Context):
     """Makes a context of a language model of the ``transformers`` library.
 
-    The model is loaded at first use, in float32, from a local folder or the model hub. No text
-    passes through the model's own tokenizer, only the public vocabulary does: each vocabulary token
-    is fed as one model token, see :func:`model_ids`; an unknown token as the model's unknown (or
-    mask) token. Passes over one network are made one after another.
-
-    A model's logits are defined up to a constant per position: by default we subtract the row's
-    mean over the V tokens of the space. Each row moves by a function of itself alone, and what is
-    guaranteed holds for all logits, so this costs no privacy.
+    Loaded at first use, in float32. No text passes through the model's own tokenizer: each token
+    of the public vocabulary is fed as one of the model's, see :func:`model_ids`, an unknown one as
+    its unknown (or mask) token. Passes over one network are made one after another.
 
     Args:
-        model: Name or folder, or a loaded (model, tokenizer) pair, which is used as it is, in
-            evaluation mode, and computes each text of a batch by itself, unlike after dynamic
-            quantisation; such a context cannot be pickled.
+        model: Name or folder, or a loaded (model, tokenizer) pair, which is used as it is and
+            computes each text of a batch by itself, unlike after dynamic quantisation; such a
+            context cannot be pickled.
         device: ``"cpu"``, ``"cuda"``, ... or ``"auto"``: CUDA if there is one, and a loaded model
             stays where it is.
-        shift: What is subtracted from the logits of a position: their ``"mean"``, or ``"none"``,
-            for a mechanism that takes a model's logits as they are.
+        shift: What is subtracted from the logits of a position, which are defined up to a constant:
+            their ``"mean"`` over the space, or ``"none"``, for a mechanism that takes them as they
+            are. A row moves by a function of itself alone: this costs no privacy.
 
     Raises:
-        ParameterError: At first use: the model cannot be loaded.
+        ParameterError: At first use: the model cannot be loaded, or mixes the texts of a batch.
     """
 
     _loader: ClassVar[str]
@@ -162,13 +167,11 @@ class ModelContext(Context):
         self._maps: dict[str, Ids] = {}
         self._loaded: Loaded | None = None
         self._given: Loaded | None = None
-        if not isinstance(model, tuple):
-            self.model = str(model)
-            return
-        network, tokenizer = model
-        self.model = type(network).__name__
-        moved = network if device == "auto" else network.to(device)
-        self._given = Loaded(moved.eval(), tokenizer)
+        self.model = type(model[0]).__name__ if isinstance(model, tuple) else str(model)
+        if isinstance(model, tuple):
+            network, tokenizer = model
+            moved = network if device == "auto" else network.to(device)
+            self._given = Loaded(moved.eval(), tokenizer)
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{name}={value!r}" for name, value in self.parameters.items())
@@ -197,7 +200,7 @@ class ModelContext(Context):
     def blocks(
         self, ids: ArrayLike, space: EmbeddingSpace, size: int, places: Ids | None = None
     ) -> Iterator[Floats]:
-        """Yields the rows of :meth:`logits`; those of the whole text are never held at once."""
+        """Yields rows of :meth:`logits`; those of the whole text are never held at once."""
 
     def ready(self) -> Loaded:
         """Returns the model, loaded and checked if it is not yet."""
@@ -214,7 +217,6 @@ class ModelContext(Context):
             import transformers
 
         auto = "cuda" if torch.cuda.is_available() else "cpu"
-        device = auto if self.device == "auto" else self.device
         try:
             loader = getattr(transformers, self._loader)
             network = loader.from_pretrained(self.model, dtype=torch.float32)
@@ -223,22 +225,18 @@ class ModelContext(Context):
             raise ParameterError(
                 f"expected a folder or the name of a model that {self._loader} loads, got another"
             ) from error
-        return Loaded(network.to(device).eval(), tokenizer)
+        network = network.to(auto if self.device == "auto" else self.device)
+        return Loaded(network.eval(), tokenizer)
 
     def _check(self, loaded: Loaded) -> None:
-        """Refuses a model for which :attr:`window` would be wrong.
-
-        A scale shared by a whole batch, as of dynamically quantised activations, is moved by most
-        texts: one text of one repeated token is passed beside itself and beside a varied one.
-        """
-        for steady, varied in trials(loaded.network, loaded.window):
+        """Refuses a model that mixes texts: one is passed beside itself and beside a varied one."""
+        for steady, varied in loaded.trials():
             pairs = (np.stack([steady, other]) for other in (steady, varied))
-            first, second = (trial_logits(loaded.network, ids)[0] for ids in pairs)
-            if differ(first, second):
+            if differ(*(passed(loaded.network, ids).logits[0] for ids in pairs)):
                 raise ParameterError(
                     f"expected a model that computes each sequence independently, got "
-                    f"{self.model!r}, whose logits depend on the whole batch; dynamically "
-                    "quantised models do that: use the model in floating point"
+                    f"{self.model!r}, whose logits depend on the whole batch, as of dynamically "
+                    "quantised models: use it in floating point"
                 )
 
     def ids_of(self, space: EmbeddingSpace) -> Ids:
@@ -250,12 +248,9 @@ class ModelContext(Context):
             return self._maps[key]
 
     def space(self, size: int | None = None) -> EmbeddingSpace:
-        """Makes a space of the model's own tokens, with its input embeddings as vectors.
+        """Makes a space of the model's own tokens, with its input embeddings, as CAPE has it.
 
-        As CAPE has it, with BERT's vocabulary or GPT-2's. Special and added tokens, blanks and
-        parts of characters are left out; ``size``: the first so many. ParameterError: a tokenizer
-        that is no fast one of bytes, SentencePiece or WordPieces, one of fewer tokens, or a model
-        without a row of input embeddings for each token.
+        See :func:`vocabulary_of`; ParameterError also: no row of input embeddings for each.
         """
         loaded = self.ready()
         with loaded.lock:
@@ -263,9 +258,7 @@ class ModelContext(Context):
             ids = np.array(numbers, dtype=np.int64)
             weight = getattr(loaded.network.get_input_embeddings(), "weight", None)
             if weight is None or weight.is_meta or len(weight) <= ids.max():
-                raise ParameterError(
-                    "expected a model with a row of input embeddings for each token"
-                )
+                raise ParameterError("expected a row of input embeddings for each token")
             vectors = weight.detach()[numbers].double().cpu().numpy()
             space = EmbeddingSpace(vocabulary, vectors, device=self.device)
             self._maps[space.vocabulary.fingerprint] = ids
@@ -278,10 +271,13 @@ class ModelContext(Context):
             rows -= rows.mean(axis=1, keepdims=True)
         return rows
 
+    def id_of(self, number: int, space: EmbeddingSpace) -> int:
+        """Finds the model's id for one token of the space, 0 .. V - 1; ParameterError: another."""
+        return int(self.ids_of(space)[space.checked([number])][0])
+
     def _fed(self, ids: ArrayLike, space: EmbeddingSpace) -> Ids:
         """What the model is fed for the ids of a text, int64 (n,)."""
-        numbers = np.asarray(ids)
-        if numbers.ndim != 1:
+        if (numbers := np.asarray(ids)).ndim != 1:
             raise ParameterError("expected ids as a one-dimensional sequence of integers")
         known = numbers != UNKNOWN
         fed = np.full(numbers.shape, unknown_id(self.ready().tokenizer), dtype=np.int64)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import Any, Self
 
 from dp_middleware.conversation.exchange import Exchange, Restorers, Tools
 from dp_middleware.conversation.memo import Released, ReleaseMemo, Releaser
-from dp_middleware.conversation.messages import ONCE, Event, Message, events_of
+from dp_middleware.conversation.messages import ONCE, Event, Message
 from dp_middleware.conversation.notebook import Admitted, Digests, Notebook, Origin, Unknown
-from dp_middleware.errors import ParameterError, guarded, without_text
+from dp_middleware.errors import ParameterError, without_text
 from dp_middleware.privacy import Certificate, PureDP
 from dp_middleware.privacy.releases import Release, shared_receipts, write_releases
 from dp_middleware.sanitizers.sanitizer import Sanitizer
@@ -58,17 +58,15 @@ class Events:
         Args:
             transcript: Private: all messages from the beginning, and what stands aside of them.
             conversation: Its public name, if it has one.
-            unknown: As of :meth:`release_many`, whose errors hold no text here either.
+            unknown: As of :meth:`release_many`.
             tools: Tools that are called with the originals of pseudonyms, or ``"all"``.
-            after: The reference of the exchange that this one goes on from, in its conversation,
-                where the transcript does not repeat it; see :meth:`Exchange.keep`.
+            after: The reference of the exchange that this one goes on from, as it was kept.
             whose: Public: callers that differ in it go on in no conversation of each other.
             quoted: Public: passages that were released in this conversation before.
         """
         place, names = (conversation or None, after, whose), checked_tools(tools)
-
-        def work() -> Exchange:
-            events = events_of(transcript)
+        try:  # as `guarded` does, in fewer files
+            events = [message.event for message in transcript if not message.public]
             notebook, session, admitted = self._admit(events, place, unknown)
             with shared_receipts() as receipt:
                 released = session._released(admitted, notebook.within)
@@ -86,9 +84,6 @@ class Events:
                 _warned=self._warned,
                 _used=used,
             )
-
-        try:  # as `guarded` does, in fewer files
-            return work()
         except Exception as error:
             failure = without_text(error)
         raise failure.with_traceback(None)
@@ -96,23 +91,6 @@ class Events:
     async def aexchange(self, transcript: Sequence[Message], **options: Any) -> Exchange:
         """Does as :meth:`exchange`, without blocking the event loop."""
         return await asyncio.to_thread(self.exchange, transcript, **options)
-
-    def exchanges(
-        self,
-        transcripts: Sequence[Sequence[Message]],
-        *,
-        conversation: str | None = None,
-        unknown: Unknown = "refuse",
-        tools: Tools = (),
-    ) -> list[Exchange]:
-        """Does as :meth:`exchange` for several transcripts, all of which are looked at first."""
-        place = (conversation or None, None, "")
-        for transcript in transcripts if len(transcripts) > 1 else ():
-            guarded(self._admit, events_of(transcript), place, unknown)
-        return [
-            self.exchange(each, conversation=conversation, unknown=unknown, tools=tools)
-            for each in transcripts
-        ]
 
     def _admit(
         self, events: Sequence[Event], place: Place, unknown: Unknown
@@ -145,15 +123,20 @@ class Events:
 
     def _released(self, admitted: Sequence[Admitted], within: bytes) -> list[Released]:
         """What goes out for the messages; another mechanism makes every event a new one."""
-        own, releaser = self.sanitizer.certificate, self._releaser(within)
-        settings = f"{own.mechanism}/{own.space}/{own.adjacency.fingerprint}"
+        releaser, settings = self._releaser(within), cache(self._settings)
         released = [self._release(message, settings, releaser) for message in admitted]
         write_releases(
             [(m.public is None, r.release) for m, r in zip(admitted, released, strict=True)]
         )
         return released
 
-    def _release(self, message: Admitted, settings: str, releaser: Releaser) -> Released:
+    def _settings(self) -> str:
+        own = self.sanitizer.certificate
+        return f"{own.mechanism}/{own.space}/{own.adjacency.fingerprint}"
+
+    def _release(
+        self, message: Admitted, settings: Callable[[], str], releaser: Releaser
+    ) -> Released:
         (event_id, role, text, _), public = message.event, message.public
         if public and not (self.restores and public[1] == "declared-public"):  # it has originals
             return Released(_public(*public, releaser))
@@ -165,7 +148,7 @@ class Events:
                 scope = parts_of_message
         if event_id is ONCE:
             return self._memo.release_once(text, releaser, scope)
-        event = self._digests.event(message.name, settings)
+        event = self._digests.event(message.name, settings())
         digest = self._digests.of("text", event.released, role, message.event.text)
         return self._memo.release(event, digest, text, releaser, scope)
 
@@ -197,27 +180,23 @@ class Events:
 
 def _public(text: str, origin: Origin, releaser: Releaser) -> Release:
     """What goes out as it is: of the private texts at most a function of what was released."""
-    tokens, own = releaser.count(text), releaser.certificate
+    tokens = releaser.count(text)
     certificate = Certificate(
         guarantee=PureDP(epsilon=0.0),
-        adjacency=own.adjacency,
+        adjacency=releaser.certificate.adjacency,
         method="proof",
         assumptions=(_ASSUMPTIONS[origin],),
         claimed=0.0,
         epsilon=0.0,
         mechanism=origin,
-        space=own.space,
+        space=releaser.certificate.space,
     )
     return Release(text=text, certificate=certificate, tokens_total=tokens, tokens_verbatim=tokens)
 
 
 def checked_tools(tools: Any) -> Tools:
     """Returns the names of tools; raises ParameterError for one text, or no texts."""
-    if tools == "all":
-        return "all"
-    if not _are_texts(tools):
-        raise ParameterError('expected tools=["name", ...], or "all", which gives all of them raw')
-    return frozenset(tools)
+    return "all" if tools == "all" else frozenset(public_texts(tools, "tools"))
 
 
 def with_outputs(tools: Tools, names: Iterable[str]) -> Tools:
@@ -226,14 +205,10 @@ def with_outputs(tools: Tools, names: Iterable[str]) -> Tools:
 
 
 def public_texts(texts: Collection[str], name: str) -> tuple[str, ...]:
-    """Returns texts that go out as they are; raises ParameterError for one text, or no texts."""
-    if not _are_texts(texts):
+    """Returns texts that are public; raises ParameterError for one text, or no texts."""
+    if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
         raise ParameterError(f"expected {name}=['...'], a collection of texts")
     return tuple(texts)
-
-
-def _are_texts(texts: Any) -> bool:
-    return not isinstance(texts, str) and all(isinstance(text, str) for text in texts)
 
 
 def checked_epsilon(value: object, name: str = "epsilon") -> float:

@@ -53,11 +53,10 @@ class Growing:
     def _add(self, make: Callable[..., str], *piece: str) -> str:
         try:
             shown = make(*piece)
-        except Exception as error:
-            failure = without_text(error, RESTORATION)
-        else:
             self.shown += shown
             return shown
+        except Exception as error:
+            failure = without_text(error, RESTORATION)
         raise failure.with_traceback(None)
 
 
@@ -130,15 +129,11 @@ class Exchange(StaysHere):
         name: str = "",
         show: Show | None = None,
     ) -> Any:
-        """Returns a copy of what else an answer says with the originals: no ids or signatures.
+        """Returns a copy of nested dicts, lists and models of pydantic with the originals.
 
-        Args:
-            value: A field's: nested dicts, lists and models of pydantic.
-            words: Names of the fields whose texts are restored; ``None``: all.
-            place: Of the field in the answer.
-            tool: The tool whose arguments may be in it, unless they stand beside another name.
-            name: Of the field.
-            show: Restores the texts; default each as a whole.
+        ``words`` names the fields whose texts are restored; ``None``: all. ``place`` and ``name``
+        are the field's, ``tool`` is whose arguments may be in it, unless they stand beside another
+        name. ``show`` restores the texts; default each as a whole.
         """
         if not self.restores:
             return value
@@ -198,7 +193,7 @@ class Exchange(StaysHere):
 
     def note(self, remote: Message, shown: Message, *, left: bool = False) -> None:
         """Notes an answer by its words, by its id, and by what was restored of it."""
-        try:
+        try:  # as `guarded` does, in fewer files
             words = remote.words()
             self._notebook.note_words((words, shown.words()), words, left)
             if isinstance(remote.id, str):
@@ -208,16 +203,13 @@ class Exchange(StaysHere):
             failure = without_text(error, _NOTE)
         raise failure.with_traceback(None)
 
-    def note_extracted(self, *said: tuple[Message, Message], left: bool = False) -> None:
-        """Notes an answer's messages, each with what a local model made of it to be sent again."""
+    def note_extracted(self, said: tuple[Message, Message], *, left: bool = False) -> None:
+        """Notes an answer, and what a local model made of it to be sent again."""
 
         def work() -> None:
-            events = list(self._events)
-            for remote, local in said:
-                words = remote.words()
-                events.append(replace(local, id=None).event)
-                self._notebook.note_words((words,), words, left)
-                self._notebook.note_place(events, words, left)
+            words, local = said[0].words(), replace(said[1], id=None)
+            self._notebook.note_words((words,), words, left)
+            self._notebook.note_place((*self._events, local.event), words, left)
 
         guarded(work, what=_NOTE)
 

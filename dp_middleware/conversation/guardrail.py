@@ -55,9 +55,8 @@ def release_request(
     """Releases a request's texts and calls of tools; also returns what restores the answer.
 
     ``inputs`` have ``texts`` in the order of the request, and, for a chat, the whole transcript in
-    OpenAI's form, ``structured_messages``; without it they are texts that never come again. A
-    ``reference``, public, is of the request, by which its answer is known, ``whose`` of who asks.
-    What is no text, or not public, or in no message, is refused before anything is charged.
+    OpenAI's form, ``structured_messages``; without it they are texts that never come again. What is
+    no text, or not public, or in no message, is refused before anything is charged.
     """
     if inputs.get("images"):
         raise ParameterError("images cannot be released; take them out of the request")

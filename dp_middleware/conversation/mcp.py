@@ -10,33 +10,30 @@ from dp_middleware.conversation.events import checked_tools
 from dp_middleware.conversation.exchange import Tools
 from dp_middleware.conversation.messages import ONCE, Message
 from dp_middleware.conversation.session import Session
-from dp_middleware.errors import DPMiddlewareError, guarded
+from dp_middleware.errors import DPMiddlewareError, ParameterError, guarded
 
 Line = dict[str, Any]
 Send = Callable[[Line], None]
 
 _ASKED = ("initialize", "ping", "tools/list", "tools/call")
-_TOLD_SERVER = ("notifications/initialized", "notifications/cancelled")
-_TOLD_CLIENT = ("notifications/tools/list_changed", "notifications/progress")
-_PUBLIC = ("progressToken", "progress", "total", "requestId")  # of what is told: numbers and ids
+_TOLD = (
+    *("notifications/initialized", "notifications/cancelled"),
+    "notifications/tools/list_changed",
+)
 _NOT_HERE, _NOT_JSON, _FAILED = -32601, -32700, -32603
-_WITHHELD = "the server failed; its words are withheld"
 
 
 class McpProxy:
     """Stands between an agent and its server: results are released, arguments restored.
 
     An allow-list: tools can be listed and called. Everything else of the protocol (resources,
-    prompts, sampling, elicitation, roots, logs) may carry text past the session, and is refused.
-    Names and descriptions of tools, and the server's instructions, are public: they pass.
+    prompts, sampling, elicitation, roots, logs, progress) may carry text past the session, and is
+    refused. Names and descriptions of tools, and the server's instructions, are public: they pass.
 
     Args:
         session: Releases the results, all in one conversation.
-        tools: Which tools are called with originals: their names, or ``"all"``.
+        tools: Names of the tools that are called with originals, or ``"all"``.
         conversation: Its public name.
-
-    Raises:
-        ParameterError: ``tools`` are no names.
     """
 
     def __init__(self, session: Session, *, tools: Tools = (), conversation: str = "mcp") -> None:
@@ -50,41 +47,36 @@ class McpProxy:
         if message is None:
             to_client(_error(None, _NOT_JSON, "expected one JSON-RPC message a line"))
             return
-        method, number = message.get("method"), message.get("id")
-        params = message["params"] if isinstance(message.get("params"), dict) else {}
+        method, number, params = message.get("method"), message.get("id"), message.get("params")
         if number is None:
-            if method in _TOLD_SERVER:
-                to_server(_note(method, params))
+            _tell(message, to_server)
         elif method not in _ASKED:
             to_client(_error(number, _NOT_HERE, "this proxy passes tools only"))
         else:
             try:
-                sent = self._params(method, params)
+                sent = self._params(method, params if isinstance(params, dict) else {})
             except DPMiddlewareError as error:
                 to_client(_error(number, _FAILED, str(error)))
-            else:
-                self._asked[json.dumps(number)] = method
-                to_server({"jsonrpc": "2.0", "id": number, "method": method, "params": sent})
+                return
+            self._asked[json.dumps(number)] = method
+            to_server({"jsonrpc": "2.0", "id": number, "method": method, "params": sent})
 
     def from_server(self, line: str, to_server: Send, to_client: Send) -> None:
         """Handles a line of the server, private: sends it on released, or nothing of it."""
-        message = _read(line)
-        if message is None:
+        message = _read(line) or {}
+        number = message.get("id")
+        if number is None:
+            _tell(message, to_client)
             return
-        method, number = message.get("method"), message.get("id")
-        if method is not None:
-            if number is not None:
-                to_server(_error(number, _NOT_HERE, "expected no requests to the agent"))
-            elif method in _TOLD_CLIENT:
-                to_client(_note(method, message.get("params") or {}))
+        if "method" in message:
+            to_server(_error(number, _NOT_HERE, "expected no requests to the agent"))
             return
         asked = self._asked.pop(json.dumps(number), None)
         if asked is None:
             return
-        if "result" not in message:
-            to_client(_error(number, _FAILED, _WITHHELD))
-            return
         try:
+            if "result" not in message:
+                raise ParameterError("the server failed; its words are withheld")
             result = guarded(self._result, asked, message["result"], what="the result of a tool")
         except DPMiddlewareError as error:
             to_client(_error(number, _FAILED, str(error)))
@@ -97,15 +89,11 @@ class McpProxy:
             return {**params, "capabilities": {}}
         if method != "tools/call":
             return {name: params[name] for name in ("cursor",) if name in params}
-        name, meta = str(params.get("name")), params.get("_meta") or {}
-        text = json.dumps(params.get("arguments") or {})
+        name, text = str(params.get("name")), json.dumps(params.get("arguments") or {})
         exchange = self._session.exchange(
             (), conversation=self._name, tools=self._tools, quoted=[text]
         )
-        sent = {"name": name, "arguments": json.loads(exchange.arguments(name, text))}
-        if "progressToken" in meta:
-            sent["_meta"] = {"progressToken": meta["progressToken"]}
-        return sent
+        return {"name": name, "arguments": json.loads(exchange.arguments(name, text))}
 
     def _result(self, asked: str, result: Line) -> Line:
         if asked == "initialize":
@@ -164,9 +152,12 @@ def _read(line: str) -> Line | None:
     return message if isinstance(message, dict) else None
 
 
-def _note(method: str, params: Line) -> Line:
-    kept = {name: params[name] for name in _PUBLIC if name in params}
-    return {"jsonrpc": "2.0", "method": method, "params": kept}
+def _tell(message: Line, send: Send) -> None:
+    """Sends a notification on, if it is one of those that pass, with nothing but an id."""
+    if message.get("method") in _TOLD:
+        params = message.get("params") or {}
+        kept = {name: params[name] for name in ("requestId",) if name in params}
+        send({"jsonrpc": "2.0", "method": message["method"], "params": kept})
 
 
 def _error(number: Any, code: int, message: str) -> Line:

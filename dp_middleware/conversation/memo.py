@@ -69,10 +69,10 @@ class Released(NamedTuple):
     @classmethod
     def of_data(cls, data: Mapping[str, Any], releaser: Releaser) -> Released:
         """Reads a release; its adjacency is that of the releaser, which made it."""
-        fields = {name: value for name, value in data.items() if name != "used"}
-        certificate = Certificate.from_dict(data["certificate"], releaser.certificate.adjacency)
-        release = Release(**{**fields, "certificate": certificate})
-        return cls(release, tuple(data.get("used", ())))
+        fields = dict(data)
+        used, adjacency = fields.pop("used", ()), releaser.certificate.adjacency
+        fields["certificate"] = Certificate.from_dict(fields["certificate"], adjacency)
+        return cls(Release(**fields), tuple(used))
 
 
 # a release, maybe as data; a remote answer; or a mark
@@ -198,8 +198,8 @@ class ReleaseMemo:
     def note_left(self, *rows: tuple[bytes, str]) -> None:
         """Stores remote answers, now or before whatever is done next here.
 
-        Never waits: garbage collection may call it anywhere, also where this thread has the lock,
-        or another lock that the one with this lock waits for.
+        Never waits: garbage collection may call it where this thread, or one that waits for it, has
+        the lock.
         """
         self._left.extend(rows)
         if self._lock.acquire(blocking=False):

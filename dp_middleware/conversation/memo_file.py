@@ -45,9 +45,9 @@ Digest = Callable[..., bytes]  # keyed digest of parts, each with its length
 class FileMemo(Entries):
     """Entries in an SQLite file, for one key, shared by threads and processes of one machine.
 
-    A row that was changed, or moved to another place, is refused, and so is a conversation that
-    lacks a row, or a file of another key. Not noticed: that an old copy of the file took its place.
-    The ledger's file must be another: they would wait for each other's transactions.
+    A row that was changed or moved is refused, and so is a conversation that lacks a row, or a file
+    of another key. Not noticed: that an old copy of the file took its place. The ledger's file must
+    be another: they would wait for each other's transactions.
     """
 
     _connection: sqlite3.Connection  # of those that :meth:`exclusive` gives

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import ast
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Any, Final, Literal, NamedTuple, get_args
+from typing import Any, Final, Literal, NamedTuple, TypeVar, get_args
 
 from dp_middleware._forks import StaysHere
 from dp_middleware.errors import ParameterError
 from dp_middleware.sanitizers.spans import PART, Detector
+
+T = TypeVar("T")
 
 
 class Once(Enum):
@@ -48,7 +50,11 @@ def checked(item: Any) -> Event:
     """Returns an event, also of a dict; ParameterError, which quotes nothing, for others."""
     if isinstance(item, Event):
         return item
-    event_id, role, text = _of_dict(item) if isinstance(item, Mapping) else item
+    if isinstance(item, Mapping):  # of other keys nothing is ever sent
+        if item.get("tool_calls") or item.get("function_call"):
+            raise ParameterError("expected messages of text, got one that calls tools")
+        item = item.get("id"), role_of(item.get("role")), item.get("content")
+    event_id, role, text = item
     unnamed = event_id is None or event_id is ONCE
     if not unnamed and (not isinstance(event_id, str) or not event_id):
         raise ParameterError("expected an event id of type str, not empty")
@@ -57,19 +63,6 @@ def checked(item: Any) -> Event:
     if not isinstance(text, str):
         raise ParameterError(f"expected text of type str, got {type(text).__name__}")
     return Event(event_id, role, text.replace(PART, " "))
-
-
-def _of_dict(message: Mapping[str, Any]) -> tuple[Any, Any, Any]:
-    """Of other keys nothing is ever sent, but calls of tools must not get lost in silence."""
-    role, content = message.get("role"), message.get("content")
-    if message.get("tool_calls") or message.get("function_call"):
-        raise ParameterError("expected messages of text, got one that calls tools")
-    if isinstance(content, list):
-        texts = [part.get("text") if isinstance(part, Mapping) else part for part in content]
-        if not all(isinstance(text, str) for text in texts):
-            raise ParameterError("expected messages of text, got one with parts of another kind")
-        content = "\n\n".join(map(str, texts))
-    return message.get("id"), role_of(role), content
 
 
 def role_of(name: object) -> Role | None:
@@ -163,16 +156,29 @@ class Message(StaysHere):
         return replace(self, texts=tuple(parts[: len(self.texts)]))
 
 
-class Reading(NamedTuple):
-    """A framework's message as one of a transcript; ``build`` makes its copy of what goes out."""
-
-    message: Message
-    build: Callable[[Message], Any]
+# gives what goes out for a message of a transcript
+Cross = Callable[[Message], Message]
 
 
-def copies_of(readings: Sequence[Reading], sent: Sequence[Message]) -> list[Any]:
-    """Makes what goes out for a framework's messages."""
-    return [reading.build(message) for reading, message in zip(readings, sent, strict=True)]
+def transcript_of(copy: Callable[[Cross], object]) -> list[Message]:
+    """Returns the messages that cross while a copy of a framework's messages is made."""
+    transcript: list[Message] = []
+
+    def read(message: Message) -> Message:
+        transcript.append(message)
+        return message
+
+    copy(read)
+    return transcript
+
+
+def copy_of(copy: Callable[[Cross], T], sent: Iterable[Message]) -> T:
+    """Makes the copy that goes out, the same way again."""
+    rest = iter(sent)
+    made = copy(lambda _: next(rest))
+    if next(rest, None) is not None:
+        raise ParameterError("expected messages that stay as they are during a call")
+    return made
 
 
 def of_words(words: str) -> Message:
@@ -194,19 +200,14 @@ def is_structured(words: str) -> bool:
     return _MARK in words
 
 
-def events_of(transcript: Sequence[Message]) -> list[Event]:
-    """The events of a transcript, in its order."""
-    return [message.event for message in transcript if not message.public]
-
-
 def _canonical(arguments: str) -> str:
     """JSON is spelled in one way, as clients parse and spell it anew; other text stays."""
     try:
         spelled = json.dumps(json.loads(arguments), sort_keys=True, ensure_ascii=False)
         spelled.encode()  # lone surrogates may stand in it as escapes
+        return spelled
     except (ValueError, RecursionError):
         return arguments
-    return spelled
 
 
 def as_json(text: str) -> str:
@@ -218,10 +219,10 @@ def as_json(text: str) -> str:
         return text
     try:
         spelled = json.dumps(ast.literal_eval(text.strip()), ensure_ascii=False, allow_nan=False)
-        spelled.encode()  # lone surrogates may stand in it as escapes
+        spelled.encode()
+        return spelled
     except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
         return text
-    return spelled
 
 
 def printed(message: Message) -> Message:

@@ -80,13 +80,15 @@ class Notebook:
 
     def begun(self, events: Sequence[Event], conversation: Callable[[str], bytes]) -> str:
         """Returns the name of the conversation that began as a transcript, or has its answers."""
-        opened = self.digests.of("opening", self.whose, *_opening(events)).hex()
-        name = f"opening {opened}"
+        ordered = [event for event in events if not event.aside]
+        first = next((k for k, event in enumerate(ordered, 1) if event.role == "user"), None)
+        opening = [part for event in ordered[:first] for part in (event.role, event.text)]
+        name = f"opening {self.digests.of('opening', self.whose, *opening).hex()}"
         answers = [event.text for event in events if event.role == "assistant"]
         if not answers:
             return name
-        first = self.digests.names(conversation(name), events)[0]
-        if self.memo.answers([self.digests.event(first).private]) != [None]:
+        start = self.digests.names(conversation(name), events)[0]
+        if self.memo.answers([self.digests.event(start).private]) != [None]:
             return name
         led = self.memo.answers([self._pointer(words) for words in reversed(answers)])
         return next((other for other in led if other is not None), name)
@@ -143,8 +145,6 @@ class Notebook:
 
     def note_place(self, events: Sequence[Event], words: str, left: bool = False) -> None:
         """Notes a remote answer by the place of the message that stands for it, the last one."""
-        if not events or events[-1][:2] != (None, "assistant"):
-            raise ParameterError("expected a transcript that ends with an assistant's message")
         self._note(self.digests.names(self.within, events)[-1], words, left)
 
     def _note(self, name: bytes, words: str, left: bool) -> None:
@@ -167,13 +167,6 @@ class Notebook:
             raise EventRefused("expected a reference to an exchange of this session, got another")
         name, used = json.loads(known)
         return name, frozenset(used)
-
-
-def _opening(events: Sequence[Event]) -> list[str]:
-    """What tells a conversation without a name: roles and texts up to the first of a user."""
-    ordered = [event for event in events if not event.aside]
-    first = next((k for k, event in enumerate(ordered) if event.role == "user"), len(ordered))
-    return [part for event in ordered[: first + 1] for part in (event.role, event.text)]
 
 
 def _public(event: Event, answer: str | None, unknown: Unknown) -> tuple[str, Origin] | None:

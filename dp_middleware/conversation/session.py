@@ -14,7 +14,7 @@ from dp_middleware.conversation.memo import Entries, ReleaseMemo
 from dp_middleware.conversation.memo_file import FileMemo
 from dp_middleware.conversation.messages import ONCE as ONCE, AnyItem, by_role, checked
 from dp_middleware.conversation.notebook import Digests, Unknown
-from dp_middleware.errors import EventRefused, NotPrepared, ParameterError
+from dp_middleware.errors import NotPrepared, ParameterError
 from dp_middleware.privacy.releases import Release
 from dp_middleware.sanitizers.sanitizer import Sanitizer
 from dp_middleware.sanitizers.spans import Detector
@@ -33,9 +33,8 @@ class Session(Events):
     equal outputs would reveal equal inputs.
 
     What a remote model answered is public: after :meth:`note_remote` its event is answered with
-    just that, whatever the transcript shows in its place, as no mechanism has protected an answer
-    that was extracted locally. An assistant's message that is no known remote answer is refused:
-    even perturbed it would have no guarantee, since one private token may have changed all of it.
+    just that, whatever the transcript shows in its place. An assistant's message that is no known
+    remote answer is refused: one private token may have changed all of it, perturbed or not.
 
     Safe for threads; a memo in a file is for processes too. A crash may waste a charge, but never
     a release escapes the ledger: charge, draw, store, return.
@@ -53,10 +52,8 @@ class Session(Events):
         clock: Seconds since the epoch.
         subjects: ``"many"`` lets the config of a LangChain call name its subject, who is charged:
             then it must not come from users; :meth:`for_subject` needs no such leave.
-        scope: What is private in a private message: a function that finds its spans, or one per
-            role; a role without one is released whole, and so is everything by default.
-            **What it declares public goes out as it is**. A message in the memo is answered from
-            there.
+        scope: Finds the private spans of a private message; a function, or one per role, without
+            which a role is released whole. **What it declares public goes out as it is**.
 
     Raises:
         ParameterError: A parameter out of range, a memo in the ledger's file, or one that was
@@ -110,11 +107,9 @@ class Session(Events):
 
         Args:
             event_id: The same whenever the message is sent again in its conversation.
-            role: ``"user"``, ``"system"``, ``"tool"``: private; ``"assistant"``: from the remote
-                model.
+            role: ``"user"``, ``"system"``, ``"tool"``; ``"assistant"``: the remote model's.
             text: Private, as is every text but a noted one.
-            conversation: Its name, needed where two conversations may have equal ids: one message
-                would be taken for an edited version of the other.
+            conversation: Its name, needed where two conversations may have equal ids.
 
         Raises:
             EventRefused: An assistant's text that was not noted; a noted event's other role.
@@ -132,16 +127,14 @@ class Session(Events):
 
         Args:
             items: ``(event_id, role, text)`` each, or messages as chat clients keep them, such as
-                ``{"role": "user", "content": text}``, of which other keys are never sent. Instead
-                of ``None`` for an id, or none at all, stands a keyed digest of the transcript up to
-                and with the message: then the transcript must start at the conversation's
-                beginning, and a change makes all messages from there on new ones. :data:`ONCE` is
-                for texts as of :meth:`release_once`.
-            conversation: Its name; two without ids that begin with the same texts under the same
-                name begin with the same releases.
-            unknown: What happens to an assistant's text that was not noted: ``"refuse"``, or
-                ``"pass"``, which **declares it public**: it goes out as it is, certified as such;
-                or a function from such a text to whether it passes.
+                ``{"role": "user", "content": text}``, of which other keys are never sent. One
+                without an id, or with ``None``, is known by the transcript up to and with it, which
+                must start at the conversation's beginning: a change makes all messages from there
+                on new ones. :data:`ONCE` is for texts as of :meth:`release_once`.
+            conversation: Its name; under one name equal beginnings without ids have one release.
+            unknown: What happens to an assistant's text that was not noted: ``"refuse"``;
+                ``"pass"`` **declares it public**, and it goes out as it is; or a function from such
+                a text to whether it passes.
 
         Raises:
             EventRefused: As :meth:`release`, before anything is charged.
@@ -153,49 +146,29 @@ class Session(Events):
 
     def release_once(self, role: str, text: str, *, conversation: str = "") -> Release:
         """Releases as :meth:`release`, a text that never comes again, or else is charged again."""
-        checked((ONCE, role, text))
-        if role == "assistant":
-            raise EventRefused("expected a private role for a text without an event, got assistant")
-        releaser = self._releaser(self._conversation(conversation))
-        return self._memo.release_once(text, releaser, self.scopes.get(role)).release
+        return self.release_many([(ONCE, role, text)], conversation=conversation)[0]
 
     async def arelease(self, event_id: str, role: str, text: str, **options: Any) -> Release:
         """Does as :meth:`release`, without blocking the event loop."""
         return await asyncio.to_thread(self.release, event_id, role, text, **options)
 
-    async def arelease_once(self, role: str, text: str, **options: Any) -> Release:
-        """Does as :meth:`release_once`, without blocking the event loop."""
-        return await asyncio.to_thread(self.release_once, role, text, **options)
-
-    def note_remote(
-        self,
-        event_id: str | None,
-        text: str,
-        *,
-        conversation: str = "",
-        transcript: Iterable[AnyItem] | None = None,
-    ) -> None:
+    def note_remote(self, event_id: str | None, text: str, *, conversation: str = "") -> None:
         """Tells the session what the remote model answered; it may then go out again.
 
         Args:
             event_id: That of the answer in the transcript, by which alone it is known. ``None``: it
-                is known by its public text, or by what :meth:`restore` makes of that. Then any
-                assistant's message without an id that has just these words goes out, also one that
-                was extracted locally: where both may say "yes", give ids or ``transcript``.
+                is known by its words, or by what :meth:`restore` makes of them. Then any
+                assistant's message without an id that says just this goes out, also an extracted
+                one: where both may say "yes", give ids.
             text: The remote model's own words: ``Answer.remote_text``, never ``Answer.text``.
             conversation: As for :meth:`release`.
-            transcript: Private, as of :meth:`release_many`: the messages up to and with the
-                assistant's one that stands for this answer, such as an extracted one, and that has
-                no id. It is then known by its place.
 
         Raises:
             EventRefused: The event was released as a private one.
         """
         checked((event_id, "assistant", text))
         notebook = self._notebook(self._conversation(conversation))
-        if transcript is not None:
-            notebook.note_place(list(map(checked, transcript)), text)
-        elif event_id is not None:
+        if event_id is not None:
             notebook.note_id(event_id, text)
         else:
             notebook.note_words((text, self.restore(text, conversation=conversation)), text)
@@ -215,10 +188,9 @@ class Session(Events):
     def at(self, epsilon: float) -> Self:
         """Returns the same session at another epsilon; see :meth:`Sanitizer.at`.
 
-        Memo, key, scope, limits, ledger and noted answers are shared. A private event, known by its
-        id *and* the mechanism, is another one here: a new release and a new charge, and both
-        releases together are worth the sum of their epsilons. An epsilon that is asked for again
-        finds its releases. Safe for threads.
+        Memo, key, scope, limits, ledger and noted answers are shared. A private event is another
+        one here: a new release and a new charge, worth together the sum of both epsilons. An
+        epsilon that is asked for again finds its releases. Safe for threads.
 
         Args:
             epsilon: Nats per token occurrence, public; one just below may be certified. At its own
@@ -245,8 +217,8 @@ class Session(Events):
     def prepared_at(self, epsilon: float) -> Self:
         """Does as :meth:`at`, for an epsilon that a call asks for: refused if it takes a search.
 
-        Prepared is what :meth:`at` gave before, what the cache folder has, from another process or
-        ``dp-middleware prepare``, what comes with the package, and whatever takes no time.
+        Prepared is what :meth:`at` gave before, what the cache folder or the package has, and
+        whatever takes no time.
         """
         own = self._first.sanitizer.certificate.epsilon
         known = {own, self.sanitizer.certificate.epsilon, *self._first._at}
@@ -262,8 +234,7 @@ class Session(Events):
         """Returns the same session in the name of another subject, whose budget is charged.
 
         Its public name is told by who is logged in, never by what a user sends. Memo, key, scope
-        and limits are shared, events and noted answers are not: conversations of different subjects
-        never have a release in common, whatever their names. Safe for threads.
+        and limits are shared, events and noted answers are not. Safe for threads.
         """
         sanitizer = self.sanitizer.for_subject(subject)
         return self if subject == self.sanitizer.subject else self._with(sanitizer)._begin()

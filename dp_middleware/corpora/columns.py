@@ -8,26 +8,36 @@ import json
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import pyarrow as pa
 
-from dp_middleware.corpora.once import Seed, once
-from dp_middleware.corpora.pseudonymized import Found, draw, find
+from dp_middleware.corpora.chunks import Seed, named_by
 from dp_middleware.corpora.rows import refuse_columns, refuse_type
 from dp_middleware.errors import ParameterError, withheld
-from dp_middleware.privacy import Certificate, Guarantee
+from dp_middleware.privacy import Certificate
 from dp_middleware.privacy.releases import Bill, Release
-from dp_middleware.pseudonyms.labels import KNOWN, is_known, kind_of
+from dp_middleware.pseudonyms.detection import Entity, plain_view
+from dp_middleware.pseudonyms.labels import KNOWN, kind_of
+from dp_middleware.pseudonyms.mapping import Mapping as Pairs
 from dp_middleware.pseudonyms.pseudonyms import Pseudonyms
-from dp_middleware.pseudonyms.session import PseudonymSession
+from dp_middleware.pseudonyms.releasing import PseudonymSession
+from dp_middleware.pseudonyms.rewriting import Mention, PseudonymDraft, places_of
+from dp_middleware.pseudonyms.structured import view_of
 from dp_middleware.sanitizers.sanitizer import Sanitizer
-from dp_middleware.sanitizers.spans import Detector, name_of
+from dp_middleware.sanitizers.spans import PART
 
-G = TypeVar("G", bound=Guarantee)
+Cells = Sequence[str | None]
+Found = tuple[tuple[Mention, ...], tuple[tuple[int, int], ...]] | None
+"""The places of a cell that are replaced, and those that stay; ``None``: it is to be read here."""
+
+Founds = Sequence[Sequence[Found]] | None  # by column, as the next two
+Drafts = Sequence[Sequence[PseudonymDraft | None]]
+Releases = list[list[Release | None]]
 
 TOKENS, EPSILON = "dp_tokens", "dp_epsilon"
 """Columns of what is released, beside the texts: of all texts of a row, public."""
@@ -47,23 +57,19 @@ class Columns:
         names: Of the columns.
         subject: A column that says whose budget a row is charged to; ``None``: the releaser's
             subject pays for all.
-        scope: Finds the private spans of a text; everything else goes out as it is.
         kinds: Of pseudonyms, by column: each cell is one value of it, and nothing is detected.
         session: Of the pseudonyms: all rows share its mapping, which turns them back.
-        found: What :meth:`find` found in the rows that are released next.
 
     Raises:
-        ParameterError: No columns or one twice, a subject without a ledger, a scope for
-            pseudonyms, or a kind that is unknown or for a sanitizer.
+        ParameterError: No columns or one twice, a subject without a ledger, or a kind that is
+            unknown or for a sanitizer.
     """
 
     releaser: Sanitizer | Pseudonyms
     names: tuple[str, ...]
     subject: str | None = None
-    scope: Detector | None = field(default=None, repr=False)
     kinds: Mapping[str, str] = field(default_factory=dict, hash=False)
     session: PseudonymSession | None = field(default=None, repr=False)
-    found: Sequence[Sequence[Found]] | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         names: object = self.names
@@ -73,76 +79,70 @@ class Columns:
             raise ParameterError("expected a column of subjects that is not itself released")
         if self.subject is not None and self.releaser.ledger is None:
             raise ParameterError("expected a ledger to charge with a column of subjects, got none")
-        if self.scope is not None and isinstance(self.releaser, Pseudonyms):
-            raise ParameterError("expected no scope= with pseudonyms: the detector finds the spans")
         if self.kinds and not isinstance(self.releaser, Pseudonyms):
             raise ParameterError("expected kinds of columns with pseudonyms alone")
         for name, kind in self.kinds.items():
-            if not is_known(kind):
+            if kind not in KNOWN:
                 raise ParameterError(
                     f"expected a kind of {name!r} out of {', '.join(KNOWN)}, got another"
                 )
 
     @cached_property
     def fingerprint(self) -> str:
-        """Of all that decides a release and who pays for it; a scope counts by its name."""
-        releaser, scope = self.releaser, self.scope
+        """Tells apart all that decides a release and who pays for it."""
+        releaser = self.releaser
         own: list[Any] = [releaser.subject, [*self.names], self.subject, releaser.ledger is None]
         if isinstance(releaser, Sanitizer):
             own += [sorted(releaser.policy.kept), repr(releaser.context), repr(releaser.encoder)]
         else:
             own += [releaser.fingerprint, sorted(self.kinds.items())]
-        if scope is not None:
-            own += [name_of(scope)]
         told = json.dumps([releaser.certificate.fingerprint, *own])
         return hashlib.sha256(told.encode()).hexdigest()[:32]
 
     @property
     def schema(self) -> pa.Schema:
-        """Of what :meth:`release` returns."""
+        """Types what :meth:`release` returns."""
         texts = dict.fromkeys(self.names, pa.large_string())
         return pa.schema({**texts, TOKENS: pa.int64(), EPSILON: pa.float64()})
 
-    def release(self, rows: pa.Table, seed: Seed | None = None) -> pa.Table:
-        """Charge, then draw.
+    def release(self, rows: pa.Table, seed: Seed | None = None, found: Founds = None) -> pa.Table:
+        """Charges, then draws.
 
         Args:
             rows: Private; the columns, of strings, and that of subjects.
-            seed: Of these rows: with an equal one a ``dp.PrivacyLedger`` is charged once, and the
+            seed: With an equal one for equal rows a ``dp.PrivacyLedger`` is charged once, and the
                 draw is the same; ``None``: both are anew.
+            found: What :meth:`find` found in these rows; ``None``: they are read here.
 
         Returns:
-            Public, (n,) rows: the columns, ``null`` where the text is, :data:`TOKENS` int64 and
-            :data:`EPSILON` float64, nats.
+            Public, (n,) rows of :attr:`schema`; ``null`` where the text is.
 
         Raises:
-            BudgetExhausted: From the ledger; nothing was drawn. Other subjects of the chunk may
-                have been charged.
+            BudgetExhausted: Nothing was drawn; other subjects may have been charged.
             ParameterError: A cell that is no text, or a row without a subject.
         """
         texts = [_strings(rows, name) for name in self.names]
         payers = self.payers(rows)
-        releaser = once(self.releaser, seed, [self.fingerprint, texts, payers])
+        releaser = named_by(self.releaser, seed, [self.fingerprint, texts, payers])
         if isinstance(releaser, Pseudonyms):
-            kinds = [self.kinds.get(name) for name in self.names]
-            found = self.found or [[None] * len(rows)] * len(texts)
-            columns = list(zip(kinds, texts, found, strict=True))
-            releases = draw(releaser, self.session, columns, payers)
+            releases = self._replaced(releaser, self._read(texts, found), payers)
         else:
             releases = self._drawn(releaser, texts, payers)
-        released: dict[str, list[Any]] = {
-            name: [one and one.text for one in column]
-            for name, column in zip(self.names, releases, strict=True)
-        }
         by_row = [[one for one in row if one is not None] for row in zip(*releases, strict=True)]
-        released[TOKENS] = [sum(r.tokens_total for r in row) for row in by_row]
-        released[EPSILON] = [math.fsum(r.charged for r in row) for row in by_row]
-        return pa.table(released, schema=self.schema)
+        cells: list[Any] = [[one and one.text for one in column] for column in releases]
+        cells.append([sum(r.tokens_total for r in row) for row in by_row])
+        cells.append([math.fsum(r.charged for r in row) for row in by_row])
+        return pa.table(dict(zip(self.schema.names, cells, strict=True)), schema=self.schema)
 
     def find(self, rows: pa.Table) -> list[list[Found]]:
-        """What is found in some rows, for their release in another process; only of pseudonyms."""
-        releaser = cast(Pseudonyms, self.releaser)
-        return [find(releaser, self.kinds.get(n), _strings(rows, n)) for n in self.names]
+        """Finds what is in some rows, for their release in another process; only of pseudonyms."""
+        texts = [_strings(rows, name) for name in self.names]
+        bare = [[None if PART in (text or "") else text for text in cells] for cells in texts]
+        drafts = self._read(bare)
+        return [
+            [None if draft is None else (draft.places, draft.kept) for draft in column]
+            for column in drafts
+        ]
 
     def payers(self, rows: pa.Table) -> list[str | None]:
         """Returns whose budget each row is charged to."""
@@ -153,15 +153,42 @@ class Columns:
             raise ParameterError("expected a subject in each row, got a row without one")
         return subjects
 
-    def _drawn(
-        self,
-        sanitizer: Sanitizer,
-        texts: Sequence[Sequence[str | None]],
-        payers: Sequence[str | None],
-    ) -> list[list[Release | None]]:
+    def _read(self, texts: Sequence[Cells], found: Founds = None) -> Drafts:
+        """What is replaced in all cells, as it was found or is found here."""
+        pseudonyms = cast(Pseudonyms, self.releaser)
+        known = found or [[None] * len(texts[0])] * len(texts)
+
+        def draft(kind: str | None, text: str | None, found: Found) -> PseudonymDraft | None:
+            if text is None:
+                return None
+            if found is None and kind is None:
+                return pseudonyms.read(text)
+            view = view_of(text) if kind is None else plain_view(text)
+            if found is None:
+                entities = [Entity(0, len(text), str(kind))] if text.strip() else []
+                found = tuple(places_of(view, entities, pseudonyms.kinds)), ()
+            return PseudonymDraft(view=view, places=found[0], kept=found[1])
+
+        return [
+            [draft(self.kinds.get(name), *cell) for cell in zip(*column, strict=True)]
+            for name, *column in zip(self.names, texts, known, strict=True)
+        ]
+
+    def _replaced(self, pseudonyms: Pseudonyms, drafts: Drafts, payers: Cells) -> Releases:
+        """Row by row; without a session the columns of a row share a mapping that nobody keeps."""
+        releases: Releases = [[] for _ in drafts]
+        payer, session = copy.copy(pseudonyms), self.session
+        with nullcontext() if session is None else session.opened() as shared:
+            for payer.subject, *row in zip(payers, *drafts, strict=True):
+                with (Pairs() if shared is None else shared).drawn_with(payer.entropy) as mapping:
+                    for column, draft in zip(releases, row, strict=True):
+                        column.append(draft and payer.release_draft(draft, mapping)[0])
+        return releases
+
+    def _drawn(self, sanitizer: Sanitizer, texts: Sequence[Cells], payers: Cells) -> Releases:
         """All cells at once, with one charge for each subject and certificate."""
         cells = [
-            (sanitizer.read(text, self.scope), payer)
+            (sanitizer.read(text), payer)
             for column in texts
             for text, payer in zip(column, payers, strict=True)
             if text is not None
@@ -205,30 +232,25 @@ def _strings(rows: pa.Table, name: str) -> list[str | None]:
 
 @lru_cache(maxsize=256)
 def of_texts(certificate: Certificate, texts: int) -> Certificate:
-    """What ``texts`` of one subject cost together: so many times the epsilon of each.
+    """Makes the certificate of ``texts`` of one subject: so many times the epsilon of each.
 
     Basic composition, exact in decimals: as much as one charge for each text.
     """
     if texts == 1 or not certificate.finite:
         return certificate
 
-    def grown(guarantee: G) -> G:
+    def grown(guarantee: Any) -> Any:
         fields = vars(guarantee).items()
         numbers = {name: _times(x, texts) for name, x in fields if isinstance(x, float | int)}
-        return replace(guarantee, **cast(Any, numbers))
+        return replace(guarantee, **numbers)
 
-    return replace(
-        certificate,
+    return certificate.revised(
         guarantee=grown(certificate.guarantee),
         metric=certificate.metric and grown(certificate.metric),
         epsilon=_times(certificate.epsilon, texts),
         claimed=_times(certificate.claimed, texts),
         assumptions=(*certificate.assumptions, f"{texts} texts of one subject are charged at once"),
         witness=None,
-        recovery=None,
-        retention=None,
-        recovery_in_english=None,
-        retention_in_english=None,
     )
 
 

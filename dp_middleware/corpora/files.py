@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 import os
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
-from itertools import accumulate
 from operator import ne
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pyarrow as pa
 
@@ -21,70 +20,61 @@ from dp_middleware.corpora.chunks import ChunkFolder, chunk_key, on_disk, sync_f
 from dp_middleware.corpora.columns import EPSILON, TOKENS, Columns, Named, fields_of
 from dp_middleware.corpora.jobs import Report, folder_of, open_job, release_all, state
 from dp_middleware.corpora.lines import Csv, JsonLines, TextLines, Tsv
-from dp_middleware.corpora.pseudonymized import compared
-from dp_middleware.corpora.rows import Chunk, Format, Parquet
+from dp_middleware.corpora.rows import Chunk, Format, Pair, Parquet
 from dp_middleware.errors import ParameterError
+from dp_middleware.pseudonyms.kinds import Label
+from dp_middleware.pseudonyms.mapping import Pair as Original
+from dp_middleware.pseudonyms.matching import restore
 from dp_middleware.pseudonyms.pseudonyms import Pseudonyms
-from dp_middleware.pseudonyms.session import PseudonymSession
+from dp_middleware.pseudonyms.releasing import PseudonymSession
 from dp_middleware.sanitizers.sanitizer import Sanitizer
-from dp_middleware.sanitizers.spans import Detector
 
-FORMATS: dict[str, type[Format]] = {
-    ".csv": Csv,
-    ".tsv": Tsv,
-    ".jsonl": JsonLines,
-    ".ndjson": JsonLines,
-    ".parquet": Parquet,
-    ".txt": TextLines,
-}
-"""By the ending of a file's name."""
+FORMATS: dict[str, type[Format]] = {".csv": Csv, ".tsv": Tsv, ".parquet": Parquet}
+FORMATS |= {".jsonl": JsonLines, ".ndjson": JsonLines, ".txt": TextLines}
+Place = str | os.PathLike[str]
 
-Path_ = str | os.PathLike[str]
-Pair = tuple[Chunk, pa.Table]  # a chunk and what is released for its rows
+Keyed = tuple[str, Chunk]
+
+_HELD = 1 << 22  # bytes of cells that are kept between the check and the release
 
 
 def sanitize_file(
-    source: Path_,
-    target: Path_,
+    source: Place,
+    target: Place,
     columns: Named,
     sanitizer: Sanitizer | Pseudonyms | PseudonymSession,
     *,
     workers: int = 1,
     id: str | None = None,
     subject: str | None = None,
-    scope: Detector | None = None,
     dry_run: bool = False,
     chunk_rows: int = 1000,
     progress: Callable[[int, int], None] = lambda *_: None,
 ) -> Report:
     """Releases columns of a file; rows, their order and everything else stay as they are.
 
-    The file is read in chunks, in constant memory, twice: first all of it is checked, then each
-    chunk is charged, drawn, kept in a folder beside the target and written; last the target takes
-    its name. Run the same again after a failure: what is kept is neither charged nor drawn again.
+    All of the file is checked, then each chunk is charged, drawn, kept in a folder beside the
+    target and written; last the target takes its name. A file of more than 4 MB is read twice, in
+    constant memory. Run the same again after a failure: what is kept is not charged or drawn again.
 
     Guarantee:
-        A row has one release. A chunk is charged once to a ``dp.PrivacyLedger``, wherever a run
-        dies (:func:`release_chunk`). The folder holds released text and no digest of private text:
-        that the source is the same is told by its size and its time of change. With a ledger it
-        also has the seed of each chunk that is at work, by which who knows it and the release may
-        test what a row was; so the folder is as private as the source until the run is done.
+        A row has one release, and a chunk is charged once to a ``dp.PrivacyLedger``, wherever a run
+        dies. The folder has no digest of private text: that the source is the same is told by its
+        size and time of change. With a ledger it has the seed of each chunk at work, by which who
+        has it and the release may test what a row was: until the run is done it is private.
 
     Args:
         source: Ends in .csv, .tsv, .jsonl, .ndjson, .parquet or .txt; a text a line there.
-        target: Of the same kind; replaced if it is there.
+        target: Of the same kind; not there yet.
         columns: A name, or several; ``"text"`` for lines of plain text. Of pseudonyms also a dict
             to kinds: each cell of ``{"name": "person"}`` is one value, and nothing is detected.
         sanitizer: Or pseudonyms; with a ledger, or nothing is charged. Pseudonyms are of a row
-            alone, and nobody can turn them back; those of a session are of the whole file, and
-            :func:`restore_file` can.
-        workers: Processes. Prepare the sanitizer before (:meth:`Sanitizer.prepare`), so that they
-            share what tokens are drawn by.
+            alone, and nobody can turn them back; :func:`restore_file` can turn those of a session.
+        workers: Processes; a sanitizer that is prepared (:meth:`Sanitizer.prepare`) shares files.
         id: A public column that names each row, within its chunk once; default: its number.
         subject: A public column that says whose budget a row is charged to.
-        scope: Finds the private spans of a text; **everything else goes out as it is**.
         dry_run: Only check, and tell what would be charged at most.
-        chunk_rows: Rows of a chunk, each of which is charged once a subject.
+        chunk_rows: Rows of a chunk, which are charged together, once a subject.
         progress: Is told how many rows of how many are released.
 
     Raises:
@@ -98,50 +88,46 @@ def sanitize_file(
     if path.resolve() == out.resolve():
         raise ParameterError("expected a source and a target that are different")
     _validate.at_least(1, workers=workers, chunk_rows=chunk_rows)
-    releaser = Columns(
-        releaser=cast(Any, sanitizer if session is None else session.sanitizer),
-        subject=subject,
-        scope=scope,
-        session=session,
-        **fields_of(columns),
-    )
-    if id in releaser.names:
+    releaser: Any = sanitizer if session is None else session.sanitizer
+    terms = {"subject": subject, "session": session, **fields_of(columns)}
+    release = Columns(releaser=releaser, **terms)
+    if id in release.names:
         raise ParameterError("expected ids in a column that is not itself released")
     public = tuple(dict.fromkeys(name for name in (subject, id) if name is not None))
-    file, before = kind(path, releaser.names, public, chunk_rows), state(path)
-    job = chunk_key(releaser.fingerprint, str(id), chunk_rows, path.suffix.lower())
+    file, before = kind(path, release.names, public, chunk_rows), state(path)
+    job = chunk_key(release.fingerprint, str(id), chunk_rows, path.suffix.lower())
     told = {"source": chunk_key("source", *before), "parameters": job}
     folder = None if dry_run else folder_of(out)
     chunks = partial(_keyed, file, job, id)
-    plan, keys = _planned(chunks(), releaser)
+    plan, held = _planned(chunks(), release)
     if folder is None:
         return plan
-    if session is not None:
-        told["mapping"] = _mark_of(session)
-    tell: Callable[[int], None] = lambda done: progress(done, plan.rows)  # noqa: E731
+    chunks = partial(iter, held) if held else chunks
+    if session is not None:  # its mark is public, and another one for another mapping
+        with session.opened() as mapping:
+            told["mapping"] = chunk_key("mapping", str(mapping.once("mark of files", 1 << 128)))
+    replaced, unchanged = Counter[str](), Counter[str]()
     with open_job(folder, told) as store:
-        resumed, counts = sum(key in store for key in keys), (Counter[str](), Counter[str]())
-        pairs = release_all(chunks(), store, releaser, workers)
+        resumed = len([*store.path.glob("*.arrow")])
+        pairs = _counted(release_all(chunks(), store, release, workers), progress, plan.rows)
         if session is not None:
-            _draw_kinds(chunks(), releaser, store)
+            _draw_kinds(chunks(), release, store)
             with closing(pairs):
-                for done in accumulate(len(table) for _, table in pairs):
-                    tell(done)
-            pairs = compared(file, session, release_all(chunks(), store, releaser, 1), *counts)
-            tell = lambda _: None  # noqa: E731
+                deque(pairs, maxlen=0)
+            drawn = release_all(chunks(), store, release, 1)
+            pairs = _compared(file, session, drawn, replaced, unchanged)
         with closing(pairs):
-            sums = _write(file, out, pairs, releaser, before, tell)
-    replaced, unchanged = dict(counts[0].most_common()), dict(counts[1])
-    return replace(plan, resumed=resumed, replaced=replaced, unchanged=unchanged, **sums)
+            sums = _write(file, out, pairs, release, before)
+    sums |= {"replaced": dict(replaced.most_common()), "unchanged": dict(unchanged)}
+    return replace(plan, resumed=resumed, **sums)
 
 
-def restore_file(source: Path_, target: Path_, columns: Named, session: PseudonymSession) -> int:
+def restore_file(source: Place, target: Place, columns: Named, session: PseudonymSession) -> int:
     """Puts the originals back into a file that :func:`sanitize_file` wrote for a session.
 
-    Every text of the columns comes back as it was: all values, and all bytes where the format has
-    one spelling for a value. Rows may be missing at the end, and others or other columns added; in
-    a row that has moved, words may come back in the capitals of another row, and a word that is by
-    chance a pseudonym as what that stands for.
+    Every text of the columns comes back as it was; rows may be missing at the end, and others or
+    other columns added. In a row that has moved words may come back in other capitals, and a word
+    that is by chance a pseudonym as what that stands for.
 
     Args:
         source: The file, or what somebody made of it.
@@ -193,13 +179,7 @@ def format_of(source: Path, target: Path) -> type[Format]:
     return kind
 
 
-def _mark_of(session: PseudonymSession) -> str:
-    """Of the session's mapping: public, and another one for another mapping."""
-    with session.opened() as mapping:
-        return chunk_key("mapping", str(mapping.once("mark of files", 1 << 128)))
-
-
-def _keyed(file: Format, job: str, id: str | None) -> Iterator[tuple[str, Chunk]]:
+def _keyed(file: Format, job: str, id: str | None) -> Iterator[Keyed]:
     """All chunks with their keys; or ParameterError: rows without ids of their own."""
     before = 0
     for chunk in file.chunks():
@@ -214,27 +194,32 @@ def _keyed(file: Format, job: str, id: str | None) -> Iterator[tuple[str, Chunk]
         before = after
 
 
-def _planned(chunks: Iterable[tuple[str, Chunk]], releaser: Columns) -> tuple[Report, list[str]]:
-    texts, keys, rows = Counter[str | None](), list[str](), 0
-    for key, chunk in chunks:
-        keys.append(key)
+def _planned(parts: Iterable[Keyed], releaser: Columns) -> tuple[Report, list[Keyed]]:
+    """What it would cost; and the chunks, if they are small together."""
+    texts, chunks, rows, size, held = Counter[str | None](), 0, 0, 0, list[Keyed]()
+    for key, chunk in parts:
+        chunks += 1
         rows += len(chunk.cells)
+        size += chunk.cells.nbytes
+        held.append((key, chunk))
+        if size > _HELD:
+            held.clear()
         cells = [chunk.cells[name].is_valid().to_pylist() for name in releaser.names]
         for subject, *row in zip(releaser.payers(chunk.cells), *cells, strict=True):
             texts[subject] += sum(row)
     most, epsilon = max(texts.values(), default=0), releaser.releaser.certificate.epsilon
-    plan = Report(
+    report = Report(
         rows=rows,
         texts=texts.total(),
-        chunks=len(keys),
+        chunks=chunks,
         subjects=0 if releaser.releaser.ledger is None else len(texts),
         epsilon=texts.total() * epsilon if most else 0.0,
         epsilon_per_subject=most * epsilon if most else 0.0,
     )
-    return plan, keys
+    return report, held if size <= _HELD else []
 
 
-def _draw_kinds(chunks: Iterable[tuple[str, Chunk]], columns: Columns, store: ChunkFolder) -> None:
+def _draw_kinds(chunks: Iterable[Keyed], columns: Columns, store: ChunkFolder) -> None:
     """Draws the pseudonyms of the columns with kinds, so that the texts of all rows know them."""
     names = tuple(name for name in columns.names if name in columns.kinds)
     if names and names != columns.names:
@@ -244,24 +229,28 @@ def _draw_kinds(chunks: Iterable[tuple[str, Chunk]], columns: Columns, store: Ch
                 first.release(chunk.cells, partial(store.seed, key))
 
 
+def _counted(
+    pairs: Generator[Pair], progress: Callable[[int, int], None], rows: int
+) -> Generator[Pair]:
+    done = 0
+    with closing(pairs):
+        for chunk, table in pairs:
+            progress(done := done + len(table), rows)
+            yield chunk, table
+
+
 def _write(
-    file: Format,
-    target: Path,
-    pairs: Iterable[Pair],
-    releaser: Columns,
-    before: tuple[int, int],
-    progress: Callable[[int], None],
+    file: Format, target: Path, pairs: Iterable[Pair], releaser: Columns, before: tuple[int, int]
 ) -> dict[str, Any]:
-    tokens, done, paid = 0, 0, defaultdict[str | None, float](float)
+    tokens, paid = 0, defaultdict[str | None, float](float)
 
     def released() -> Iterator[Pair]:
-        nonlocal tokens, done
+        nonlocal tokens
         for chunk, table in pairs:
             tokens += sum(table[TOKENS].to_pylist())
             epsilons = table[EPSILON].to_pylist()
             for subject, epsilon in zip(releaser.payers(chunk.cells), epsilons, strict=True):
                 paid[subject] += epsilon
-            progress(done := done + len(table))
             yield chunk, table
 
     with on_disk(), _files.unfinished(target) as new:
@@ -270,8 +259,41 @@ def _write(
             raise ParameterError("The source file changed while it was read; run again on a copy.")
     with on_disk():
         sync_folder(target.parent)
-    return {
-        "tokens": tokens,
-        "epsilon": math.fsum(paid.values()),
-        "epsilon_per_subject": max(paid.values(), default=0.0),
-    }
+    most = max(paid.values(), default=0.0)
+    return {"tokens": tokens, "epsilon": math.fsum(paid.values()), "epsilon_per_subject": most}
+
+
+def _compared(
+    file: Format,
+    session: PseudonymSession,
+    pairs: Iterable[Pair],
+    replaced: Counter[str],
+    unchanged: Counter[str],
+) -> Generator[Pair]:
+    """Yields the same chunks; what would come back otherwise is kept with the mapping.
+
+    ``replaced`` counts the places that have a pseudonym, by kind, ``unchanged`` the cells in which
+    nothing is replaced, by column. By then all is drawn.
+    """
+    before = 0
+    for chunk, table in pairs:
+        with session.opened() as mapping:
+            for name in file.private:
+                cells = zip(chunk.cells[name].to_pylist(), table[name].to_pylist(), strict=True)
+                for row, (was, released) in enumerate(cells, before):
+                    if was is None:
+                        continue
+                    now = file.as_read(released)
+                    found = list(mapping.pseudonyms.find(now))
+                    replaced.update(_kind(pair) for _, _, pair in found)
+                    unchanged[name] += not found and now.strip() != ""
+                    if restore(now, mapping.pseudonyms) != was:
+                        mapping.keep_otherwise(f"{row} {name}", now, was)
+        before += len(table)
+        yield chunk, table
+
+
+def _kind(pair: Original) -> str:
+    """Public; of a label the word of it."""
+    is_label = isinstance(pair.kind, Label)
+    return pair.pseudonym.rpartition("_")[0].lower() if is_label else pair.kind.name

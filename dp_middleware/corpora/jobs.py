@@ -12,6 +12,7 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from stat import S_ISDIR
 from threading import Thread
@@ -21,9 +22,9 @@ import pyarrow as pa
 from filelock import FileLock, Timeout
 
 from dp_middleware import _files
-from dp_middleware.corpora.chunks import ChunkFolder, on_disk, release_chunk
+from dp_middleware.corpora.chunks import ChunkFolder, on_disk
 from dp_middleware.corpora.columns import Columns
-from dp_middleware.corpora.rows import Chunk, readable
+from dp_middleware.corpora.rows import Chunk, Pair, readable
 from dp_middleware.errors import ParameterError, withheld
 from dp_middleware.privacy.certificate import json_number
 
@@ -32,31 +33,20 @@ _NOTE, _LOCK = "job.json", "run.lock"
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """Says what became of a file, in public numbers.
-
-    Attributes:
-        rows: That are in the target.
-        texts: Cells that are not null.
-        tokens: Of these; 0 for a dry run, which draws nothing.
-        chunks: Number of chunks.
-        resumed: Chunks that an earlier run had released.
-        subjects: That paid; 0 without a ledger.
-        epsilon: Nats charged for all texts, or that a ledger would be; of a dry run, at most.
-        epsilon_per_subject: Nats charged to the subject that paid most.
-        replaced: Places with a pseudonym of a session, by kind.
-        unchanged: Of its texts that are not blank those without one, by column.
-    """
+    """Says what became of a file, in public numbers."""
 
     rows: int
-    texts: int
-    tokens: int = 0
+    texts: int  # cells that are not null
+    tokens: int = 0  # of these; 0 for a dry run, which draws nothing
     chunks: int
-    resumed: int = 0
-    subjects: int
-    epsilon: float
-    epsilon_per_subject: float
+    resumed: int = 0  # chunks that an earlier run had released
+    subjects: int  # that paid; 0 without a ledger
+    epsilon: float  # nats charged for all texts, or that a ledger would be; of a dry run at most
+    epsilon_per_subject: float  # nats charged to the subject that paid most
     replaced: dict[str, int] = field(default_factory=dict, hash=False)
+    """Places with a pseudonym of a session, by kind."""
     unchanged: dict[str, int] = field(default_factory=dict, hash=False)
+    """Of its texts that are not blank those without one, by column."""
 
     def to_dict(self) -> dict[str, Any]:
         """Makes it JSON-ready; an infinite number is the string ``"inf"``."""
@@ -65,22 +55,18 @@ class Report:
 
 
 def state(path: Path) -> tuple[int, int]:
-    """Size and time of change, by which a file is known again."""
+    """Returns size and time of change, by which a file is known again."""
     with readable():
         status = path.stat()
     return status.st_size, status.st_mtime_ns
 
 
 def folder_of(target: Path) -> Path:
-    """Names the folder of a run, beside its target; refuses a finished run, and a strange folder.
-
-    By mistake all rows would be released a second time, or the folder would be removed.
-    """
+    """Names the folder of a run, beside its target; refuses a finished run, a strange folder."""
     folder = target.with_name(f".{target.name}.parts")
     if target.exists() and not (folder / _NOTE).exists():
         raise ParameterError(
-            "expected a target that is not there yet: another run releases and charges every row "
-            "again; remove it, or name another"
+            "expected a target that is not there yet: another run charges every row again"
         )
     with on_disk():
         if not folder.is_symlink() and not folder.exists():
@@ -90,20 +76,19 @@ def folder_of(target: Path) -> Path:
     is_alone = status.st_uid == os.geteuid() and not status.st_mode & 0o022
     if not (S_ISDIR(status.st_mode) and is_alone and (_NOTE in names or not names - {_LOCK})):
         raise ParameterError(
-            f"expected {folder.name} beside the target as a folder of a run of yours, got "
-            "something else, which a run would remove; move it, or name another target"
+            f"expected {folder.name} beside the target as a folder of a run of yours: it would be "
+            "removed; move it, or name another target"
         )
     return folder
 
 
 @contextmanager
 def open_job(folder: Path, told: dict[str, str]) -> Iterator[ChunkFolder]:
-    """The chunks of this job, which no other run works at; done without an error, they go."""
+    """Gives the chunks of this job, which no other run works at; after its end they go."""
     store, note = ChunkFolder(folder), folder / _NOTE
-    lock = FileLock(folder / _LOCK, timeout=0, mode=0o600)
     alone = None
     with on_disk(), suppress(Timeout):  # which is an OSError
-        alone = lock.acquire()
+        alone = FileLock(folder / _LOCK, timeout=0, mode=0o600).acquire()
     if alone is None:
         raise ParameterError("expected one run for a target, another one is at work")
     with alone:
@@ -115,9 +100,8 @@ def open_job(folder: Path, told: dict[str, str]) -> Iterator[ChunkFolder]:
         other = [name for name in {**before, **told} if before.get(name) != told.get(name)]
         if other:
             raise ParameterError(
-                f"expected the {' and '.join(other)} of the run that is to be continued, got "
-                f"another; put it back, or remove {folder.name} beside the target to begin anew, "
-                "which charges every row again"
+                f"expected the {' and '.join(other)} of the run that is to be continued; put it "
+                f"back, or remove {folder.name} to begin anew, which charges every row again"
             )
         yield store
         with on_disk():
@@ -126,27 +110,24 @@ def open_job(folder: Path, told: dict[str, str]) -> Iterator[ChunkFolder]:
 
 
 _AHEAD = 2  # chunks that wait for each worker
-_DIED = (
-    "A worker process died (killed, or out of memory?); what was released is kept: run the same "
-    "again, perhaps with fewer workers"
-)
+_DIED = "A worker process died (out of memory?); run the same again, perhaps with fewer workers"
 _here: list[tuple[ChunkFolder, Columns]] = []
 
 
 def release_all(
     chunks: Iterable[tuple[str, Chunk]], store: ChunkFolder, releaser: Columns, workers: int
-) -> Generator[tuple[Chunk, pa.Table]]:
+) -> Generator[Pair]:
     """Yields chunks, which come with their keys, with what is released and kept for each."""
     if workers == 1:
         for key, chunk in chunks:
-            yield chunk, release_chunk(store, key, chunk.cells, releaser)
+            yield chunk, store.once(key, partial(releaser.release, chunk.cells))
         return
     waiting = deque[tuple[str, Chunk, "Future[Any] | None"]]()
 
-    def first() -> tuple[Chunk, pa.Table]:
+    def first() -> Pair:
         key, chunk, work = waiting.popleft()
         found = None if work is None else work.result()
-        return chunk, release_chunk(store, key, chunk.cells, replace(releaser, found=found))
+        return chunk, store.once(key, partial(releaser.release, chunk.cells, found=found))
 
     pool = ProcessPoolExecutor(
         workers,
@@ -169,15 +150,15 @@ def release_all(
 
 def _begin(store: ChunkFolder, releaser: Columns) -> None:
     """A worker ends with its parent, also where that was killed."""
-    Thread(target=_end_with_parent, daemon=True).start()
-    _here.append((store, releaser))
-
-
-def _end_with_parent() -> None:
     parent = multiprocessing.parent_process()
     assert parent is not None
-    parent.join()
-    os._exit(1)
+
+    def end() -> None:
+        parent.join()
+        os._exit(1)
+
+    Thread(target=end, daemon=True).start()
+    _here.append((store, releaser))
 
 
 def _work(key: str, rows: pa.Table, is_drawn: bool) -> Any:
@@ -186,5 +167,5 @@ def _work(key: str, rows: pa.Table, is_drawn: bool) -> Any:
     with withheld("expected releases, got {} in a worker; run with workers=1"):  # it is pickled
         if not is_drawn:
             return releaser.find(rows)
-        release_chunk(store, key, rows, releaser)
+        store.once(key, partial(releaser.release, rows))
     return None

@@ -9,18 +9,18 @@ import re
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
 from itertools import count
-from json.decoder import WHITESPACE, scanstring  # type: ignore[attr-defined]
 from typing import IO, Any
 
 import pyarrow as pa
 
-from dp_middleware.corpora.rows import CHUNK_BYTES, Chunk, Format, readable, refuse_columns
+from dp_middleware.corpora.rows import CHUNK_BYTES, Chunk, Format, Pair, readable, refuse_columns
 from dp_middleware.errors import ParameterError, withheld
 
 _MARK = "\ufeff"
 _BLANKS = " \t\r\n"
 _LONGEST = 1 << 25  # bytes of a cell of CSV
-_SIGN = re.compile(r"[ \t\r\n]*(.)", re.DOTALL)
+_KEY = re.compile(r'_([{,])_("(?:[^"\\]|\\.)*")_:_'.replace("_", "[ \t\r\n]*"))
+_END, _EMPTY = (re.compile(sign.replace("_", "[ \t\r\n]*")) for sign in (r"_\}_", r"_\{_\}_"))
 _decoder = json.JSONDecoder(parse_int=str, parse_float=lambda _: ())
 
 Cells = dict[str, tuple[str | None, int, int]]
@@ -44,8 +44,8 @@ class Lines(Format):
         return ""
 
     @abstractmethod
-    def _rows(self, file: IO[str]) -> Iterator[Row | None]:
-        """Yields ``None`` for a line that is no row at all; a broken one is a ``ValueError``."""
+    def _rows(self, file: IO[str]) -> Iterator[Row]:
+        """Yields the rows; a broken one is a ``ValueError``."""
 
     @abstractmethod
     def _spelled(self, released: str) -> str:
@@ -62,21 +62,21 @@ class Lines(Format):
                     f"says, each quoted cell closed; got {{}} in row {number}: mend it"
                 )
                 with withheld(expected, ValueError, RecursionError, csv.Error):
-                    row = next(found, ...)
-                    if isinstance(row, tuple):
+                    row = next(found, None)
+                    if row is not None:
                         "".join(text or "" for text, _, _ in row[1].values()).encode()
-                if isinstance(row, tuple):
+                if row is not None:
                     rows.append(row)
                     size += len(row[0])
-                if rows and (row is ... or len(rows) >= self.size or size >= CHUNK_BYTES):
+                if rows and (row is None or len(rows) >= self.size or size >= CHUNK_BYTES):
                     columns = {name: [cells[name][0] for _, cells in rows] for name in self.read}
                     schema = pa.schema([(name, pa.large_string()) for name in self.read])
                     yield Chunk(cells=pa.table(columns, schema=schema), rows=rows)
                     rows, size = [], 0
-                if row is ...:
+                if row is None:
                     return
 
-    def write(self, file: IO[bytes], released: Iterable[tuple[Chunk, pa.Table]]) -> None:
+    def write(self, file: IO[bytes], released: Iterable[Pair]) -> None:
         with self._opened() as source:
             parts = [self._head(source)]
         for chunk, table in released:
@@ -98,10 +98,7 @@ class TextLines(Lines):
     """Plain text: the one column is called ``text``."""
 
     def _head(self, file: IO[str]) -> str:
-        if self.read != ("text",):
-            raise ParameterError(
-                "expected the one column 'text' for lines of plain text, without subjects or ids"
-            )
+        refuse_columns(self.read, ["text"])
         return super()._head(file)
 
     def _rows(self, file: IO[str]) -> Iterator[Row]:
@@ -118,18 +115,16 @@ class TextLines(Lines):
 class JsonLines(Lines):
     """An object a line; ``null`` stays, a column must be there in each row."""
 
-    def _rows(self, file: IO[str]) -> Iterator[Row | None]:
+    def _rows(self, file: IO[str]) -> Iterator[Row]:
         for line in file:
-            yield (line, self._cells(line)) if line.strip(_BLANKS) else None
-
-    def _cells(self, line: str) -> Cells:
-        values = _values(line)
-        for name in self.read:
-            value, start, _ = values.get(name, ((), 0, 0))
-            is_text = value is None or isinstance(value, str)  # or an integer, as it is written
-            if not is_text or (name in self.private and line[start] not in 'n"'):
-                raise ValueError
-        return {name: values[name] for name in self.read}
+            if line.strip(_BLANKS):
+                values = _values(line)
+                cells = {name: values.get(name, ((), 0, 0)) for name in self.read}
+                for name, (value, start, _) in cells.items():
+                    is_text = value is None or isinstance(value, str)  # or an integer, as written
+                    if not is_text or (name in self.private and line[start] not in 'n"'):
+                        raise ValueError
+                yield line, cells
 
     def _spelled(self, released: str) -> str:
         return json.dumps(released, ensure_ascii=False)
@@ -138,25 +133,14 @@ class JsonLines(Lines):
 def _values(line: str) -> dict[str, tuple[Any, int, int]]:
     """The values of a JSON object with where they stand; ValueError: none, or a key twice."""
     values: dict[str, tuple[Any, int, int]] = {}
-
-    def after(place: int, signs: str) -> tuple[str, int]:
-        found = _SIGN.match(line, place)
-        if found is None or found[1] not in signs:
+    place = 0
+    while key := _KEY.match(line, place):
+        value, place = _decoder.raw_decode(line, key.end())
+        name = json.loads(key[2])
+        if name in values or (key[1] == "{") != (not values):
             raise ValueError
-        return found[1], found.end()
-
-    _, place = after(0, "{")
-    sign, end = after(place, '"}')
-    while sign != "}":
-        key, place = scanstring(line, after(place, '"')[1])
-        start = WHITESPACE.match(line, after(place, ":")[1]).end()
-        value, place = _decoder.raw_decode(line, start)
-        if key in values:
-            raise ValueError
-        values[key] = value, start, place
-        sign, place = after(place, ",}")
-        end = place
-    if line[end:].strip(_BLANKS):
+        values[name] = value, key.end(), place
+    if not (_END if values else _EMPTY).fullmatch(line, place):
         raise ValueError
     return values
 
@@ -172,10 +156,9 @@ class Csv(Lines):
         header = self._record(file)
         if header is None:
             raise ParameterError("expected a header in the first line, got an empty file")
-        self._names = [header[0][start:end] for start, end in header[1]]
-        names = [_plain(name) or "" for name in self._names]
+        names = [_plain(header[0][start:end]) or "" for start, end in header[1]]
         refuse_columns(self.read, names)
-        self._places = [(name, names.index(name)) for name in self.read]
+        self._width, self._places = len(names), [(name, names.index(name)) for name in self.read]
         return mark + header[0]
 
     def _record(self, file: IO[str]) -> tuple[str, list[tuple[int, int]]] | None:
@@ -195,16 +178,15 @@ class Csv(Lines):
         spans = [found.span(1) for found in re.finditer(cell, raw)]
         return raw, spans[: len(cells) or 1]
 
-    def _rows(self, file: IO[str]) -> Iterator[Row | None]:
+    def _rows(self, file: IO[str]) -> Iterator[Row]:
         while (record := self._record(file)) is not None:
             raw, spans = record
-            if not raw.strip("\r\n") and len(self._names) > 1:
-                yield None
-            elif len(spans) != len(self._names):
+            if not raw.strip("\r\n") and self._width > 1:
+                continue
+            if len(spans) != self._width:
                 raise ValueError
-            else:
-                places = ((name, spans[place]) for name, place in self._places)
-                yield raw, {n: (_plain(raw[start:end]), start, end) for n, (start, end) in places}
+            places = ((name, spans[place]) for name, place in self._places)
+            yield raw, {n: (_plain(raw[start:end]), start, end) for n, (start, end) in places}
 
     def _spelled(self, released: str) -> str:
         must = not released or any(sign in released for sign in ('"', "\r", "\n", self.separator))

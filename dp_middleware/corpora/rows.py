@@ -30,10 +30,14 @@ def readable() -> AbstractContextManager[None]:
 
 @dataclass(frozen=True, kw_only=True)
 class Chunk:
-    """Some rows that follow each other. Private."""
+    """Holds some rows that follow each other. Private."""
 
     cells: pa.Table = field(repr=False)  # (n,) rows of strings
     rows: Any = field(repr=False)  # the same, as their format needs them to write
+
+
+Pair = tuple[Chunk, pa.Table]
+"""A chunk and what is released for its rows."""
 
 
 class Format(ABC):
@@ -50,7 +54,7 @@ class Format(ABC):
         """Yields all rows, the same chunks whenever the file is the same; errors quote nothing."""
 
     @abstractmethod
-    def write(self, file: IO[bytes], released: Iterable[tuple[Chunk, pa.Table]]) -> None:
+    def write(self, file: IO[bytes], released: Iterable[Pair]) -> None:
         """Writes all rows with what was released for their private cells."""
 
     def as_read(self, released: str) -> str:
@@ -64,8 +68,7 @@ def refuse_columns(asked: Sequence[str], names: Sequence[str]) -> None:
         if names.count(name) != 1:
             raise ParameterError(
                 f"expected one column {name!r} in the file, got {names.count(name)} among "
-                f"{len(names)} columns, whose names may be text; the first line of CSV and TSV is "
-                "the header"
+                f"{len(names)} columns, whose names may be text; CSV begins with a header"
             )
 
 
@@ -95,16 +98,18 @@ class Parquet(Format):
                         cells = cells.append_column(name, rows[name].cast("large_string"))
                     yield Chunk(cells=cells, rows=rows)
 
-    def write(self, file: IO[bytes], released: Iterable[tuple[Chunk, pa.Table]]) -> None:
+    def write(self, file: IO[bytes], released: Iterable[Pair]) -> None:
         """Implements :class:`Format`; the file has row groups of its own."""
-        held: list[pa.Table] = []
-        size = 0
         with pq.ParquetWriter(file, pq.read_schema(self.path)) as writer:
+            held, size = list[pa.Table](), 0
             for chunk, table in released:
                 rows = chunk.rows
                 for name in self.private:
-                    place, column = rows.column_names.index(name), table[name]
-                    kind = rows[name].type
+                    place, column, kind = (
+                        rows.column_names.index(name),
+                        table[name],
+                        rows[name].type,
+                    )
                     if pa.types.is_dictionary(kind):
                         column = column.cast(kind.value_type).dictionary_encode()
                     rows = rows.set_column(place, rows.field(place), column.cast(kind))

@@ -36,7 +36,7 @@ def slices(count: int, size: int) -> Iterator[slice]:
 def parts(rows: torch.Tensor, *others: torch.Tensor) -> Iterator[tuple[torch.Tensor, ...]]:
     """Yields views of a few rows of each tensor, (n, V) and others; off the CPU one view of all.
 
-    What passes over a few again finds them in the processor's cache; V says how many are a few.
+    So few, by V, that they stay in the processor's cache.
     """
     step = max(1, len(rows))
     if rows.device.type == "cpu":
@@ -103,8 +103,8 @@ class Points(NamedTuple):
 def product(rows: torch.Tensor, others: torch.Tensor) -> torch.Tensor:
     """Computes dot products, float64 (n, m), of rows (n, k) and (m, k) for which these are exact.
 
-    So it may be made in whatever way is fastest. For a few rows that is NumPy's, and for fewer a
-    block of the others at a time: these then pass through the processor once and are not copied.
+    So it may be made in whatever way is fastest: of a few rows NumPy's, and of fewer a block of the
+    others at a time, which are then not copied.
     """
     if rows.device.type != "cpu" or len(rows) >= _SOME or rows.numel() == 0:
         return rows @ others.T

@@ -1,24 +1,23 @@
-"""Backends, which turn texts into vectors, and one model for all threads of a process."""
+"""Backends, which turn texts into vectors."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextvars import Context
 from dataclasses import dataclass, field
-from threading import Lock
 from typing import Any, ClassVar, Protocol, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dp_middleware import _files, _forks
-from dp_middleware._quiet import call_unrecorded
+from dp_middleware import _files
 from dp_middleware._waits import told
-from dp_middleware.embedding.arrays import slices
 from dp_middleware.embedding.grid import unit_rows
 from dp_middleware.errors import DPMiddlewareError, EmbeddingError, ParameterError, needs
 
 Encode = Callable[[list[str]], ArrayLike]
+Rows = NDArray[np.float32]
+
+_ON_CPU = 8  # texts computed together: on a CPU the padding of more costs more than it gains
 
 
 class Backend(Protocol):
@@ -32,20 +31,13 @@ class Backend(Protocol):
         """Loads the model; returns a function from texts to (n, d) numbers, for one thread."""
 
 
-_BATCH = 256
-_ON_CPU = 8  # texts computed together: on a CPU the padding of more costs more than it gains
-
-
 @dataclass(frozen=True)
 class SentenceModel:
-    """Loads a sentence-transformers model: in an installed package, a local folder or on the hub.
-
-    ``device`` is ``"cpu"``, ``"cuda"``, ``"mps"`` or ``"auto"``, the fastest.
-    """
+    """Loads a sentence-transformers model, of an installed package, a local folder or the hub."""
 
     model: str
-    device: str = field(default="auto", kw_only=True)
-    batch: ClassVar[int] = _BATCH
+    device: str = field(default="auto", kw_only=True)  # as for EmbeddingService
+    batch: ClassVar[int] = 256
 
     def open(self) -> Encode:
         """Loads the model."""
@@ -69,13 +61,9 @@ class SentenceModel:
 
 
 class Given:
-    """Wraps an object of the caller's own with ``encode(texts)``.
+    """Wraps an object of the caller's own with ``encode(texts)``; equal if it is the same one."""
 
-    Two of these are equal if they are around the same object, so its services share it, and its
-    calls come one at a time. ``model`` is the name of its class.
-    """
-
-    batch = _BATCH
+    batch = 256
 
     def __init__(self, inner: Any) -> None:
         self.inner, self.model = inner, type(inner).__name__
@@ -94,11 +82,6 @@ class Given:
         return cast(Encode, self.inner.encode)
 
 
-Rows = NDArray[np.float32]
-
-_WARM = ["a warm and public sentence"]
-
-
 def check_texts(texts: Sequence[str]) -> list[str]:
     """Returns the texts, of the type ``str`` itself, or raises ParameterError."""
     if isinstance(texts, str):
@@ -111,62 +94,7 @@ def check_texts(texts: Sequence[str]) -> list[str]:
     return [text if type(text) is str else str.__str__(text) for text in listed]
 
 
-class SharedModel:
-    """Opens a backend at its first use, and lets one thread at a time call it.
-
-    A call has no texts of other callers in it, from whose lengths its rows would move by rounding.
-    A long one is cut into batches, texts of like length together, which saves padding; others get
-    their turn between two. Equal texts of a batch are computed once; nothing is kept of them.
-    """
-
-    def __init__(self, backend: Backend) -> None:
-        self.backend = backend
-        self._encode: Encode | None = None
-        self._computing = False
-        self._width: int | None = None
-        self.after_fork()
-        _forks.renewed[id(self)] = self
-
-    def after_fork(self) -> None:
-        """Makes a new lock; a model that the parent was using may be in any state."""
-        if self._computing:
-            self._encode, self._computing = None, False
-        self._lock = Lock()
-
-    def encode(self, texts: list[str]) -> Rows:
-        """Returns unit rows, float32 (n, d); EmbeddingError: the model failed; it holds no text."""
-        if not texts:
-            return np.empty((0, self._width or self.encode(_WARM).shape[1]), np.float32)
-        order = sorted(range(len(texts)), key=lambda k: -len(texts[k]))
-        batches = [order[part] for part in slices(len(order), self.backend.batch)]
-        rows = np.concatenate([self._rows([texts[k] for k in batch]) for batch in batches])
-        table = np.empty_like(rows)
-        table[order] = rows
-        return table
-
-    def _rows(self, texts: list[str]) -> Rows:
-        numbers: dict[str, int] = {}
-        places = [numbers.setdefault(text, len(numbers)) for text in texts]
-        with self._lock:
-            self._computing = True
-            try:
-                if self._encode is None:
-                    self._encode = _opened(self.backend)
-                vectors = call_unrecorded(Context(), self._encode, list(numbers))
-                rows = _checked(vectors, len(numbers), self._width)
-            except (Exception, SystemExit) as error:  # whatever it is, it may quote texts
-                failed = f"the embedding model failed with {type(error).__name__}"
-                if isinstance(error, EmbeddingError):
-                    failed = str(error)
-            else:
-                self._width = rows.shape[1]
-                return rows[places]
-            finally:
-                self._computing = False
-        raise EmbeddingError(failed)
-
-
-def _opened(backend: Backend) -> Encode:
+def opened(backend: Backend) -> Encode:
     """Opens a backend; it has seen no text yet, so the words of an error may be shown."""
     try:
         return backend.open()
@@ -176,8 +104,8 @@ def _opened(backend: Backend) -> Encode:
     raise EmbeddingError(failed)
 
 
-def _checked(vectors: ArrayLike, count: int, width: int | None) -> Rows:
-    """Rows of unit length, float32 (count, d); zero rows stay zero."""
+def checked_rows(vectors: ArrayLike, count: int, width: int | None) -> Rows:
+    """Makes rows of unit length, float32 (count, d); zero rows stay zero."""
     rows = np.asarray(vectors, dtype=np.float64)
     if rows.ndim != 2 or len(rows) != count or width not in (None, rows.shape[1]):
         raise EmbeddingError(

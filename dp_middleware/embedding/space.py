@@ -42,16 +42,13 @@ class EmbeddingSpace:
 
     Args:
         vocabulary: V tokens.
-        vectors: Finite floats (V, d), kept unchanged (nothing is normalised).
+        vectors: Finite floats (V, d), kept unchanged; ParameterError: other things.
         device: ``"cpu"``, ``"cuda"``, ... or ``"auto"``: CUDA if there is one. Products are
             float64, so a device without float64 (``"mps"``) is replaced by the CPU.
 
     Attributes:
-        recipe: A function that makes the same space, bit for bit, in another process. Pickles hold
-            it in place of the vectors; if it is ``None``, they hold the vectors.
-
-    Raises:
-        ParameterError: Not (V, d), or a value is NaN or infinite.
+        recipe: A function that makes the same space, bit for bit, in another process: pickles hold
+            it in place of the vectors, unless it is ``None``.
     """
 
     def __init__(
@@ -79,10 +76,8 @@ class EmbeddingSpace:
         return len(self.vocabulary)
 
     def __repr__(self) -> str:
-        return (
-            f"EmbeddingSpace({len(self)} tokens, d={self._source.dimensions}, "
-            f"{self.vocabulary.tokenizer.name}, {self.fingerprint[:8]})"
-        )
+        kind = f"d={self._source.dimensions}, {self.vocabulary.tokenizer.name}"
+        return f"EmbeddingSpace({len(self)} tokens, {kind}, {self.fingerprint[:8]})"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, EmbeddingSpace) and self.fingerprint == other.fingerprint
@@ -91,10 +86,9 @@ class EmbeddingSpace:
         return hash(self.fingerprint)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        if self.recipe is None:
-            make = partial(type(self), device=self._asked_device)
-            return make, (self.vocabulary, self.vectors)
-        return _make_again, (self.recipe, self.fingerprint)
+        if self.recipe is not None:
+            return _make_again, (self.recipe, self.fingerprint)
+        return partial(type(self), device=self._asked_device), (self.vocabulary, self.vectors)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -111,10 +105,8 @@ class EmbeddingSpace:
     @cached_property
     def device(self) -> torch.device:
         """Tells where rows are computed."""
-        device = self._asked_device
-        if device == "auto":
-            device = "cuda" if torch.cuda.is_available() else "cpu"
-        wanted = torch.device(device)
+        automatic = "cuda" if torch.cuda.is_available() else "cpu"
+        wanted = torch.device(automatic if self._asked_device == "auto" else self._asked_device)
         return torch.device("cpu") if wanted.type == "mps" else wanted
 
     def derived(self, key: object, compute: Callable[[], T]) -> T:
@@ -141,8 +133,7 @@ class EmbeddingSpace:
     def points(self) -> Floats:
         """Gives the vectors about a public centre, on the grid of distances; float64 (V, d).
 
-        See :func:`dp_middleware.embedding.grid.points_of`. ParameterError: the grid cannot hold
-        vectors of such different lengths.
+        See :func:`~dp_middleware.embedding.grid.points_of`, which refuses some.
         """
         return self._points.host
 
@@ -173,8 +164,7 @@ class EmbeddingSpace:
         """Computes Euclidean distances of :attr:`points`, from ids to every token, float64 (n, V).
 
         The square root, rounded once, of an exact number: the same bits in any batch, on every
-        processor and device. Equal vectors are at distance 0; others are, too, if they are the same
-        point.
+        processor and device.
         """
         return on_host(self.distance_rows(self.checked(ids)))
 
@@ -185,8 +175,7 @@ class EmbeddingSpace:
     def cosines(self, ids: ArrayLike) -> Floats:
         """Computes cosines of each id's vector with every token's, float64 (n, V) in [-1, 1].
 
-        Exact products of unit rows whose coordinates are rounded to multiples of 2^-26: the same
-        bits in any batch, on every processor and device. The cosine of a zero vector is 0.
+        Exact products of :attr:`unit`, the same bits everywhere; that of a zero vector is 0.
         """
         return on_host(self.cosine_rows(self.checked(ids)))
 
@@ -205,20 +194,15 @@ class EmbeddingSpace:
     def centred_unit(self) -> Floats:
         """Gives unit rows of the vectors less their mean, on the grid of cosines, float64 (V, d).
 
-        Their cosines measure what tokens share beyond what all tokens share: raw vectors of an
-        encoder lie in a cone, and a constant answer already has a positive mean cosine. A row that
-        is the mean, but for rounding, is zero.
+        Raw vectors of an encoder lie in a cone: these have cosines for what tokens share beyond
+        that. A row that is the mean, but for rounding, is zero.
         """
         centred = self.vectors - grid.mean(self.vectors)
         lost = np.abs(centred).max(axis=1) <= 1e-12 * np.abs(self.vectors).max()
         return grid.unit_points(np.where(lost[:, None], 0.0, centred))
 
-    def centred_cosines(self, ids: ArrayLike, columns: Ids | None = None) -> Floats:
-        """Computes exact cosines of mean-centred vectors, float64 (n, V) or (n, len(columns))."""
-        return on_host(self.centred_cosine_rows(self.checked(ids), columns))
-
     def centred_cosine_rows(self, ids: Ids, columns: Ids | None = None) -> torch.Tensor:
-        """Computes :meth:`centred_cosines` of ids that are in 0 .. V - 1, on the space's device."""
+        """Computes exact cosines of :attr:`centred_unit` on the device, (n, V or len(columns))."""
         unit = self.derived("centred-unit", lambda: self.on_device(self.centred_unit))
         others = unit
         if columns is not None:

@@ -3,20 +3,12 @@
 from dp_middleware.frameworks._candidates import rewriting_prompts
 from dp_middleware.frameworks.inferdpt import PAPER_PROMPTS, Answer, InferDPT
 from dp_middleware.frameworks.privrewrite import PrivRewrite, PrivRewriteNaive
-from dp_middleware.models.chat import ChatModel, chat_model
+from dp_middleware.models.chat import ChatModel, chat_model, ollama, open_model
 from dp_middleware.models.embedders import embedding_service
-from dp_middleware.models.endpoints import ollama, open_model
 
+# fmt: off
 __all__ = [
-    "PAPER_PROMPTS",
-    "Answer",
-    "ChatModel",
-    "InferDPT",
-    "PrivRewrite",
-    "PrivRewriteNaive",
-    "chat_model",
-    "embedding_service",
-    "ollama",
-    "open_model",
-    "rewriting_prompts",
+    "PAPER_PROMPTS", "Answer", "ChatModel", "InferDPT", "PrivRewrite", "PrivRewriteNaive",
+    "chat_model", "embedding_service", "ollama", "open_model", "rewriting_prompts",
 ]
+# fmt: on

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from itertools import cycle, islice
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -39,7 +40,6 @@ _TASKS: dict[Unit, str] = {
     "they are. Answer with the text only.",
 }
 
-
 _OPENINGS = (
     "Write one fluent text in place of the one below",
     "Turn the text below into one fluent text",
@@ -56,40 +56,30 @@ _MANNERS = (
 
 
 def rewriting_prompts(k: int) -> tuple[str, ...]:
-    """Returns public instructions for ``PrivRewrite(prompts=)``: one for each of k candidates.
+    """Returns public instructions for ``PrivRewrite(prompts=)``, one for each of k candidates.
 
-    They ask for the same in other words and another manner, so that candidates differ where the
-    model's temperature alone does not make them. From the 21st on they come again.
+    They ask for the same in other words and another manner. From the 21st on they come again.
     """
     _validate.at_least(1, k=k)
-    pairs = [(_OPENINGS[i % len(_OPENINGS)], _MANNERS[i % len(_MANNERS)]) for i in range(k)]
     return tuple(
         f"{opening}: words of it were replaced at random. Correct what makes no sense, {manner}, "
         "and add no facts. Answer with the text only."
-        for opening, manner in pairs
+        for opening, manner in islice(zip(cycle(_OPENINGS), cycle(_MANNERS), strict=False), k)
     )
 
 
 def questions(sanitized: str, unit: Unit, k: int, prompts: Sequence[str]) -> list[Messages]:
     """Writes what the chat model is asked for k candidates, with the prompts in turns, or ours."""
-    instructions = prompts or [_TASKS[unit]]
-    return [
-        [
-            {
-                "role": "user",
-                "content": f"{instructions[i % len(instructions)]}\n\nText:\n{sanitized}",
-            }
-        ]
-        for i in range(k)
-    ]
+    instructions = islice(cycle(prompts or [_TASKS[unit]]), k)
+    return [[{"role": "user", "content": f"{i}\n\nText:\n{sanitized}"}] for i in instructions]
 
 
 async def answers(
     model: ChatModel, questions: Sequence[Messages], minimum: int, gate: asyncio.Semaphore
 ) -> list[str]:
-    """An answer to each public question that has one, in their order; or RemoteError: too few.
+    """Answers in the order of public questions, each of which may fail; RemoteError: too few.
 
-    Each call may fail. What UTF-8 cannot say, a lone surrogate, comes as a question mark.
+    What UTF-8 cannot say, a lone surrogate, comes as a question mark.
     """
     failures: list[str] = []
 
@@ -103,10 +93,8 @@ async def answers(
 
     texts = [answer for answer in await all_of(map(ask, questions)) if answer is not None]
     if len(texts) < minimum:
-        raise RemoteError(
-            f"expected at least {minimum} of {len(questions)} candidates, got {len(texts)}; "
-            f"{failures[-1]}"
-        )
+        expected = f"at least {minimum} of {len(questions)} candidates"
+        raise RemoteError(f"expected {expected}, got {len(texts)}; {failures[-1]}")
     return [text.encode("utf-8", "replace").decode() for text in texts]
 
 
@@ -127,14 +115,11 @@ def distinct(texts: Iterable[str], usable: Callable[[str], bool]) -> list[str]:
     first: dict[str, str] = {}
     for text in texts:
         first.setdefault(" ".join(text.split()).casefold(), text.strip())
-    return [text for text in first.values() if usable(text)]
+    return [*filter(usable, first.values())]
 
 
 def prune(texts: list[str], encoder: CandidateEncoder, above: float) -> list[str]:
-    """Greedy, in their order: drops a text too similar to one already kept.
-
-    ``above``: the largest similarity (1 + cosine) / 2 of two that are kept.
-    """
+    """Drops, in their order, a text of a similarity (1 + cosine) / 2 above this to one kept."""
     if above >= 1 or len(texts) < 2:
         return texts
     failed = "expected sentence vectors for pruning, the service failed with {}; what was charged "
@@ -142,7 +127,6 @@ def prune(texts: list[str], encoder: CandidateEncoder, above: float) -> list[str
         rows = np.asarray(encoder.encode(texts), dtype=np.float64)
     similarity = (1 + rows @ rows.T) / 2
     kept: list[int] = []
-    for number in range(len(texts)):
-        if (similarity[number, kept] <= above).all():
-            kept.append(number)
+    for number, row in enumerate(similarity):
+        kept += [number] if (row[kept] <= above).all() else []
     return [texts[number] for number in kept]

@@ -32,17 +32,13 @@ class Selection:
     """Release candidate y for x with probability proportional to exp(epsilon u / (2 Delta)).
 
     u(x, y) = clip_[0,1]((<m(x), m(y)> + alpha) / (1 + alpha)), m the mean of the vectors of all
-    tokens: of norm at most 1, the zero vector for an unknown token, **not** renormalised.
-
-    Reference:
-        PrivRewrite, phase 2. A sentence of the paper renormalises m: then one token of two that
-        cancel each other turns m(x) round, and no sensitivity below 1 is true.
+    tokens: of norm at most 1, the zero vector for an unknown token. PrivRewrite, phase 2, but m is
+    **not** renormalised: one token of two that cancel each other would turn m(x) round.
 
     Guarantee:
         epsilon-DP for one replaced token of x, given the candidates and the number T of tokens.
-        u moves by at most Delta: 1 ("naive", as u is in [0, 1]); min(1, 2 / (T (1 + alpha)))
-        ("paper"); or the largest range over v of <e(v), m(y)> / (T (1 + alpha)) over the
-        candidates ("candidates": public given them, never above the paper's).
+        u moves by at most Delta: 1 ("naive"); min(1, 2 / (T (1 + alpha))) ("paper"); or the largest
+        range over v of <e(v), m(y)> / (T (1 + alpha)) over the candidates ("candidates").
         Utilities more than 2 Delta 24 / epsilon below the best are raised to that: a maximum of
         two functions of sensitivity Delta has sensitivity Delta. No probability is then below
         e^-24 / m, so its integer of 64 bits is above 2^64 e^-30, or it has 128 bits: rounding
@@ -65,12 +61,7 @@ class Selection:
             _validate.positive(alpha=self.alpha)
 
     def utilities(self, ids: Ids, similarities: Floats) -> Floats:
-        """Returns u(x, y) for every candidate, float64 (m,) in [0, 1].
-
-        Args:
-            ids: int64 (T,), -1 for an unknown token. Private.
-            similarities: From :func:`token_similarities`.
-        """
+        """Returns u(x, y) of x, int64 (T,), and m candidates, float64 (m,) in [0, 1]. Private."""
         count = max(1, len(ids))  # a text without tokens has the zero vector
         means = [math.fsum(column) / count for column in similarities[ids].T.tolist()]
         utilities: Floats = (np.array(means) + self.alpha) / (1 + self.alpha)
@@ -79,8 +70,7 @@ class Selection:
     def delta(self, count: int, similarities: Floats) -> float:
         """Returns the most that a utility moves when one of ``count`` tokens is replaced.
 
-        1 for any text in place of any other: a mean of vectors is in their convex hull, so it
-        moves no further than a single token can.
+        1 for any text in place of any other: a mean of vectors moves no further than one can.
         """
         if self.sensitivity == "naive":
             return 1.0
@@ -89,12 +79,7 @@ class Selection:
         return min(1.0, widest / (count * (1 + self.alpha)) + _ARITHMETIC)
 
     def log_probs(
-        self,
-        ids: Ids,
-        candidates: Sequence[Ids],
-        space: EmbeddingSpace,
-        *,
-        count: int | None = None,
+        self, ids: Ids, candidates: Sequence[Ids], space: EmbeddingSpace, count: int | None = None
     ) -> Floats:
         """Returns the law of the chosen index, float64 (m,).
 
@@ -103,7 +88,7 @@ class Selection:
             candidates: Ids of each of m candidates, at least one id each. Public.
             space: V tokens with vectors of norm at most 1.
             count: Public number of tokens, of which one may change, at most T; 1 where the whole
-                text may, whatever its length. Default T, which is then public.
+                text may. Default T, which is then public.
         """
         similarities = token_similarities(candidates, space)
         utilities = self.utilities(ids, similarities)
@@ -114,22 +99,16 @@ class Selection:
         return law
 
     def table(
-        self,
-        ids: Ids,
-        candidates: Sequence[Ids],
-        space: EmbeddingSpace,
-        *,
-        count: int | None = None,
+        self, ids: Ids, candidates: Sequence[Ids], space: EmbeddingSpace, count: int | None = None
     ) -> sampler.Table:
-        """Returns the integers that are drawn from; exact probabilities for audits. Private."""
-        return sampler.tables(self.log_probs(ids, candidates, space, count=count)[None, :])[0]
+        """Returns the integers that are drawn from, of :meth:`log_probs`. Private."""
+        return sampler.tables(self.log_probs(ids, candidates, space, count)[None, :])[0]
 
 
 def token_similarities(candidates: Sequence[Ids], space: EmbeddingSpace) -> Floats:
     """<e(v), m(y)> for every token v and candidate y, float64 (V + 1, m) in [-1, 1].
 
-    The last row is the unknown symbol's, which id -1 picks. Utilities and their sensitivity are
-    taken from these same numbers, so that no rounding comes between them.
+    The last row is of id -1. Utilities and their sensitivity are both taken from these numbers.
     """
     means = [space.vectors[ids[ids != UNKNOWN]].sum(axis=0) / len(ids) for ids in candidates]
     similarities = np.zeros((len(space) + 1, len(candidates)))
@@ -141,8 +120,7 @@ def token_similarities(candidates: Sequence[Ids], space: EmbeddingSpace) -> Floa
 def require_short_vectors(space: EmbeddingSpace) -> None:
     """Refuses a space with a vector of norm above 1, on which the sensitivity would be wrong."""
     norms = np.linalg.norm(space.vectors, axis=1)
-    above = int((norms > LARGEST_NORM).sum())
-    if above:
+    if above := int((norms > LARGEST_NORM).sum()):
         raise ParameterError(
             f"expected token vectors of norm at most 1, got {above} of {len(space)} above it, "
             f"the largest {norms.max():.6g}; divide all vectors by that"

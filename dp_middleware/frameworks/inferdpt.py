@@ -29,7 +29,6 @@ PERTURBED: dict[Unit, str] = {
 }
 """What a remote model is told about a release, by what its guarantee protects."""
 
-
 _EXTRACTION = (
     "Write an Extended Text that continues the Prefix Text. Take your material from the Perturbed "
     "Generation: keep what is coherent and fits the Prefix Text, leave out or correct what does "
@@ -44,10 +43,9 @@ PAPER_PROMPTS: Mapping[str, str] = MappingProxyType(
         "extraction": _EXTRACTION,
     }
 )
-"""For ``InferDPT(prompts=)``: what the paper asks of both models, for a text to continue.
+"""For ``InferDPT(prompts=)``: what the paper asks for a text to continue, in our words (App. A).
 
-In our own words, with the parts and the order that the paper's have (App. A for the extraction):
-unlike by default, the remote model is not told that words of the text were replaced.
+Unlike by default, the remote model is not told that words of the text were replaced.
 """
 
 
@@ -63,11 +61,7 @@ def for_remote(released: str, instruction: str | None, unit: Unit = "occurrence"
 
 
 def for_extractor(document: str, remote_text: str, instruction: str | None) -> Messages:
-    """What the local model is sent. Private: holds the document.
-
-    Reference:
-        Tong et al. (2023), InferDPT, extraction prompt, in our own words.
-    """
+    """What the local model is sent, as in the paper, in our words. Private: holds the document."""
     if instruction is None:
         return _filled(_EXTRACTION, document, remote_text)
     task = (
@@ -102,19 +96,14 @@ class PromptReleaser(Protocol):
 class Answer(LeavesWithout):
     """Holds the answer to a private document.
 
-    ``text`` was written from the raw document: it has **no** privacy guarantee and must not
-    leave again unsanitized, for instance as the history of the next remote call. ``repr`` hides
-    it and pickling drops it: unpickled, it is a fixed placeholder.
-
     Attributes:
-        text: The extracted answer. Private.
+        text: The extracted answer, written from the raw document: it has **no** guarantee and must
+            not leave again unsanitized. ``repr`` hides it and pickling drops it.
         remote_text: What the remote model wrote about the released text; as public as that.
         release: What the remote model was sent, and its certificate.
     """
 
-    _instead: ClassVar[Mapping[str, Any]] = {
-        "text": "(private text, dropped when the answer was pickled)"
-    }
+    _instead: ClassVar[dict[str, Any]] = {"text": "(private text, dropped when it was pickled)"}
 
     text: str = field(repr=False)
     remote_text: str
@@ -122,16 +111,12 @@ class Answer(LeavesWithout):
 
 
 class InferDPT:
-    """Perturbs, asks the remote model, extracts with a local model.
+    """Perturbs, asks the remote model, extracts with a local model (Tong et al. 2023).
 
-    The remote model sees the released text and the instruction. The extractor sees the raw
-    document and the remote model's text; its calls leave no trace, log or cache entry. With a
-    session of pseudonyms, the originals are put back into the remote model's text first, and there
-    may be no extractor.
-
-    Reference:
-        Tong et al. (2023), InferDPT: Privacy-preserving Inference for Black-box Large Language
-        Models.
+    The remote model sees the released text and the instruction; the extractor the raw document and
+    the remote model's text, in calls that leave no trace, log or cache entry. With a session of
+    pseudonyms originals are put back into the remote model's text first, and an extractor may be
+    left out.
 
     Guarantee:
         What the remote model sees of the document has the release's guarantee and no more. The
@@ -141,15 +126,13 @@ class InferDPT:
         sanitizer: Has ``release(text)``; charges and draws. Or a session of
             :class:`~dp_middleware.Pseudonyms`, of which every document is a conversation.
         remote: What :func:`chat_model` takes.
-        extractor: What :func:`chat_model` takes; in process, on loopback or on a trusted host.
-            A function must be declared: ``chat_model(function, local=True)``. ``None`` for a
-            session of pseudonyms only: the answer is restored, and nothing more.
+        extractor: What :func:`chat_model` takes; in process, on loopback or on a trusted host; a
+            function declared so by ``chat_model(function, local=True)``.
         trusted_hosts: Names of further hosts that may see raw text.
-        prompts: Templates (:class:`string.Template`) in place of ours: ``"perturbation"`` for the
-            remote model, with ``$text`` for the released text, and ``"extraction"`` for the local
-            one, with ``$text`` for the document and ``$generation`` for the remote model's text;
-            both may have ``$instruction``. Public. One that is left out is ours;
-            :data:`PAPER_PROMPTS` has the paper's.
+        prompts: Public templates (:class:`string.Template`) in place of ours: ``"perturbation"``
+            for the remote model, with ``$text`` for the released text, and ``"extraction"`` for the
+            local one, with ``$text`` for the document and ``$generation`` for the remote model's
+            text; both may have ``$instruction``. :data:`PAPER_PROMPTS` has the paper's.
 
     Raises:
         UntrustedHost: The extractor would send raw text elsewhere.
@@ -167,9 +150,7 @@ class InferDPT:
     ) -> None:
         self._prompts = _checked(prompts or {})
         if extractor is None and not getattr(sanitizer, "restores", False):
-            raise ParameterError(
-                "expected extractor=, a local model; without one a session of dp.Pseudonyms"
-            )
+            raise ParameterError("expected extractor=, a local model, or a session of pseudonyms")
         self._extractor = None if extractor is None else local_model(extractor, trusted_hosts)
         self._sanitizer = sanitizer
         self._remote = replace(chat_model(remote), error=RemoteError)
@@ -180,22 +161,18 @@ class InferDPT:
         return f"InferDPT({self._sanitizer!r}, remote: {remote}, extractor: {local})"
 
     def run(self, document: str, instruction: str | None = None) -> Answer:
-        """Answers an instruction about a document.
+        """Answers an instruction about a private document.
 
-        Args:
-            document: Private.
-            instruction: Public: **sent as it is**, so it must hold nothing private. ``None``
-                asks to continue the document.
+        The instruction is public: **sent as it is**. ``None`` asks to continue the document.
 
         Raises:
             ParameterError: The document has no tokens, or ``prompts`` have no place for the
                 instruction, or one that stays empty; nothing was charged or sent.
             RemoteError: The remote model failed. What was charged stays spent.
             ExtractorError: The extractor failed. What was charged stays spent.
-            DPMiddlewareError: From the sanitizer; nothing was sent.
         """
-        release, restore = self._released(document, instruction)
-        remote_text = self._remote(self._question(release, instruction))
+        release, question, restore = self._prepared(document, instruction)
+        remote_text = self._remote(question)
         text = restore(remote_text)
         if self._extractor is not None:
             text = self._extractor(self._extraction(document, text, instruction))
@@ -203,8 +180,9 @@ class InferDPT:
 
     async def arun(self, document: str, instruction: str | None = None) -> Answer:
         """Does as :meth:`run`, without blocking the event loop."""
-        release, restore = await asyncio.to_thread(self._released, document, instruction)
-        remote_text = await self._remote.acall(self._question(release, instruction))
+        prepared = await asyncio.to_thread(self._prepared, document, instruction)
+        release, question, restore = prepared
+        remote_text = await self._remote.acall(question)
         text = await asyncio.to_thread(restore, remote_text)
         if self._extractor is not None:
             text = await self._extractor.acall(self._extraction(document, text, instruction))
@@ -213,36 +191,37 @@ class InferDPT:
     def stream(self, document: str, instruction: str | None = None) -> Generator[str, None, None]:
         """Yields the extracted answer of :meth:`run` in pieces. Private, as ``Answer.text`` is.
 
-        Nothing is charged before the first piece is asked for; the remote model's answer is
-        waited for whole.
+        Nothing is charged before the first is asked for; the remote answer is waited for whole.
         """
-        release, restore = self._released(document, instruction)
-        text = restore(self._remote(self._question(release, instruction)))
+        _, question, restore = self._prepared(document, instruction)
+        text = restore(self._remote(question))
         if self._extractor is None:
             yield text
         else:
             yield from self._extractor.stream(self._extraction(document, text, instruction))
 
-    def _released(
+    def _prepared(
         self, document: str, instruction: str | None
-    ) -> tuple[Release, Callable[[str], str]]:
+    ) -> tuple[Release, Messages, Callable[[str], str]]:
+        """The release, what the remote model is asked, and what restores its answer."""
         for name, template in self._prompts.items():
             has_place = "instruction" in Template(template).get_identifiers()
             if has_place and instruction is None:
                 raise ParameterError(f"expected instruction= for the {name} template, got none")
             if name == "perturbation" and not has_place and instruction is not None:
                 raise ParameterError("expected $instruction in the perturbation template, got none")
+        restore: Callable[[str], str] = str
         if isinstance(self._sanitizer, Session):
             exchange = self._sanitizer.exchange([Message(role="user", texts=(document,), id=ONCE)])
-            return exchange.releases[0], exchange.restore
-        return self._sanitizer.release(document), str
-
-    def _question(self, release: Release, instruction: str | None) -> Messages:
+            release, restore = exchange.releases[0], exchange.restore
+        else:
+            release = self._sanitizer.release(document)
         if release.tokens_total == 0:
             raise ParameterError("expected a document with at least one token, got one without")
-        if (template := self._prompts.get("perturbation")) is not None:
-            return _filled(template, release.text, instruction=instruction or "")
-        return for_remote(release.text, instruction, release.certificate.unit)
+        question = for_remote(release.text, instruction, release.certificate.unit)
+        if template := self._prompts.get("perturbation", ""):
+            question = _filled(template, release.text, instruction=instruction or "")
+        return release, question, restore
 
     def _extraction(self, document: str, text: str, instruction: str | None) -> Messages:
         if (template := self._prompts.get("extraction")) is not None:

@@ -13,16 +13,9 @@ from dp_middleware._quiet import in_thread
 from dp_middleware.embedding import EmbeddingService, EmbeddingSpace
 from dp_middleware.embedding.arrays import Ids
 from dp_middleware.errors import ParameterError, RemoteError
-from dp_middleware.frameworks import _candidates
+from dp_middleware.frameworks import _candidates, _selection
 from dp_middleware.frameworks._candidates import CandidateEncoder
-from dp_middleware.frameworks._selection import (
-    Selection,
-    Sensitivity,
-    compose,
-    not_pure,
-    pure_epsilon,
-    require_short_vectors,
-)
+from dp_middleware.frameworks._selection import Selection, Sensitivity, pure_epsilon
 from dp_middleware.mechanisms import NoiseMechanism, TokenExponential
 from dp_middleware.mechanisms.text_mechanisms import TextMechanism
 from dp_middleware.models.adapters import run
@@ -41,40 +34,31 @@ Fallback = Literal["abstain", "sanitized"]
 class PrivRewrite:
     """Sanitizes a text, has k rewrites of that written, and privately chooses one of them.
 
-    The chat model sees the sanitized text only. Candidates, their pruning and the fallback
-    depend on that text and on public parameters; the private text is looked at twice: by the
-    sanitizer and by the choice.
-
-    Reference:
-        PrivRewrite: sanitizer with epsilon_1 (the paper: TokenExponential), candidates, greedy
-        pruning, exponential mechanism with epsilon_2.
+    The chat model sees the sanitized text only. Candidates, their pruning and the fallback depend
+    on that text and on public parameters; the private text is looked at by the sanitizer and by
+    the choice, :class:`Selection`.
 
     Guarantee:
         epsilon_1 + epsilon_select per token occurrence, or per text after a mechanism of whole
-        texts, under the sanitizer's adjacency: basic composition of the sanitizer with
-        :class:`Selection`, whose inputs other than the text are functions of what the sanitizer
-        released. The chat model alone has epsilon_1. Both are charged at once, before the first
-        draw, and stay spent whatever fails.
+        texts, under the sanitizer's adjacency: basic composition, as all inputs of the choice but
+        the text are functions of what the sanitizer released. The chat model alone has epsilon_1.
+        Both are charged at once, before the first draw, and stay spent whatever fails.
 
     Attributes:
-        sanitizer: Phase 1. Its guarantee must be pure; its space, with vectors of norm at most
-            1, is that of the choice; its ledger is charged for both phases.
+        sanitizer: Phase 1 (the paper: TokenExponential), of a pure guarantee; its space, with
+            vectors of norm at most 1, is that of the choice; its ledger is charged for both.
         generator: What :func:`chat_model` takes; its temperature is its own (the paper: 0.75).
         service: Sentence vectors for pruning; default an :class:`EmbeddingService`.
         epsilon_select: Nats per token occurrence for the choice; default the sanitizer's
             certified epsilon, which is the even split.
         k: Candidates for a text, asked for with one call each.
-        prompts: Public instructions that candidates are asked for with, in turns;
-            default the same for all. The paper's randomised prompting is one for each candidate:
-            :func:`~dp_middleware.frameworks.rewriting_prompts`.
+        prompts: Public instructions for candidates, in turns; see ``rewriting_prompts``.
         prune_above: A candidate is dropped if (1 + cosine) / 2 with one kept before is larger;
             1 keeps all.
-        alpha: See :class:`Selection`. With 1 nothing is clipped; unless the sensitivity is 1,
-            its ratio to the utilities does not depend on alpha beyond that.
+        alpha: See :class:`Selection`.
         sensitivity: ``"candidates"`` or ``"paper"``; see :class:`Selection`.
         minimum: Fewest candidates that must come, empty ones included, at most k.
-        fallback: If no candidate is left: ``"abstain"`` raises, ``"sanitized"`` releases the
-            sanitized text.
+        fallback: If none is left: ``"abstain"`` raises, ``"sanitized"`` releases that text.
         at_once: Calls of the chat model at the same time.
         insecure_entropy: Replaces the operating system's entropy of the choice in tests.
 
@@ -109,8 +93,8 @@ class PrivRewrite:
         if self.minimum not in range(1, self.k + 1):
             raise ParameterError(f"expected 1 <= minimum <= k={self.k}, got {self.minimum!r}")
         if isinstance(self.sanitizer.mechanism, NoiseMechanism):
-            raise not_pure("metric privacy")
-        require_short_vectors(self.sanitizer.space)
+            raise _selection.not_pure("metric privacy")
+        _selection.require_short_vectors(self.sanitizer.space)
         self._selection_of(1.0 if self.epsilon_select is None else self.epsilon_select)
         generator = replace(chat_model(self.generator), error=RemoteError, may_be_blank=True)
         object.__setattr__(self, "generator", generator)
@@ -119,17 +103,10 @@ class PrivRewrite:
     def with_total(
         cls, epsilon: float, space: EmbeddingSpace, *, share: float = 0.5, **options: Any
     ) -> Self:
-        """Makes the paper's own: a nominal total, split evenly between both phases.
+        """Makes the paper's own: TokenExponential, and a ``share`` of ``epsilon`` for the choice.
 
-        Phase 1 is TokenExponential with the nominal epsilon ``(1 - share) * epsilon``, the choice
-        has ``share * epsilon``. The certificate says how much less phase 1 really spends; to
-        spend all of an exact total, calibrate a sanitizer to the half of it instead.
-
-        Args:
-            epsilon: Nats per token occurrence of both phases together, nominal.
-            space: V tokens with vectors of norm at most 1.
-            share: Of the choice, between 0 and 1; the paper: 0.5.
-            options: Further arguments of :class:`PrivRewrite`, ``generator`` among them.
+        ``epsilon``, nats per token occurrence, is nominal: the certificate says how much less
+        phase 1 spends. ``options`` are further arguments, ``generator`` among them.
         """
         _validate.positive(epsilon=epsilon)
         _validate.probability(share=share)
@@ -139,10 +116,8 @@ class PrivRewrite:
     @cached_property
     def selection(self) -> Selection:
         """Phase 2. Computes the sanitizer's certificate if ``epsilon_select`` is the default."""
-        epsilon = self.epsilon_select
-        if epsilon is None:
-            epsilon = pure_epsilon(self.sanitizer.certificate)
-        return self._selection_of(epsilon)
+        own = self.epsilon_select
+        return self._selection_of(pure_epsilon(self.sanitizer.certificate) if own is None else own)
 
     @cached_property
     def certificate(self) -> Certificate:
@@ -170,9 +145,7 @@ class PrivRewrite:
 
     async def arewrite_batch(self, texts: Sequence[str]) -> list[Release]:
         """Does as :meth:`rewrite_batch`, without blocking the event loop."""
-        private, sanitized = await in_thread(self._sanitize, texts)
-        gate = asyncio.Semaphore(self.at_once)
-        pairs = zip(private, sanitized, strict=True)
+        pairs, gate = await in_thread(self._sanitize, texts), asyncio.Semaphore(self.at_once)
         return await _candidates.all_of(self._choose(*pair, gate) for pair in pairs)
 
     def _selection_of(self, epsilon: float) -> Selection:
@@ -186,8 +159,8 @@ class PrivRewrite:
             return own
         return Vocabulary(own.tokens, tokenizer=own.tokenizer, unknown="uniform")
 
-    def _sanitize(self, texts: Sequence[str]) -> tuple[list[Ids], list[Release]]:
-        """Ids of the private texts, and their releases, charged for both phases."""
+    def _sanitize(self, texts: Sequence[str]) -> list[tuple[Ids, Release]]:
+        """Ids of private texts with their releases, charged for both phases."""
         if isinstance(texts, str):
             raise ParameterError("expected a list of texts, got one str")
         drafts = [self.sanitizer.read(text) for text in texts]
@@ -196,23 +169,20 @@ class PrivRewrite:
         if not self._whole and not all(map(len, private)):
             raise ParameterError("expected texts with at least one token, got one without")
         released = self.sanitizer.release_drafts(drafts, self._compose)
-        return private, [release for release, _ in released]
+        return [(ids, release) for ids, (release, _) in zip(private, released, strict=True)]
 
     async def _choose(self, private: Ids, sanitized: Release, gate: asyncio.Semaphore) -> Release:
         unit = sanitized.certificate.unit
         questions = _candidates.questions(sanitized.text, unit, self.k, self.prompts)
         answers = await _candidates.answers(self.generator, questions, self.minimum, gate)
-        candidates = await in_thread(self._prune, answers)
-        if candidates:
-            text = await in_thread(self._draw, private, candidates)
-        elif self.fallback == "sanitized":
-            text = sanitized.text
-        else:
-            raise RemoteError(
-                f"expected a candidate with tokens, got none in {len(answers)} answers; retry, "
-                'which is charged, or use fallback="sanitized"'
-            )
-        return replace(sanitized, text=text)
+        if candidates := await in_thread(self._prune, answers):
+            return replace(sanitized, text=await in_thread(self._draw, private, candidates))
+        if self.fallback == "sanitized":
+            return sanitized
+        raise RemoteError(
+            f"expected a candidate with tokens, got none in {len(answers)} answers; retry, "
+            'which is charged, or use fallback="sanitized"'
+        )
 
     def _prune(self, answers: list[str]) -> list[str]:
         texts = _candidates.distinct(answers, lambda text: len(self._reader.encode(text)) > 0)
@@ -221,8 +191,8 @@ class PrivRewrite:
     def _draw(self, private: Ids, candidates: list[str]) -> str:
         ids = [self._reader.encode(text) for text in candidates]
         entropy = self.insecure_entropy or sampler.os_entropy
-        space, count = self.sanitizer.space, 1 if self._whole else None
-        table = self.selection.table(private, ids, space, count=count)
+        count = 1 if self._whole else None
+        table = self.selection.table(private, ids, self.sanitizer.space, count)
         return candidates[int(table.draw(1, entropy)[0])]
 
     @property
@@ -230,9 +200,8 @@ class PrivRewrite:
         return isinstance(self.sanitizer.mechanism, TextMechanism)
 
     def _compose(self, first: Certificate) -> Certificate:
-        settings: tuple[Any, ...] = (self.selection, self.k, self.prune_above)
-        settings += (self.minimum, self.fallback, *self.prompts)
-        return compose(first, self.selection.epsilon, repr(settings))
+        own = (self.selection, self.k, self.prune_above, self.minimum, self.fallback)
+        return _selection.compose(first, self.selection.epsilon, repr((*own, *self.prompts)))
 
 
 @dataclass(frozen=True, eq=False)

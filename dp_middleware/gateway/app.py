@@ -24,13 +24,12 @@ with needs("gateway"):
 from dp_middleware.gateway import anthropic
 from dp_middleware.gateway.chat import chat
 from dp_middleware.gateway.failures import Failure
-from dp_middleware.gateway.guardrail import guardrail
 from dp_middleware.gateway.playground import gateway_routes
 from dp_middleware.gateway.releasing import Releases, Sessions, releases_of
 from dp_middleware.gateway.responses import responses
-from dp_middleware.gateway.service import Call, Door, Gateway, Handler, Quiet
+from dp_middleware.gateway.service import Call, Door, Gateway, Handler, Quiet, client_of
 from dp_middleware.gateway.settings import GUARDRAIL, Client, Settings
-from dp_middleware.gateway.texts import completions, embeddings
+from dp_middleware.gateway.texts import completions, embeddings, guardrail
 from dp_middleware.models.trust import is_loopback
 from dp_middleware.privacy.certificate import json_number
 
@@ -47,14 +46,9 @@ def create_app(
 ) -> ASGIApp:
     """Makes the gateway as an ASGI application.
 
-    Args:
-        settings: The operator's.
-        releases: Makes what releases, from a policy, a ledger and a subject; default: as the
-            policy says, on the default space.
-        config: A file that is read again on SIGHUP.
-
-    Raises:
-        MissingExtra: A package of the extra ``gateway`` is missing.
+    ``releases`` makes what releases, from a policy, a ledger and a subject; default: as the policy
+    says, on the default space. ``config`` is a file that is read again on SIGHUP. MissingExtra: a
+    package of the extra ``gateway`` is missing.
     """
     gateway = Gateway(settings, releases)
 
@@ -74,7 +68,7 @@ def create_app(
         Route(path, Door(gateway, path, method, handler), methods=[method])
         for (path, method), handler in ROUTES.items()
     ]
-    if gateway.settings.playground:
+    if settings.playground:
         routes += gateway_routes(gateway)
     refused = {HTTPException: _http_failure}
     app = Starlette(routes=routes, lifespan=lifespan, exception_handlers=refused)
@@ -116,9 +110,8 @@ def from_environment() -> ASGIApp:
 
 def server_options() -> dict[str, Any]:
     """What uvicorn must be told: no log line has a query, no header tells what runs here."""
-    heads = "dp_middleware.gateway.serving:TimedHeads"  # by name: a worker imports it once it lives
     # a WebSocket's handshake would be logged with its query
-    return {"access_log": False, "server_header": False, "ws": "none", "http": heads}
+    return {"access_log": False, "server_header": False, "ws": "none", "http": "h11"}
 
 
 async def _healthz(_: Request) -> Response:
@@ -149,7 +142,8 @@ def _answers(gateway: Gateway) -> bool:
 async def _metrics(request: Request) -> Response:
     gateway: Gateway = request.app.state.gateway
     is_local = request.client is not None and is_loopback(request.client.host)
-    if not is_local and gateway.clients.asking(request.headers) is None:
+    terms = request.headers, gateway.secret, gateway.settings.clients
+    if not is_local and client_of(*terms) is None:
         return Failure(401, "expected a key of this gateway", "invalid_api_key").response()
     return Response(gateway.measures.text(), media_type="text/plain; version=0.0.4")
 
@@ -161,9 +155,6 @@ async def _http_failure(_: Request, error: Any) -> Response:
     said = {404: "no such path", 405: "no such method here"}
     message = said.get(error.status_code, "the request was refused")
     return Failure(error.status_code, message, "not_found").response()
-
-
-# what clients may look up ----------------------------------------------------------------------
 
 
 async def release(call: Call) -> Response:
@@ -184,34 +175,26 @@ async def budget(call: Call) -> Response:
 
 def budget_of(gateway: Gateway, client: Client) -> dict[str, Any]:
     """Without a ledger nothing is charged and nothing limited."""
+    said: dict[str, Any] = {"object": "dp.budget", "unit": "nats"}
     if gateway.ledger is None:
-        return {"object": "dp.budget", "unit": "nats", "limited": False}
+        return {**said, "limited": False}
     account = gateway.ledger.account(client.subject)
-    return {
-        "object": "dp.budget",
-        "unit": "nats",
-        "limited": True,
-        "charged": json_number(account.spent),
-        "remaining": json_number(account.remaining),
-        "window_seconds": gateway.ledger.window,
-    }
+    sums = {"charged": json_number(account.spent), "remaining": json_number(account.remaining)}
+    return {**said, "limited": True, **sums, "window_seconds": gateway.ledger.window}
 
 
 async def models(call: Call) -> Response:
     """``/v1/models``: what clients may ask for, from the configuration, or one of them."""
-    known = {
-        name: {"id": name, "object": "model", "created": 0, "owned_by": "upstream"}
-        for name in call.gateway.settings.upstream.models
-    }
-    asked = call.request.path_params.get("id")
+    names, asked = call.gateway.settings.upstream.models, call.request.path_params.get("id")
+    known = [{"id": n, "object": "model", "created": 0, "owned_by": "upstream"} for n in names]
     if asked is None:
-        return JSONResponse({"object": "list", "data": [*known.values()]})
-    if asked not in known:
+        return JSONResponse({"object": "list", "data": known})
+    if asked not in names:
         raise Failure(404, "no such model", "model_not_found")
-    return JSONResponse(known[asked])
+    return JSONResponse(known[names.index(asked)])
 
 
-ROUTES: dict[tuple[str, str], Handler] = {
+ROUTES: dict[tuple[str, str], Handler] = {  # what answers, by path and method
     ("/v1/chat/completions", "POST"): chat,
     ("/v1/responses", "POST"): responses,
     ("/v1/messages", "POST"): anthropic.messages,
@@ -224,4 +207,3 @@ ROUTES: dict[tuple[str, str], Handler] = {
     ("/v1/dp/budget", "GET"): budget,
     ("/v1/dp/releases/{id}", "GET"): release,
 }
-"""What answers, by path and method."""

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache
@@ -11,12 +11,11 @@ from typing import Any
 
 from starlette.responses import JSONResponse, Response
 
-from dp_middleware.conversation.exchange import Exchange, Reply
+from dp_middleware.conversation.exchange import Reply
 from dp_middleware.conversation.messages import Message, Role, ToolCall
 from dp_middleware.frameworks.inferdpt import for_extractor
-from dp_middleware.gateway import fields, turns
+from dp_middleware.gateway import fields as f, turns
 from dp_middleware.gateway.failures import garbage
-from dp_middleware.gateway.fields import Check, anything, flag, many, one_of, record, text, whole
 from dp_middleware.gateway.service import Call
 from dp_middleware.gateway.settings import Policy
 from dp_middleware.gateway.upstream import sse
@@ -29,10 +28,9 @@ _THREADS = ThreadPoolExecutor(8, "dp-extractor")  # a slow local model keeps no 
 
 async def chat(call: Call) -> Response:
     """Releases the messages, asks the upstream, shows its answer."""
-    turn = await turns.released(call, plan_of)
     if call.extractor is not None:
-        return await _extracted(turn, call.extractor)
-    return await turns.answered(turn, PATH, ShownChat(turn.exchange))
+        return await _extracted(await turns.released(call, plan_of), call.extractor)
+    return await turns.answered(call, plan_of, PATH, ShownChat)
 
 
 def plan_of(call: Call) -> turns.Plan:
@@ -40,10 +38,9 @@ def plan_of(call: Call) -> turns.Plan:
     body = _request(call.policy, call.gateway.settings.upstream.models)(call.body, "")
     messages = body.pop("messages")
     if "tool_choice" in body:
-        fields.require_choice(body)
+        f.require_choice(body)
     return turns.Plan(
         transcript=transcript_of(messages, public_system=call.policy.system == "public"),
-        conversation=turns.named(call),
         build=lambda sent: {**body, "messages": list(map(_copy, messages, sent))},
     )
 
@@ -53,12 +50,12 @@ def transcript_of(messages: list[dict[str, Any]], *, public_system: bool) -> lis
     transcript, known = list[Message](), set[str]()
     for place, message in enumerate(messages):
         role: Role = "system" if message["role"] == "developer" else message["role"]
-        texts = fields.texts_in(message.get("content", ()))
+        texts = f.texts_in(message.get("content", ()))
         calls = tuple(map(ToolCall.of_openai, message.get("tool_calls", ())))
         known |= {call.id for call in calls}
         if role == "tool" and message["tool_call_id"] not in known:
             where = f"messages[{place}].tool_call_id"
-            raise fields.refuse(where, "that of a call in an earlier message")
+            raise f.refuse(where, "that of a call in an earlier message")
         refusal = message.get("refusal")
         extra = {"refusal": refusal} if refusal else {}
         public = public_system and role == "system"
@@ -83,8 +80,8 @@ class ShownChat(turns.Shown):
 
     ends = turns.DONE
 
-    def __init__(self, exchange: Exchange) -> None:
-        super().__init__(exchange)
+    def __init__(self, turn: turns.Turn) -> None:
+        super().__init__(turn)
         self.replies: dict[int, Reply] = {}  # by the places of their choices
         self._ended: set[int] = set()
 
@@ -118,8 +115,8 @@ class ShownChat(turns.Shown):
     ) -> dict[str, Any]:
         delta = self._shown(place, choice.get("delta") or {})
         if place in self._ended and (rest := _rest(self.replies[place])):
-            held = {"index": place, "delta": delta, "finish_reason": None}
-            before += [held, {**held, "delta": rest}]
+            held = {"index": place, "finish_reason": None}
+            before += [{**held, "delta": delta}, {**held, "delta": rest}]
             delta = {}
         return {**choice, "delta": delta}
 
@@ -169,13 +166,12 @@ async def _extracted(turn: turns.Turn, extractor: ChatModel) -> Response:
     shown = await turns.in_thread(lambda: turns.read(_fitted, turn, extractor, answer), _THREADS)
     if not turn.body.get("stream"):
         return JSONResponse(shown, headers=turn.headers)
-    events = b"".join(map(sse, _chunks(shown))) + turns.DONE
-    return Response(events, media_type="text/event-stream", headers=turn.headers)
+    return Response(_chunk(shown), media_type="text/event-stream", headers=turn.headers)
 
 
 def _fitted(turn: turns.Turn, extractor: ChatModel, answer: dict[str, Any]) -> dict[str, Any]:
     """Fits it to the user's last message and what tools found for that; calls stay as they are."""
-    transcript, chat = turn.plan.transcript, ShownChat(turn.exchange)
+    transcript, chat = turn.plan.transcript, ShownChat(turn)
     last = max((k for k, m in enumerate(transcript) if m.role == "user"), default=0)
     asked = [m for m in transcript[last:] if m.role in ("user", "tool")]
     private = "\n\n".join(text for message in asked for text in message.texts)
@@ -190,64 +186,64 @@ def _fitted(turn: turns.Turn, extractor: ChatModel, answer: dict[str, Any]) -> d
     return shown
 
 
-def _chunks(answer: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """A whole answer as the events of a stream: one for each choice, and one for its end."""
-    head = {k: value for k, value in answer.items() if k not in ("choices", "usage")}
-    head["object"] = "chat.completion.chunk"
+def _chunk(answer: dict[str, Any]) -> bytes:
+    """A whole answer as a stream of one event."""
+    choices = []
     for choice in answer["choices"]:
         delta = dict(choice["message"])
         if calls := delta.get("tool_calls"):
             delta["tool_calls"] = [{"index": k, **call} for k, call in enumerate(calls)]
-        end = {"index": choice.get("index", 0), "delta": {}, "finish_reason": None}
-        yield {**head, "choices": [{**end, "delta": delta}]}
-        yield {**head, "choices": [{**end, "finish_reason": choice.get("finish_reason")}]}
+        ended = choice.get("finish_reason")
+        choices.append({"index": choice.get("index", 0), "delta": delta, "finish_reason": ended})
+    head = {name: value for name, value in answer.items() if name != "usage"}
+    return sse({**head, "object": "chat.completion.chunk", "choices": choices}) + turns.DONE
 
 
 @cache
-def _request(policy: Policy, models: tuple[str, ...]) -> Check:
-    tokens = whole(1, 10_000_000)
-    return record(
+def _request(policy: Policy, models: tuple[str, ...]) -> f.Check:
+    tokens = f.whole(1, 10_000_000)
+    return f.record(
         {
-            "model": one_of(*models),
-            "messages": many(fields.by("role", _MESSAGES), most=fields.MOST),
-            **fields.SAMPLING,
-            "stream_options": fields.STREAM_OPTIONS,
+            "model": f.one_of(*models),
+            "messages": f.many(f.by("role", _MESSAGES), most=f.MOST),
+            **f.SAMPLING,
+            "stream_options": f.record({"include_usage": f.flag, "include_obfuscation": f.flag}),
             "max_tokens": tokens,
             "max_completion_tokens": tokens,
-            "logprobs": flag,
-            "top_logprobs": whole(0, 20),
-            "parallel_tool_calls": flag,
-            "reasoning_effort": one_of("none", "minimal", "low", "medium", "high", "xhigh"),
-            "verbosity": one_of("low", "medium", "high"),
-            "service_tier": one_of("auto", "default", "flex", "priority"),
-            "store": flag,
-            "stop": fields.stop(policy),
-            "response_format": fields.response_format(policy),
-            "tools": fields.tools_of(policy),
-            "tool_choice": fields.tool_choice(),
+            "logprobs": f.flag,
+            "top_logprobs": f.whole(0, 20),
+            "parallel_tool_calls": f.flag,
+            "reasoning_effort": f.one_of("none", "minimal", "low", "medium", "high", "xhigh"),
+            "verbosity": f.one_of("low", "medium", "high"),
+            "service_tier": f.one_of("auto", "default", "flex", "priority"),
+            "store": f.flag,
+            "stop": f.stop(policy),
+            "response_format": f.response_format(policy),
+            "tools": f.tools_of(policy),
+            "tool_choice": f.tool_choice(),
         },
         ("model", "messages"),
     )
 
 
-_CONTENT = fields.parts_of({"text": record({"type": text, "text": text}, ("text",))})
-_MESSAGE = record({"role": text, "content": _CONTENT}, ("role", "content"))
-_TOOL = {"role": text, "content": _CONTENT, "tool_call_id": text}
+_CONTENT = f.parts_of({"text": f.record({"type": f.text, "text": f.text}, ("text",))})
+_MESSAGE = f.record({"role": f.text, "content": _CONTENT}, ("role", "content"))
+_TOOL = {"role": f.text, "content": _CONTENT, "tool_call_id": f.text}
 _CALL = {
-    "id": text,
-    "type": one_of("function"),
-    "index": whole(0, fields.MOST),
-    "function": record({"name": text, "arguments": text}, ("name", "arguments")),
+    "id": f.text,
+    "type": f.one_of("function"),
+    "index": f.whole(0, f.MOST),
+    "function": f.record({"name": f.text, "arguments": f.text}, ("name", "arguments")),
 }
 _ASSISTANT = {
-    "role": text,
+    "role": f.text,
     "content": _CONTENT,
-    "refusal": text,
-    "tool_calls": many(record(_CALL, ("id", "function")), least=0, most=fields.MOST),
-    **dict.fromkeys(("annotations", "reasoning_content", "provider_specific_fields"), anything),
+    "refusal": f.text,
+    "tool_calls": f.many(f.record(_CALL, ("id", "function")), least=0, most=f.MOST),
+    **dict.fromkeys(("annotations", "reasoning_content", "provider_specific_fields"), f.anything),
 }
 _MESSAGES = {
     **dict.fromkeys(("system", "developer", "user"), _MESSAGE),
-    "tool": record(_TOOL, tuple(_TOOL)),
-    "assistant": record(_ASSISTANT, ("role",)),
+    "tool": f.record(_TOOL, tuple(_TOOL)),
+    "assistant": f.record(_ASSISTANT, ("role",)),
 }

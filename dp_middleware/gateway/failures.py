@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from starlette.responses import JSONResponse
@@ -10,31 +11,16 @@ from starlette.responses import JSONResponse
 from dp_middleware import errors
 
 
+@dataclass(eq=False)
 class Failure(errors.DPMiddlewareError):
-    """A refusal, in words of our own: quotes nothing that a client or an upstream sent.
+    """A refusal, in words of our own: quotes nothing that a client or an upstream sent."""
 
-    Args:
-        status: Of HTTP.
-        message: What was expected and what to do.
-        code: For programs.
-        param: The field, by its public name.
-        kind: OpenAI's type of error.
-        headers: Of the response.
-    """
-
-    def __init__(
-        self,
-        status: int,
-        message: str,
-        code: str,
-        *,
-        param: str | None = None,
-        kind: str = "invalid_request_error",
-        headers: Mapping[str, str] | None = None,
-    ) -> None:
-        super().__init__(message)
-        self.status, self.message, self.code = status, message, code
-        self.param, self.kind, self.headers = param, kind, dict(headers or {})
+    status: int  # of HTTP
+    message: str
+    code: str  # for programs
+    param: str | None = None  # the field, by its public name
+    kind: str = "invalid_request_error"  # OpenAI's type of error
+    headers: Mapping[str, str] = field(default_factory=dict)  # of the response
 
     def body(self) -> dict[str, Any]:
         """Spells it as OpenAI does."""
@@ -60,8 +46,7 @@ _ANTHROPICS = {
     413: "request_too_large",
     429: "rate_limit_error",
 }
-NO_RETRY = {"x-should-retry": "false"}
-"""Clients of OpenAI wait and try again after a 429, unless told not to."""
+NO_RETRY = {"x-should-retry": "false"}  # OpenAI's clients try again after a 429 unless told so
 
 
 def failure_of(error: Exception) -> Failure:
@@ -89,7 +74,7 @@ def failure_of(error: Exception) -> Failure:
 _UNKNOWN_ANSWER = (
     "expected assistant messages that came through this gateway, in the same conversation and "
     "unchanged; another may hold private text and is not sent; the operator can declare them "
-    'public with answers = "public"'
+    'public with answers = "public": under pseudonyms words alone, no calls, refusals and reasoning'
 )
 
 

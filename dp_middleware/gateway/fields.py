@@ -8,6 +8,7 @@ from typing import Any
 
 from starlette.requests import ClientDisconnect, Request
 
+from dp_middleware.conversation.messages import Message
 from dp_middleware.gateway.failures import Failure
 from dp_middleware.gateway.settings import Limits, Policy
 from dp_middleware.gateway.upstream import parsed
@@ -30,22 +31,21 @@ _FREE_TEXT = frozenset({  # refused fields of OpenAI's protocol; only these are 
 
 async def body_of(request: Request, limits: Limits) -> dict[str, Any]:
     """Reads a request's JSON object; or raises :class:`Failure`: too large, too slow, none."""
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != "application/json":
-        raise Failure(415, "expected content-type application/json", "invalid_content_type")
-    if request.headers.get("content-encoding", "identity") != "identity":
-        raise Failure(415, "expected a body without content-encoding", "invalid_encoding")
-    most = limits.body_bytes
-    announced = request.headers.get("content-length", "0")
+    heads, most, data = request.headers, limits.body_bytes, bytearray()
+    kind = heads.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json" or heads.get("content-encoding", "identity") != "identity":
+        message = "expected content-type application/json and no content-encoding"
+        raise Failure(415, message, "invalid_content_type")
+    too_large = Failure(413, f"expected a body of at most {most} bytes", "too_large")
+    announced = heads.get("content-length", "0")
     if not announced.isdecimal() or len(announced) > 20 or int(announced) > most:
-        raise _too_large(most)
-    data = bytearray()
+        raise too_large
     try:
         async with asyncio.timeout(limits.body_seconds):
             async for piece in request.stream():
                 data += piece
                 if len(data) > most:
-                    raise _too_large(most)
+                    raise too_large
     except (TimeoutError, ClientDisconnect):
         data.clear()
         raise Failure(408, "the request's body took too long", "timeout") from None
@@ -53,10 +53,6 @@ async def body_of(request: Request, limits: Limits) -> dict[str, Any]:
     if value is None:
         raise Failure(400, f"expected {_JSON}", "invalid_json")
     return value
-
-
-def _too_large(most: int) -> Failure:
-    return Failure(413, f"expected a body of at most {most} bytes", "too_large")
 
 
 def refuse(where: str, expected: str) -> Failure:
@@ -109,12 +105,10 @@ def record(allowed: Mapping[str, Check], required: tuple[str, ...] = ()) -> Chec
             raise refuse(where, "an object")
         dot = f"{where}." if where else ""
         values = {key: entry for key, entry in value.items() if entry is not None}
-        for key in values:
-            if key not in allowed:
-                raise _unknown(key, where)
-        for key in required:
-            if key not in values:
-                raise refuse(f"{dot}{key}", "a value")
+        for key in [key for key in values if key not in allowed]:
+            raise _unknown(key, where, f"{dot}{key}")
+        for key in [key for key in required if key not in values]:
+            raise refuse(f"{dot}{key}", "a value")
         return {key: allowed[key](entry, f"{dot}{key}") for key, entry in values.items()}
 
     return check
@@ -146,6 +140,12 @@ def texts_in(parts: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
     return tuple(part["text"] for part in parts)
 
 
+def instructions(texts: tuple[str, ...] | None, policy: Policy) -> list[Message]:
+    """Returns the message that stands outside of a transcript, if there is one."""
+    public = policy.system == "public"
+    return [Message(role="system", texts=texts, aside=True, public=public)] if texts else []
+
+
 def anything(value: Any, _: str) -> Any:
     """Whatever it is; for what was declared public."""
     return value
@@ -154,7 +154,6 @@ def anything(value: Any, _: str) -> Any:
 flag = _value(lambda x: isinstance(x, bool), "true or false")
 text = _value(lambda x: isinstance(x, str), "a text")
 json_object = _value(lambda x: isinstance(x, dict), "an object")
-STREAM_OPTIONS = record({"include_usage": flag, "include_obfuscation": flag})
 SAMPLING: dict[str, Check] = {
     "stream": flag,
     "temperature": number(0, 2),
@@ -167,34 +166,25 @@ SAMPLING: dict[str, Check] = {
 """Fields that chats and completions have in common."""
 
 
-def _unknown(key: str, where: str) -> Failure:
+def _unknown(key: str, where: str, name: str) -> Failure:
     if key in _FREE_TEXT:
-        name = f"{where}.{key}" if where else key
         message = f"{name} is refused: it may hold private text, and would go out as it is"
         return Failure(400, message, "unsupported_field", param=name)
-    place = where or "the request"
-    message = f"{place}: expected fields that this gateway knows, got another"
+    message = f"{where or 'the request'}: expected fields that this gateway knows, got another"
     return Failure(400, message, "unknown_field", param=where or None)
-
-
-# what goes out as it is, where the operator has declared it public ----------------------------
 
 
 def declared(is_public: bool, check: Check, option: str) -> Check:
     """A value that the operator has declared public; refused where that was not done."""
 
-    def check_declared(value: Any, where: str) -> Any:
-        if is_public:
-            return check(value, where)
-        raise Failure(
-            400,
+    def refuse_undeclared(_: Any, where: str) -> Any:
+        message = (
             f"{where} goes out as it is and was not declared public; the operator allows it "
-            f'with {option} = "public" in the policy',
-            "not_declared_public",
-            param=where,
+            f'with {option} = "public" in the policy'
         )
+        raise Failure(400, message, "not_declared_public", param=where)
 
-    return check_declared
+    return check if is_public else refuse_undeclared
 
 
 def _of_type(kind: str, field: str, inner: dict[str, Check], flat: bool) -> Check:
@@ -216,12 +206,7 @@ def response_format(policy: Policy, *, flat: bool = False) -> Check:
     own = _of_type("json_schema", "json_schema", form, flat)
     schema = declared(policy.response_format == "public", own, "response_format")
     plain = record({"type": one_of("text", "json_object")}, ("type",))
-
-    def check(value: Any, where: str) -> Any:
-        is_schema = isinstance(value, dict) and value.get("type") == "json_schema"
-        return (schema if is_schema else plain)(value, where)
-
-    return check
+    return by("type", {"text": plain, "json_object": plain, "json_schema": schema})
 
 
 def stop(policy: Policy) -> Check:

@@ -16,39 +16,29 @@ _SECONDS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 30
 
 
 class Measures:
-    """Counters of one gateway; of all workers where ``$PROMETHEUS_MULTIPROC_DIR`` is set.
-
-    ``tracer`` makes spans of requests; they go where OpenTelemetry is told to send them, if it is.
-    """
+    """Counters of one gateway; of all workers where ``$PROMETHEUS_MULTIPROC_DIR`` is set."""
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
         self._shared = "PROMETHEUS_MULTIPROC_DIR" in os.environ
-        own: Any = {"registry": self._registry}
+        own: Any = {"registry": self._registry, "namespace": "dp_gateway"}
         timed: Any = {**own, "buckets": _SECONDS}
-        self.requests = Counter("dp_gateway_requests", "Requests.", ("route", "status"), **own)
-        self.seconds = Histogram(
-            "dp_gateway_seconds", "Until the end of the answer.", ("route",), **timed
-        )
-        self.release_seconds = Histogram(
-            "dp_gateway_release_seconds", "For release and charge.", **timed
-        )
-        self.releases = Counter("dp_gateway_releases", "Draws; replays are none.", **own)
-        self.nats = Counter("dp_gateway_charged_nats", "Charged, where finite.", **own)
-        self.upstream = Counter("dp_gateway_upstream", "Answers.", ("outcome",), **own)
-        self.refusals = Counter("dp_gateway_refusals", "By code.", ("code",), **own)
-        self.found = Counter("dp_gateway_entities", "Found, by kind.", ("kind",), **own)
-        self.detection = Histogram("dp_gateway_detection_seconds", "Of a request.", **timed)
-        self.tracer = _tracer()
-        self.inside = Gauge(
-            "dp_gateway_inside", "Requests now.", multiprocess_mode="livesum", **own
-        )
+        self.requests = Counter("requests", "Requests.", ("route", "status"), **own)
+        self.seconds = Histogram("seconds", "Until the end of the answer.", ("route",), **timed)
+        self.release_seconds = Histogram("release_seconds", "For release and charge.", **timed)
+        self.releases = Counter("releases", "Draws; replays are none.", **own)
+        self.nats = Counter("charged_nats", "Charged, where finite.", **own)
+        self.upstream = Counter("upstream", "Answers.", ("outcome",), **own)
+        self.refusals = Counter("refusals", "By code.", ("code",), **own)
+        self.found = Counter("entities", "Found, by kind.", ("kind",), **own)
+        self.detection = Histogram("detection_seconds", "Of a request.", **timed)
+        self.inside = Gauge("inside", "Requests now.", multiprocess_mode="livesum", **own)
+        self.tracer = _tracer()  # of spans of requests, sent where OpenTelemetry is told to
 
     def text(self) -> bytes:
         """Returns all in Prometheus' format."""
-        registry = self._registry
+        registry = CollectorRegistry() if self._shared else self._registry
         if self._shared:
-            registry = CollectorRegistry()
             collector: Any = MultiProcessCollector
             collector(registry)
         return generate_latest(registry)

@@ -9,15 +9,12 @@ from typing import Any
 
 import dp_middleware as dp
 from dp_middleware.gateway.settings import Client, Policy, Settings
-from dp_middleware.models.chat import local_model
-from dp_middleware.models.endpoints import open_model
+from dp_middleware.models.chat import local_model, open_model
 from dp_middleware.privacy.releases import Ledger
 
+# makes a dp.Sanitizer or dp.Pseudonyms for a policy, with a ledger and a subject
 Releases = Callable[[Policy, Ledger | None, str], Any]
-"""A ``dp.Sanitizer`` or ``dp.Pseudonyms`` for a policy, with a ledger and a subject."""
-
-PSEUDONYM_KEY = "DP_GATEWAY_PSEUDONYM_KEY"
-"""Names the variable with the key of the law ``"keyed"``, in its very signs."""
+PSEUDONYM_KEY = "DP_GATEWAY_PSEUDONYM_KEY"  # the variable of the law "keyed", in its very signs
 
 _NOBODY = "gateway"  # nothing is released in this name
 
@@ -57,11 +54,8 @@ def prepare(settings: Settings) -> None:
 class Sessions:
     """A session of every policy for each client, in the name of the client's subject.
 
-    Each has a memo of its own: what one client sends never drops the releases of another. All
-    certificates are computed, all detectors loaded and all memos opened at once, so that no request
-    waits for one. Of earlier sessions those stay whose policy and subject are as they were. Clients
-    with a budget of their own get it here. ``extractors`` are local models, by policies;
-    ``sessions`` are by policies and ids of clients.
+    Each has a memo of its own, so that no client drops the releases of another. All is loaded at
+    once: no request waits. Of earlier sessions those stay whose policy and subject are the same.
     """
 
     def __init__(
@@ -79,7 +73,7 @@ class Sessions:
             n: old._releasers[n] if n in same else releases(p, ledger, _NOBODY)
             for n, p in policies.items()
         }
-        self.extractors = {
+        self.extractors = {  # by policies
             n: local_model(open_model(p.extractor, private=True), p.trusted_hosts)
             for n, p in policies.items()
             if p.extractor
@@ -88,7 +82,7 @@ class Sessions:
             if releaser.certificate and isinstance(releaser, dp.Pseudonyms):
                 releaser.read("Nobody is here.")
         known = {(client.id, client.subject) for client in old._settings.clients if before}
-        self.sessions: dict[tuple[str, str], dp.Session] = {}
+        self.sessions: dict[tuple[str, str], dp.Session] = {}  # by policies and ids of clients
         for client in settings.clients:
             if ledger is not None and client.budget is not None:
                 ledger.set_budget(client.subject, client.budget)

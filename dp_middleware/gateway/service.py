@@ -34,6 +34,7 @@ _MAC = 16  # bytes
 _LONGEST = 2000  # characters of an id
 _LONGEST_KEY = 200  # characters of a key that are looked at
 _CHARGED_AGAIN = ("/v1/completions", "/v1/embeddings")  # where a client tries again
+_PREFIXES = {"release": "rel-", "response": "resp_"}
 _log = logging.getLogger("dp_middleware.gateway")
 
 
@@ -47,37 +48,27 @@ def hash_of(secret: str, key: str) -> str:
     return hmac.new(secret.encode(), b"client key " + key.encode(), "sha256").hexdigest()
 
 
-_PREFIXES = {"release": "rel-", "response": "resp_"}
-
-
-class Clients:
-    """The clients by their keys."""
-
-    def __init__(self, secret: str, clients: Iterable[Client]) -> None:
-        self._secret, self._clients = secret, tuple(clients)
-
-    def asking(self, headers: Mapping[str, str]) -> Client | None:
-        """Returns the client of a request: its key is OpenAI's, or LiteLLM's for its guardrails."""
-        given = headers.get("authorization") or f"Bearer {headers.get('x-api-key', '')}"
-        scheme, _, key = given.partition(" ")
-        if scheme.lower() != "bearer" or not 0 < len(key) <= _LONGEST_KEY:
-            return None
-        hashed = hash_of(self._secret, key.strip())
-        asking = [c for c in self._clients if hmac.compare_digest(c.key_hash, hashed)]
-        return asking[-1] if asking else None
+def client_of(headers: Mapping[str, str], secret: str, clients: Iterable[Client]) -> Client | None:
+    """Returns whose key a request has: it is OpenAI's, or LiteLLM's for its guardrails."""
+    given = headers.get("authorization") or f"Bearer {headers.get('x-api-key', '')}"
+    scheme, _, key = given.partition(" ")
+    if scheme.lower() != "bearer" or not 0 < len(key) <= _LONGEST_KEY:
+        return None
+    hashed = hash_of(secret, key.strip())
+    asking = [client for client in clients if hmac.compare_digest(client.key_hash, hashed)]
+    return asking[-1] if asking else None
 
 
 class Gate:
-    """Counts requests of one worker, and limits them."""
+    """Counts requests of one worker, and limits them; raises :class:`Failure`: too many."""
 
     def __init__(self, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
         self.limits, self._clock = limits, clock
         self._inside, self._tokens = 0, dict[str, tuple[float, float]]()  # what is left, and when
 
     def __enter__(self) -> None:
-        """Lets in one more request, until it is answered; or raises :class:`Failure`: too many."""
         if self._inside >= self.limits.concurrent:
-            raise Failure(429, "too many requests at once", "rate_limit_exceeded", kind="requests")
+            raise _too_many("at once")
         self._inside += 1
 
     def __exit__(self, *details: object) -> None:
@@ -90,9 +81,12 @@ class Gate:
         left = min(most, left + (now - then) * most / 60)
         self._tokens[client] = (left - 1 if left >= 1 else left, now)
         if left < 1:
-            wait = {"retry-after": str(int((1 - left) * 60 / most) + 1)}
-            message = "too many requests in a minute"
-            raise Failure(429, message, "rate_limit_exceeded", kind="requests", headers=wait)
+            raise _too_many("in a minute", **{"retry-after": str(int((1 - left) * 60 / most) + 1)})
+
+
+def _too_many(when: str, **headers: str) -> Failure:
+    message = f"too many requests {when}"
+    return Failure(429, message, "rate_limit_exceeded", kind="requests", headers=headers)
 
 
 class Gateway:
@@ -100,29 +94,24 @@ class Gateway:
 
     def __init__(self, settings: Settings, releases: Releases) -> None:
         self.sessions: Sessions  # once it is open
+        self.ledger: dp.PrivacyLedger | None = None
         self.releases, self.secret = releases, settings.secret.get_secret_value()
         self.gate, self.measures = Gate(settings.limits), Measures()
         self.take(settings)
         self.upstream = Upstream(settings, self.measures)
-        self.ledger: dp.PrivacyLedger | None = None
 
     def take(self, settings: Settings) -> None:
         """Has these settings from the next request on."""
         self.settings, self.gate.limits = settings, settings.limits
-        self.clients = Clients(self.secret, settings.clients)
 
     async def open(self) -> None:
-        """Opens the ledger and makes the sessions; what is loaded is then never collected.
-
-        To look at a quarter of a million objects takes 0.1 s, in which no request is answered.
-        """
+        """Opens the ledger and makes the sessions."""
         threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="dp-gateway")
         asyncio.get_running_loop().set_default_executor(threads)  # it has as many as processors
         self.ledger = await asyncio.to_thread(open_ledger, self.settings)
         terms = self.settings, self.ledger, self.releases
         self.sessions = await asyncio.to_thread(Sessions, *terms)
-        self.upstream.open()
-        gc.freeze()
+        gc.freeze()  # to look at a quarter of a million objects would stop all for 0.1 s
 
     async def close(self) -> None:
         """Closes connections; what was charged is in the ledger already."""
@@ -133,7 +122,7 @@ class Gateway:
 
     async def let_in(self, request: Request, path: str) -> Call:
         """Reads a request of a client; the key is looked at before the body is read."""
-        client = self.clients.asking(request.headers)
+        client = client_of(request.headers, self.secret, self.settings.clients)
         if client is None:
             message = "expected a key of this gateway: Authorization: Bearer KEY"
             raise Failure(401, message, "invalid_api_key")
@@ -248,7 +237,7 @@ class Door:
             what = (self._method, self._path, failure.code, type(error).__name__)
             _log.error("%s %s failed: %s (%s)", *what)
         if self._path in _CHARGED_AGAIN and failure.code.startswith("upstream"):
-            failure.headers.update(NO_RETRY)
+            failure.headers = {**failure.headers, **NO_RETRY}
         is_anthropic = self._path.removeprefix("/v1").startswith(ANTHROPIC)
         return failure.response(failure.anthropic() if is_anthropic else None)
 

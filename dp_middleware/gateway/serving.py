@@ -1,8 +1,7 @@
-"""Serves the gateway by uvicorn: one process or several, heads of requests in time, a sure stop."""
+"""Serves the gateway by uvicorn: one process or several, and a sure stop."""
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import multiprocessing
 import os
@@ -11,19 +10,15 @@ import socket
 import time
 from multiprocessing.context import SpawnProcess
 from types import FrameType
-from typing import ClassVar
 
 from dp_middleware.errors import DPMiddlewareError, needs
 
 with needs("gateway"):
     import uvicorn
     from uvicorn.config import STARTUP_FAILURE, Config as Config
-    from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _TICK = 0.5  # seconds between two looks at the workers
-_MARGIN = 10.0  # seconds for a worker to end after its last request
-_PAUSE = 5.0  # seconds until another try to replace a worker
 _log = logging.getLogger("dp_middleware.gateway")
 
 
@@ -39,26 +34,15 @@ class Server(uvicorn.Server):
 
 
 class Workers:
-    """Processes that serve one socket; a dead one is replaced.
+    """Processes that serve one socket, each of an app that is named; a dead one is replaced.
 
-    If the one in its place cannot start, as where the settings are broken by now, the others go on,
-    and it is tried again after a pause, or when the settings are to be read again. (uvicorn's own
-    supervisor notices no signal while it waits for a worker's answer, up to a minute.)
-
-    Args:
-        config: Of every worker; its app is named, and imported by each.
-        listening: Their socket.
-        margin: Seconds that a worker has to end behind ``timeout_graceful_shutdown``.
-        pause: Seconds between two tries to replace a worker.
+    If the one in its place cannot start, as its settings are broken by now, it is tried again after
+    ``pause`` seconds. A worker has ``margin`` seconds to end behind ``timeout_graceful_shutdown``.
+    (uvicorn's own supervisor notices no signal while it waits for a worker's answer.)
     """
 
     def __init__(
-        self,
-        config: Config,
-        listening: socket.socket,
-        *,
-        margin: float = _MARGIN,
-        pause: float = _PAUSE,
+        self, config: Config, listening: socket.socket, *, margin: float = 10.0, pause: float = 5.0
     ) -> None:
         self._config, self._listening, self._pause = config, listening, pause
         self._seconds = (config.timeout_graceful_shutdown or 0) + margin
@@ -69,19 +53,17 @@ class Workers:
         for sig in _SIGNALS:
             signal.signal(sig, self._hear)
         workers = [self._start() for _ in range(self._config.workers)]
-        signal.signal(signal.SIGHUP, lambda *_: self._reload(workers))
+        signal.signal(signal.SIGHUP, lambda *_: _reload(workers))
         try:
             while not self._signals:
                 time.sleep(_TICK)
-                workers[:] = [self._living(worker) for worker in workers]
+                for place, worker in enumerate(workers):
+                    if worker.exitcode == STARTUP_FAILURE:
+                        raise DPMiddlewareError("a worker could not start; its log says why")
+                    if not (worker.is_alive() or self._signals):
+                        workers[place] = self._start(self._pause)
         finally:
             self._stop(workers)
-
-    def _reload(self, workers: list[SpawnProcess]) -> None:
-        """Has each read its settings again; one that still loads ends, and is replaced."""
-        for worker in workers:
-            if worker.is_alive() and worker.pid is not None:
-                os.kill(worker.pid, signal.SIGHUP)
 
     def _hear(self, sig: int, frame: FrameType | None) -> None:
         self._signals += 1
@@ -92,13 +74,6 @@ class Workers:
         )
         process.start()
         return process
-
-    def _living(self, worker: SpawnProcess) -> SpawnProcess:
-        if worker.is_alive() or self._signals:
-            return worker
-        if worker.exitcode == STARTUP_FAILURE:
-            raise DPMiddlewareError("a worker could not start; its log says why")
-        return self._start(self._pause)
 
     def _stop(self, workers: list[SpawnProcess]) -> None:
         for worker in workers:
@@ -111,6 +86,13 @@ class Workers:
         for worker in workers:
             worker.kill()
             worker.join()
+
+
+def _reload(workers: list[SpawnProcess]) -> None:
+    """Has each read its settings again; one that still loads ends, and is replaced."""
+    for worker in workers:
+        if worker.is_alive() and worker.pid is not None:
+            os.kill(worker.pid, signal.SIGHUP)
 
 
 def _serve(config: Config, listening: socket.socket, pause: float | None) -> None:
@@ -128,44 +110,3 @@ def _serve(config: Config, listening: socket.socket, pause: float | None) -> Non
             raise SystemExit(STARTUP_FAILURE) from None
         time.sleep(pause)
         raise SystemExit(1) from None
-
-
-class TimedHeads(H11Protocol):
-    """HTTP as uvicorn speaks it; the head of a request, the first or a later one, has its time."""
-
-    seconds: ClassVar[float] = 10.0  # from the connection, or a later head's first byte, to its end
-    _late: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begins to wait for the first head."""
-        super().connection_made(transport)
-        self._watch()
-
-    def data_received(self, data: bytes) -> None:
-        """Hears a head begin, go on or end; what comes of it later does not move its time."""
-        super().data_received(data)
-        self._watch()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Waits no more."""
-        self._stop()
-        super().connection_lost(exc)
-
-    def _watch(self) -> None:
-        if self._answering():
-            self._stop()
-        elif self._late is None:
-            self._late = self.loop.call_later(self.seconds, self._close)
-
-    def _answering(self) -> bool:
-        cycle: RequestResponseCycle | None = self.cycle  # none before the first
-        return cycle is not None and not cycle.response_complete
-
-    def _close(self) -> None:
-        if not self._answering():
-            self.timeout_keep_alive_handler()
-
-    def _stop(self) -> None:
-        if self._late is not None:
-            self._late.cancel()
-            self._late = None

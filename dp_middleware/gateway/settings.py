@@ -39,75 +39,35 @@ class Section(BaseModel):
 
 
 class Rule(Section):
-    """Says which policy holds for some requests; what is not said, any request has.
+    """Says which policy holds for some requests; what is not said, any request has."""
 
-    Attributes:
-        policy: Its name.
-        path: Of the request; of ``/v1/messages`` also what counts its tokens.
-        model: Which the request asks for: its client chooses.
-        client: Whose request it is, by its id.
-    """
-
-    policy: str
-    path: str | None = None
-    model: str | None = None
-    client: str | None = None
+    policy: str  # its name
+    path: str | None = None  # "/v1/messages": also what counts its tokens
+    model: str | None = None  # which the request asks for: its client chooses
+    client: str | None = None  # its id
 
 
 class UpstreamSection(Section):
-    """Who answers: it sees released text only.
+    """Who answers: it sees released text only."""
 
-    Attributes:
-        url: Base of a service with OpenAI's or Anthropic's protocol, up to and with ``/v1``.
-        models: Names that clients may ask for; others are refused, as they might hold text.
-        seconds: Until it must have begun to answer, and between two pieces of its answer.
-        max_bytes: Of one answer; a longer one is cut off with an error.
-    """
-
-    url: Annotated[str, Field(pattern=r"^https?://\S+$")]
-    models: Annotated[tuple[str, ...], Field(min_length=1)]
-    seconds: Positive = 60.0
-    max_bytes: Count = 16_000_000
+    url: Annotated[str, Field(pattern=r"^https?://\S+$")]  # up to and with /v1
+    models: Annotated[
+        tuple[str, ...], Field(min_length=1)
+    ]  # others, as texts might be, are refused
+    seconds: Positive = 60.0  # until an answer begins, and between two pieces of it
+    max_bytes: Count = 16_000_000  # of one answer; a longer one is cut off with an error
 
 
 class Policy(Section):
-    """How private text becomes released text.
-
-    Attributes:
-        mode: ``"sanitizer"``, ``"pseudonyms"`` or ``"both"``: pseudonyms with the rest perturbed.
-        epsilon: Nats per token, or for a mechanism of whole texts per ``unit``; certified.
-        mechanism: A name of ``dp.MECHANISMS``.
-        unit: What epsilon of a mechanism of whole texts is for: a ``"text"``, or ``"sentence"``.
-        kinds: Which kinds get pseudonyms; empty: all that the detector knows.
-        on_empty: What happens to a text in which no entity is found, in mode ``"pseudonyms"``:
-            ``"raise"`` refuses it, ``"pass"`` sends it as it is.
-        on_language: What happens in mode ``"pseudonyms"`` to a text in a language whose names the
-            detector does not know: ``"refuse"``, ``"warn"`` or ``"pass"``.
-        law: ``"keyed"``, in mode ``"pseudonyms"``: they follow from ``$DP_GATEWAY_PSEUDONYM_KEY``,
-            and all gateways with that key agree. Default: drawn, once for each conversation.
-        rest: ``"common"``, in mode ``"pseudonyms"``: of what gets no pseudonym only words of a
-            public list go out, every other one as a label. Default: all of it.
-        system: Whether system prompts are private (``"release"``) or ``"public"``, sent as is.
-        tools: ``"public"``: definitions of tools are sent as they are; else they are refused.
-        response_format: As ``tools``, for JSON schemas of answers.
-        stop: As ``tools``, for stop sequences.
-        answers: What happens to an assistant's message that the gateway has not seen: ``"refuse"``,
-            or ``"public"``: it goes out as it is; under pseudonyms with these, and only if it is
-            words: calls of tools, refusals and reasoning stay refused. Not with an extractor in
-            mode ``"sanitizer"``.
-        tool_originals: Names of the tools that are called with the originals of pseudonyms, or
-            ``["all"]``; others are called with pseudonyms.
-        extractor: A local model that fits answers of ``/v1/chat/completions`` to the private text
-            (InferDPT), as ``ollama:MODEL`` or ``openai:MODEL@URL``; on loopback or in
-            ``trusted_hosts``. ``None``: none.
-        trusted_hosts: Further hosts that may see raw text.
-    """
+    """How private text becomes released text; ``docs/gateway.toml`` tells what each value means."""
 
     mode: Literal["sanitizer", "pseudonyms", "both"] = "sanitizer"
-    epsilon: Positive = 10.0
-    mechanism: str = "nearest-response"
+    epsilon: Positive = (
+        10.0  # nats per token, or for a mechanism of whole texts per unit; certified
+    )
+    mechanism: str = "nearest-response"  # a name of dp.MECHANISMS
     unit: Literal["text", "sentence"] = "text"
-    kinds: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ()  # empty: all that the detector knows
     on_empty: Literal["raise", "pass"] = "raise"
     on_language: Literal["refuse", "warn", "pass"] = "refuse"
     law: Literal["keyed"] | None = None
@@ -116,10 +76,10 @@ class Policy(Section):
     tools: Literal["refuse", "public"] = "refuse"
     response_format: Literal["refuse", "public"] = "refuse"
     stop: Literal["refuse", "public"] = "refuse"
-    answers: Literal["refuse", "public"] = "refuse"
+    answers: Literal["refuse", "public"] = "refuse"  # of an assistant's that were not seen
     tool_originals: tuple[str, ...] = ()
-    extractor: str | None = None
-    trusted_hosts: tuple[str, ...] = ()
+    extractor: str | None = None  # "ollama:MODEL" or "openai:MODEL@URL"
+    trusted_hosts: tuple[str, ...] = ()  # that may see raw text
 
     @model_validator(mode="after")
     def _goes_together(self) -> Self:
@@ -135,75 +95,38 @@ class Policy(Section):
 
 
 class Client(Section):
-    """Who may ask.
+    """Who may ask; a subject may have several, and no release is shared between them."""
 
-    Attributes:
-        id: Public; a subject may have several, and no release is shared between them.
-        subject: Whose budget is charged.
-        key_hash: Of the key, as ``dp-middleware serve --new-client`` prints it.
-        budget: Nats, if it is not the ledger's; given once.
-    """
-
-    id: Name
-    subject: Name
-    key_hash: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$", repr=False)]
-    budget: Positive | None = None
+    id: Name  # public
+    subject: Name  # whose budget is charged
+    key_hash: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$", repr=False)]  # as serve prints it
+    budget: Positive | None = None  # nats, if it is not the ledger's; given once
 
 
 class LedgerSection(Section):
-    """Where charges are kept.
+    """Where charges are kept."""
 
-    Attributes:
-        url: ``sqlite:///FILE`` or ``postgresql+psycopg://HOST/NAME``; ``None``: nothing is
-            charged, and nothing is limited.
-        budget: Nats per subject; ``None``: that of an existing ledger.
-        window: Seconds for which a charge counts; ``None``: for ever.
-    """
-
-    url: Annotated[str | None, Field(repr=False)] = None
-    budget: Positive | None = None
-    window: Positive | None = None
+    url: Annotated[str | None, Field(repr=False)] = None  # none: nothing is charged or limited
+    budget: Positive | None = None  # nats per subject; none: that of an existing ledger
+    window: Positive | None = None  # seconds for which a charge counts; none: for ever
 
 
 class Limits(Section):
-    """What one client, or one request, may take.
+    """What one client, or one request, may take."""
 
-    Attributes:
-        body_bytes: Of a request.
-        body_seconds: Until its body is here.
-        seconds: For a whole answer, also a streamed one.
-        requests_per_minute: Of a client, in one worker.
-        concurrent: Requests at once, in one worker.
-    """
-
-    body_bytes: Count = 1_000_000
-    body_seconds: Positive = 10.0
-    seconds: Positive = 600.0
-    requests_per_minute: Count = 600
-    concurrent: Count = 512
+    body_bytes: Count = 1_000_000  # of a request
+    body_seconds: Positive = 10.0  # until its body is here
+    seconds: Positive = 600.0  # for a whole answer, also a streamed one
+    requests_per_minute: Count = 600  # of a client, in one worker
+    concurrent: Count = 512  # at once, in one worker
 
 
 class Settings(BaseSettings):
     """Configures a gateway. Frozen; its ``repr`` holds no secret.
 
     What is in the environment comes first: ``$DP_GATEWAY_LEDGER__URL`` for ``url`` in ``[ledger]``.
-
-    Attributes:
-        secret: Keys the hashes of client keys and of what is remembered; from
-            ``$DP_GATEWAY_SECRET``, never from the file. 32 characters or more.
-        upstream_key: The upstream's, from ``$DP_GATEWAY_UPSTREAM_KEY``.
-        upstream: Who answers.
-        policies: By name; ``"default"`` is that of every request without a rule.
-        rules: The first one that fits a request tells its policy.
-        clients: Who may ask.
-        ledger: Where charges are kept.
-        memo: Name of SQLite files, one per client (``memo-ann.db`` for ``memo.db``), that keep
-            releases over restarts, for the workers of one machine; ``None``: memory, of one worker.
-        memo_entries: Most that is kept of a client, two per message; the oldest are dropped.
-        limits: What a client or request may take.
-        guardrail_subject: Which field of LiteLLM's tells whose budget a client that is a proxy
-            charges: ``ann/jo`` for its user ``jo``; ``None``: the subject of the client itself.
-        playground: Whether the page at ``/`` is served, to this machine only.
+    ``secret``, 32 characters or more, keys the hashes of client keys and what is remembered; it and
+    ``upstream_key`` are never in the file.
     """
 
     model_config: ClassVar[Any] = {**Section.model_config, **_ENVIRONMENT}
@@ -211,14 +134,14 @@ class Settings(BaseSettings):
     secret: Annotated[SecretStr, Field(min_length=32)]
     upstream_key: SecretStr = SecretStr("")
     upstream: UpstreamSection
-    policies: dict[str, Policy] = {"default": Policy()}
-    rules: tuple[Rule, ...] = ()
+    policies: dict[str, Policy] = {"default": Policy()}  # "default": where no rule fits
+    rules: tuple[Rule, ...] = ()  # the first one that fits tells the policy
     clients: tuple[Client, ...] = ()
     ledger: LedgerSection = LedgerSection()
-    memo: Path | None = None
-    memo_entries: Annotated[int, Field(ge=2)] = 100_000
+    memo: Path | None = None  # for memo.db a file memo-ann.db for ann; none: memory, of one worker
+    memo_entries: Annotated[int, Field(ge=2)] = 100_000  # of a client, two per message
     limits: Limits = Limits()
-    guardrail_subject: _Owner | None = None
+    guardrail_subject: _Owner | None = None  # whose budget a proxy charges; none: its own
     playground: bool = False
 
     @model_validator(mode="after")
@@ -253,11 +176,7 @@ class Settings(BaseSettings):
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Settings:
-        """Returns the settings in a TOML file; what the environment says comes before it.
-
-        Raises:
-            ParameterError: No such file, not TOML, or not what it should be; quotes no value.
-        """
+        """Returns the settings in a TOML file and the environment; ParameterError as :meth:`of`."""
         try:
             data = tomllib.loads(Path(path).read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:

@@ -47,7 +47,6 @@ class Plan:
 
     transcript: Sequence[Message] = field(repr=False)  # private
     build: Callable[[Sequence[Message]], dict[str, Any]]  # the upstream's body, of what goes out
-    conversation: str | None = None  # its name, if the client gave one
     after: str | None = None  # the upstream's id of the response that it goes on from
 
 
@@ -82,13 +81,12 @@ def _released(call: Call, plan: Plan) -> Turn:
     started, policy = time.perf_counter(), call.policy
     unknown: Unknown = "refuse"
     if policy.answers == "public":
-        unknown = _words_only if call.session.restores else "pass"
-    tools = policy.tool_originals
+        unknown = (lambda answer: not is_structured(answer)) if call.session.restores else "pass"
     exchange = call.session.exchange(
         plan.transcript,
-        conversation=plan.conversation,
+        conversation=named(call) if plan.after is None else None,
         unknown=unknown,
-        tools="all" if "all" in tools else tools,
+        tools="all" if "all" in policy.tool_originals else policy.tool_originals,
         after=plan.after,
     )
     body = plan.build(exchange.sent)
@@ -103,19 +101,15 @@ def _headers(call: Call, exchange: Exchange, seconds: float) -> dict[str, str]:
     spent = math.fsum(release.spent for release in private)
     nats = math.fsum(certificate.epsilon for certificate in receipt.charged)
     call.count(receipt, nats, seconds)
-    tokens = sum(release.tokens_total for release in private)
-    verbatim = sum(release.tokens_verbatim for release in private)
-    draws = len(receipt.charged)
-    account = {
-        "policy": call.policy_name,
+    counts = {
         "messages": len(private),
-        "tokens": tokens,
-        "verbatim": verbatim,
-        "draws": draws,
-        "spent": spent if math.isfinite(spent) else "inf",
-        "charged": nats if math.isfinite(nats) else "inf",
-        "created": int(time.time()),
+        "tokens": sum(release.tokens_total for release in private),
+        "verbatim": sum(release.tokens_verbatim for release in private),
+        "draws": len(receipt.charged),
     }
+    sums = {"spent": spent, "charged": nats}
+    finite = {name: nats if math.isfinite(nats) else "inf" for name, nats in sums.items()}
+    account = {"policy": call.policy_name, **counts, **finite, "created": int(time.time())}
     signed = call.sign("release", json.dumps(account, separators=_TIGHT).encode())
     numbers = {"epsilon": own.epsilon, "spent-nats": spent, "charged-nats": nats}
     if call.gateway.ledger is not None:
@@ -126,23 +120,10 @@ def _headers(call: Call, exchange: Exchange, seconds: float) -> dict[str, str]:
     return {
         "x-dp-release-id": signed,
         "x-dp-unit": own.unit,
-        "x-dp-messages": str(len(private)),
-        "x-dp-tokens": str(tokens),
-        "x-dp-tokens-verbatim": str(verbatim),
-        "x-dp-draws": str(draws),
+        **{f"x-dp-{name}": str(counts[name]) for name in ("messages", "tokens", "draws")},
+        "x-dp-tokens-verbatim": str(counts["verbatim"]),
         **{f"x-dp-{name}": f"{number:.6g}" for name, number in numbers.items()},
     }
-
-
-def _words_only(answer: str) -> bool:
-    if is_structured(answer):
-        message = (
-            "expected calls of tools, refusals and reasoning that came through this gateway, "
-            'in the same conversation and unchanged; answers = "public" is for words only '
-            "where there are pseudonyms"
-        )
-        raise Failure(400, message, "unknown_answer")
-    return True
 
 
 async def in_thread(work: Callable[[], T], threads: Executor | None = None) -> T:
@@ -174,8 +155,8 @@ class Shown(ABC):
     is_named: ClassVar[bool] = False  # whether the protocol's events have names: their types
     ends: ClassVar[bytes] = b""  # stands behind the last event
 
-    def __init__(self, exchange: Exchange) -> None:
-        self.exchange = exchange
+    def __init__(self, turn: Turn) -> None:
+        self.exchange = turn.exchange
 
     @abstractmethod
     def whole(self, answer: dict[str, Any]) -> dict[str, Any]:
@@ -187,22 +168,22 @@ class Shown(ABC):
 
     @abstractmethod
     def note(self, *, left: bool = False) -> bool:
-        """Tells the session what was said; if the client has left, without waiting.
-
-        Tells whether a streamed answer has ended.
-        """
+        """Notes what was said, without waiting if the client has left; tells if that was all."""
 
     def broken(self, failure: Failure) -> dict[str, Any]:
         """Returns the event that ends a streamed answer which is not whole."""
         return failure.body()
 
 
-async def answered(turn: Turn, path: str, shown: Shown) -> Response:
-    """Asks the upstream, and shows its answer, whole or in pieces."""
+async def answered(
+    call: Call, plan_of: Callable[[Call], Plan], path: str, shown: Callable[[Turn], Shown]
+) -> Response:
+    """Releases a request, asks the upstream, and shows its answer, whole or in pieces."""
+    turn = await released(call, plan_of)
     if turn.body.get("stream"):
-        return EventStream(turn, path, shown)
-    answer = await turn.call.gateway.upstream.ask(path, turn.body)
-    whole = await in_thread(lambda: read(shown.whole, answer))
+        return EventStream(turn, path, shown(turn))
+    answer = await call.gateway.upstream.ask(path, turn.body)
+    whole = await in_thread(lambda: read(shown(turn).whole, answer))
     return JSONResponse(whole, headers=turn.headers)
 
 

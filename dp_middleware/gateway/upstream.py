@@ -7,7 +7,7 @@ import json
 import math
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import lru_cache
 from typing import Any
@@ -29,7 +29,7 @@ _PLAIN = {
 _url = lru_cache(maxsize=64)(httpx.URL)
 
 
-class Connections(httpx.AsyncBaseTransport):
+class Connections:
     """A transport for each request at once, with one connection; the latest used is used next.
 
     A pool of httpx looks at all of its connections, for each of them, twice a request.
@@ -39,71 +39,43 @@ class Connections(httpx.AsyncBaseTransport):
         self._context = httpx.create_ssl_context(trust_env=False)
         self._idle: deque[tuple[float, httpx.AsyncHTTPTransport]] = deque()
 
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Sends it; the connection is free again when the response is closed."""
-        used = time.monotonic() - _KEPT
-        while self._idle and self._idle[0][0] < used:
-            await self._idle.popleft()[1].aclose()
-        transport = self._idle.pop()[1] if self._idle else self._new()
+    @asynccontextmanager
+    async def answer(self, request: httpx.Request) -> AsyncIterator[httpx.Response]:
+        """Sends a request; its connection is free again at the end of the block."""
+        await self.close(time.monotonic() - _KEPT)
+        options: Any = {"verify": self._context, "trust_env": False, "limits": _ONE}
+        idle = self._idle
+        transport = idle.pop()[1] if idle else httpx.AsyncHTTPTransport(**options)
         try:
             response = await transport.handle_async_request(request)
-        except BaseException:
-            self._free(transport)  # it has closed what failed
-            raise
-        assert isinstance(response.stream, httpx.AsyncByteStream)
-        response.stream = _Answer(response.stream, lambda: self._free(transport))
-        return response
+            try:
+                yield response
+            finally:
+                await response.aclose()
+        finally:  # it has closed what failed
+            self._idle.append((time.monotonic(), transport))
 
-    async def aclose(self) -> None:
-        """Closes what is idle."""
-        while self._idle:
+    async def close(self, used: float = math.inf) -> None:
+        """Closes what is idle and was last used before a time."""
+        while self._idle and self._idle[0][0] < used:
             await self._idle.popleft()[1].aclose()
-
-    def _new(self) -> httpx.AsyncHTTPTransport:
-        return httpx.AsyncHTTPTransport(verify=self._context, trust_env=False, limits=_ONE)
-
-    def _free(self, transport: httpx.AsyncHTTPTransport) -> None:
-        self._idle.append((time.monotonic(), transport))
-
-
-class _Answer(httpx.AsyncByteStream):
-    def __init__(self, stream: httpx.AsyncByteStream, free: Callable[[], None]) -> None:
-        self._stream, self._ends = stream, [free]
-
-    def __aiter__(self) -> AsyncIterator[bytes]:
-        return self._stream.__aiter__()
-
-    async def aclose(self) -> None:
-        try:
-            await self._stream.aclose()
-        finally:
-            while self._ends:  # a connection is free once
-                self._ends.pop()()
 
 
 class Upstream:
-    """A client of the upstream, for one event loop.
-
-    It follows no redirect, keeps no cookie, and reads no proxy or password from the environment.
-    """
+    """A client of the upstream: no redirects, no cookies, nothing of the environment."""
 
     def __init__(self, settings: Settings, measures: Measures) -> None:
         self._settings, self._terms, self._measures = settings, settings.upstream, measures
-        self._http: Connections | None = None
+        self._http = Connections()
         self._limits = {"timeout": httpx.Timeout(self._terms.seconds).as_dict()}
         self._heads, self._dialect = dict(_PLAIN), {"anthropic-version": "2023-06-01"}
         if key := settings.upstream_key.get_secret_value():
             self._heads["authorization"] = f"Bearer {key}"
             self._dialect["x-api-key"] = key  # beside the other form: some servers speak both
 
-    def open(self) -> None:
-        """Opens it."""
-        self._http = Connections()
-
     async def close(self) -> None:
         """Closes connections."""
-        if self._http is not None:
-            await self._http.aclose()
+        await self._http.close()
 
     async def ask(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
         """Returns the whole answer to a public body: a JSON object; or raises :class:`Failure`."""
@@ -163,18 +135,16 @@ class Upstream:
     @asynccontextmanager
     async def _answer(self, path: str, body: dict[str, Any]) -> AsyncIterator[httpx.Response]:
         """A response with status 200, within the limit of time for all."""
-        assert self._http is not None  # opened before the first request
         try:
-            async with asyncio.timeout(self._settings.limits.seconds):
-                response = await self._http.handle_async_request(self._request(path, body))
-                try:
-                    if response.status_code != 200:
-                        raise self._refused(response)
-                    if response.headers.get("content-encoding", "identity") != "identity":
-                        raise self._failed("garbage")
-                    yield response
-                finally:
-                    await response.aclose()
+            async with (
+                asyncio.timeout(self._settings.limits.seconds),
+                self._http.answer(self._request(path, body)) as response,
+            ):
+                if response.status_code != 200:
+                    raise self._refused(response)
+                if response.headers.get("content-encoding", "identity") != "identity":
+                    raise self._failed("garbage")
+                yield response
             return
         except _BROKEN as error:  # which may tell the address, and more
             is_late = isinstance(error, TimeoutError | httpx.TimeoutException)
@@ -223,10 +193,7 @@ def sse(event: dict[str, Any], named: bool = False) -> bytes:
 
 
 def parsed(data: bytes, deepest: int = 0) -> dict[str, Any] | None:
-    """Returns a JSON object that can be spelled again, in UTF-8; ``None`` for anything else.
-
-    ``deepest``: how many arrays and objects may stand in each other; 0: any number.
-    """
+    """Returns a JSON object that can be spelled again, nested so deep (0: any), or ``None``."""
     try:
         value = json.loads(data.decode(), parse_constant=_refuse, parse_float=_finite)
         if b"\\ud" in data.lower():  # maybe half of a pair

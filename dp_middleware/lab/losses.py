@@ -11,8 +11,7 @@ from dp_middleware import _validate
 from dp_middleware.errors import IncompatibleGuarantees, ParameterError, library
 from dp_middleware.privacy.guarantee import ApproxDP
 
-# nats: losses are rounded up to a multiple of it, so each release costs at most this too much
-RESOLUTION = 1e-4
+RESOLUTION = 1e-4  # nats: losses are rounded up to a multiple of it
 _ROUNDING = 1e-12  # per release: of logarithms, and of the transforms that convolve
 _MASS_TOLERANCE = 1e-9
 
@@ -25,10 +24,9 @@ class LossDistribution:
     :meth:`of_epsilon`.
 
     Guarantee:
-        Losses are rounded up, and a tail that is cut off counts as infinite, so delta is never
-        understated; a reserve of 1e-12 per release covers floating point. Holds for later releases
-        too, also adaptive ones (Zhu, Dong and Wang, 2022, Theorem 10), if their parameters are
-        fixed in advance.
+        Losses are rounded up, a tail that is cut off counts as infinite, and a reserve of 1e-12 per
+        release covers floating point: delta is never understated. Holds for later, also adaptive
+        releases (Zhu, Dong and Wang, 2022, Theorem 10), if their parameters are fixed in advance.
 
     Attributes:
         releases: How many were composed.
@@ -45,13 +43,7 @@ class LossDistribution:
     def of_rows(
         cls, log_p: Sequence[float], log_q: Sequence[float], *, resolution: float = RESOLUTION
     ) -> LossDistribution:
-        """Returns the distribution for one pair of tokens; it says nothing of other pairs.
-
-        Args:
-            log_p: Row of a token, ln P(y); length V, ``-inf`` where impossible.
-            log_q: Row of the other token.
-            resolution: Nats.
-        """
+        """Returns the one of a pair of tokens, from rows ln P(y) of length V; of no other pair."""
         _validate.positive(resolution=resolution)
         p, q = _row(log_p), _row(log_q)
         if len(p) != len(q):
@@ -63,15 +55,14 @@ class LossDistribution:
             value_discretization_interval=resolution,
             symmetric=False,
         )
-        gaps = [abs(p[y] - q[y]) for y in p if max(p[y], q[y]) > -math.inf]
-        return cls(releases=1, largest=max(gaps), resolution=resolution, _distribution=distribution)
+        largest = max(abs(p[y] - q[y]) for y in p if max(p[y], q[y]) > -math.inf)
+        return cls(releases=1, largest=largest, resolution=resolution, _distribution=distribution)
 
     @classmethod
     def of_epsilon(cls, epsilon: float, *, resolution: float = RESOLUTION) -> LossDistribution:
-        """Returns one that dominates all adjacent pairs of a mechanism with this certified epsilon.
+        """Returns the one of randomised response, of which all of this epsilon is post-processing.
 
-        That of randomised response between two answers: whatever is released is post-processing of
-        it (Kairouz, Oh and Viswanath, 2015, Theorem 3.2).
+        So it dominates every adjacent pair (Kairouz, Oh and Viswanath, 2015, Theorem 3.2).
         """
         _validate.positive(epsilon=epsilon)
         row = -math.log1p(math.exp(-epsilon)), -epsilon - math.log1p(math.exp(-epsilon))
@@ -98,21 +89,18 @@ class LossDistribution:
         _validate.nonnegative(epsilon=epsilon)
         if epsilon >= self.largest * (1 + _ROUNDING):
             return 0.0
-        shifted = max(0.0, epsilon - self._reserve)
-        delta = float(self._distribution.get_delta_for_epsilon(shifted))
-        return min(1.0, max(0.0, delta) + self._reserve)
+        reserve = _ROUNDING * self.releases
+        delta = float(self._distribution.get_delta_for_epsilon(max(0.0, epsilon - reserve)))
+        return min(1.0, max(0.0, delta) + reserve)
 
     def guarantee(self, delta: float) -> ApproxDP:
         """Returns the smallest epsilon at a delta; never above the sum of the largest losses."""
         _validate.probability(delta=delta)
-        epsilon, rest = math.inf, delta - self._reserve
-        if rest > 0:
-            epsilon = float(self._distribution.get_epsilon_for_delta(rest)) + self._reserve
+        epsilon, reserve = math.inf, _ROUNDING * self.releases
+        if delta > reserve:
+            rest = delta - reserve
+            epsilon = float(self._distribution.get_epsilon_for_delta(rest)) + reserve
         return ApproxDP(epsilon=min(epsilon, self.largest * (1 + _ROUNDING)), delta=delta)
-
-    @property
-    def _reserve(self) -> float:
-        return _ROUNDING * self.releases
 
 
 def _row(values: Sequence[float]) -> dict[int, float]:

@@ -1,8 +1,4 @@
-"""What a mechanism is: public parameters, and a random map from tokens to tokens.
-
-Three shapes: a channel has a law per token, a contextual mechanism a law per token and context,
-a noise mechanism a program with a proof.
-"""
+"""What a mechanism is: public parameters, and a random map; and the shape with a law per token."""
 
 from __future__ import annotations
 
@@ -29,11 +25,8 @@ from dp_middleware.vocabulary.vocabulary import UNKNOWN
 Notion = Literal["pure", "metric"]
 Product = Literal["distance", "cosine"]
 
-_ROWS = {"log_rows", "log_probs"}
-
 LATER = {"later": True}  # metadata of fields that fingerprints leave out at their defaults
 REVEALED = "the released token's class is the class of the input: the class is public"
-"""What certificates of mechanisms say that keep a token in its class."""
 
 
 def named(name: str, text: str) -> str:
@@ -47,14 +40,13 @@ class Mechanism(ABC):
 
     name: ClassVar[str]  # what the command line and dp.MECHANISMS call it
     version: ClassVar[int] = 1  # in the fingerprint; raised when the law changes, as it should not
-    # "metric" where the parameter is per unit of distance and a proof says so: a noise mechanism is
-    # certified by that, a channel by its exact loss as well
-    notion: ClassVar[Notion] = "pure"
+    notion: ClassVar[Notion] = "pure"  # "metric": the parameter is per unit of distance, by proof
     claim: ClassVar[str] = "epsilon-DP"  # of the paper, in a phrase, for tables
     truth: ClassVar[str]  # what is truly guaranteed, in a phrase, for tables
     scale: ClassVar[str | None] = "epsilon"  # what calibration solves for; None if there is none
     largest: ClassVar[float] = 1e6  # of the scale, up to which nothing overflows
     references: ClassVar[tuple[str, ...]] = ()  # keys of bibliography.BIBTEX
+    notes: ClassVar[tuple[str, ...]] = ()  # assumptions on every space
 
     def __post_init__(self) -> None:
         _validate.check_fields(self)
@@ -117,15 +109,15 @@ class Mechanism(ABC):
 
     def assumptions(self, space: EmbeddingSpace) -> tuple[str, ...]:
         """Says what a reader of the certificate must know about this mechanism on this space."""
-        return ()
+        return self.notes
 
 
 @dataclass(frozen=True, kw_only=True)
 class ChannelMechanism(Mechanism):
     """Releases at a position what depends on the token there and on nothing else.
 
-    An author writes one method: :meth:`log_rows`, or :meth:`log_probs` in NumPy. The other one is
-    made from it, for every class: what a subclass writes last is read, certified and drawn from.
+    An author writes :meth:`log_rows`, or :meth:`log_probs` in NumPy; the other one is made from it,
+    for every class: what a subclass writes last is read, certified and drawn from.
     """
 
     full_support: ClassVar[bool] = True  # every token can be released for every token
@@ -136,7 +128,8 @@ class ChannelMechanism(Mechanism):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        latest: Any = next(vars(kind) for kind in cls.__mro__ if _ROWS & vars(kind).keys())
+        names = {"log_rows", "log_probs"}
+        latest: Any = next(vars(kind) for kind in cls.__mro__ if names & vars(kind).keys())
         log_rows, log_probs = latest.get("log_rows"), latest.get("log_probs")
 
         # not by self.log_probs: a subclass may write it and ask its parent for the parent's
@@ -168,10 +161,7 @@ class ChannelMechanism(Mechanism):
         return None
 
     def outputs(self, space: EmbeddingSpace) -> Ids | None:
-        """Lists the public outputs, of which one is drawn for an unknown token; ``None``: all.
-
-        An output listed twice is drawn twice as often.
-        """
+        """Lists the outputs of which an unknown token draws one, some twice; ``None``: all."""
         return None
 
 
@@ -197,11 +187,7 @@ def rows_of(
     space: EmbeddingSpace,
     log_rows: Callable[[Ids, EmbeddingSpace], torch.Tensor] | None = None,
 ) -> torch.Tensor:
-    """Computes the law of each id, that of the unknown symbol (-1) uniform over the outputs.
-
-    ``ids`` are int64 (n,), each in -1 .. V - 1; ``log_rows`` computes rows of tokens, default the
-    mechanism's own function. float64 (n, V), logarithms, on the space's device.
-    """
+    """Computes rows of ids, float64 (n, V); the unknown symbol's (-1) is uniform over outputs."""
     known, size, log_rows = ids != UNKNOWN, len(space), log_rows or mechanism.log_rows
     if known.all():
         return log_rows(ids, space)
@@ -216,9 +202,6 @@ def rows_of(
     return rows
 
 
-_WORTH_STORING = 512  # tokens
-
-
 def is_ours(mechanism: Mechanism) -> bool:
     """Tells whether this package's code decides its rows, inner mechanisms included."""
     own = type(mechanism).__module__.startswith("dp_middleware.mechanisms.")
@@ -228,6 +211,9 @@ def is_ours(mechanism: Mechanism) -> bool:
 def is_known(mechanism: Mechanism, space: EmbeddingSpace) -> bool:
     """Tells whether fingerprints and the version of this package tell all that decides the rows."""
     return is_ours(mechanism) and type(space) is EmbeddingSpace
+
+
+_WORTH_STORING = 512  # tokens
 
 
 def takes_long(space: EmbeddingSpace) -> bool:
@@ -255,12 +241,10 @@ def key_on_disk(mechanism: Mechanism, space: EmbeddingSpace) -> tuple[str, ...]:
 
 
 @contextmanager
-def writing(what: str, path: Path) -> Iterator[None]:
+def writing(path: Path) -> Iterator[None]:
     """Says, where a file cannot be written, that another folder can be chosen."""
     try:
         yield
     except OSError as error:
-        raise ParameterError(
-            f"expected a folder for {what}, cannot write to {path.parent}: {error.strerror}; "
-            "set DP_MIDDLEWARE_CACHE to another folder"
-        ) from None
+        said = f"cannot write to {path.parent}: {error.strerror}"
+        raise ParameterError(f"{said}; set DP_MIDDLEWARE_CACHE to another folder") from None

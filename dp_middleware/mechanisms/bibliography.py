@@ -26,16 +26,13 @@ FRAMEWORKS: dict[str, tuple[str, ...]] = {
 def citations(what: Any) -> str:
     """Returns the BibTeX of a mechanism, ``InferDPT`` or ``PrivRewrite``, or of a class of these.
 
-    Entries are separated by blank lines. Cite the mechanism of a framework's sanitizer as well.
-    ParameterError: none of these, or a mechanism with a key that :data:`BIBTEX` lacks.
+    Cite the mechanism of a framework's sanitizer as well. ParameterError: no such thing or key.
     """
     kind = what if isinstance(what, type) else type(what)
     bases = [b for b in kind.__mro__ if b.__module__.startswith("dp_middleware.frameworks.")]
     names = [base.__name__ for base in bases if base.__name__ in FRAMEWORKS]
     if not names and not issubclass(kind, Mechanism):
-        raise ParameterError(
-            f"expected a mechanism, InferDPT, PrivRewrite or a class of these, got {kind.__name__}"
-        )
+        raise ParameterError(f"expected a mechanism, InferDPT or PrivRewrite, got {kind.__name__}")
     keys = FRAMEWORKS[names[0]] if names else what.references  # of its parts, too, if it has some
     if missing := [key for key in keys if key not in BIBTEX]:
         raise ParameterError(f"expected references to be keys of BIBTEX, got {missing}")

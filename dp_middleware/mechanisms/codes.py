@@ -1,7 +1,4 @@
-"""Public distributions over texts, in which a search finds one that says what a private text does.
-
-A code knows its masses exactly; how its search finds a text is nobody's business.
-"""
+"""Public distributions over texts, in which a search finds one that says what a text does."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cached_property, lru_cache, reduce
+from functools import lru_cache, reduce
 from typing import Any, ClassVar
 
 import numpy as np
@@ -69,31 +66,25 @@ class PublicCode(ABC):
     """Draws from a distribution mu over texts, made from public data alone, and searches in it.
 
     Write a frozen dataclass of public fields. Masses must be exact and the same on every machine,
-    so integers or fractions, and depend on no private text and on nothing else that is computed.
-    The search is free: its order, ties and floats move what is likely, never the guarantee.
+    so integers or fractions, and depend on no private text. The search is free: its order, ties and
+    floats move what is likely, never the guarantee.
 
     Attributes:
         name: In certificates.
         version: Part of the fingerprint; raised when masses change.
+        needs_encoder: Whether a search finds nothing without one.
     """
 
     name: ClassVar[str]
     version = 1
-
-    @property
-    def needs_encoder(self) -> bool:
-        """Tells whether a search finds nothing without one."""
-        return True
+    needs_encoder = True
 
     def fitted(self, epsilon: float) -> PublicCode:
         """Returns the same with all that depends on epsilon, by a public rule."""
         return self
 
     def least(self, epsilon: float) -> Fraction:
-        """Returns the smallest mass of what a search may find; default e^-(epsilon - 4) or so.
-
-        The more margin, the surer is what is found released; the less, the more it can say.
-        """
+        """Returns the smallest mass that a search may find: by default e^-(epsilon - 4) or so."""
         margin = min(epsilon / 2, 4 + min(max(0.0, epsilon - 25) / 50, 0.5))
         return Fraction(1, math.floor(exp_below(Fraction(epsilon - margin))))
 
@@ -107,10 +98,10 @@ class PublicCode(ABC):
 
     @abstractmethod
     def search(self, text: str, least: Fraction, encoder: Encoder | None) -> Iterator[str]:
-        """Yields texts that say what a private text says, the best first.
+        """Yields texts that say what a private text, of any kind, says, the best first.
 
-        The first of mass ``least`` or more is the one, by :meth:`weight`. ``text`` is private, of
-        any kind, also empty; the ``encoder``, if installed, sees it.
+        The first of mass ``least`` or more, by :meth:`weight`, is the one. The ``encoder``, or
+        ``None``, sees the text.
         """
 
     def answer(self, text: str, least: Fraction, encoder: Encoder | None) -> str | None:
@@ -135,9 +126,9 @@ class UnitCode(PublicCode):
 
     Attributes:
         rounds: Number T of units; default one for 12.5 nats.
-        codebook: Public words, phrases or sentences, the most useful first; ``None``: English
-            words and phrases. The first M are used, so few that T ln M is 2 nats below epsilon:
-            then what is found is released with a probability of .88 or more.
+        codebook: Public words, phrases or sentences, the most useful first; ``None``: English words
+            and phrases. The first M are used, so few that T ln M is 2 nats below epsilon: then what
+            is found is released with a probability of .88 or more.
         shortlist: Completions that the encoder sees for a unit: more are better and slower.
     """
 
@@ -153,10 +144,7 @@ class UnitCode(PublicCode):
             object.__setattr__(self, "codebook", units.checked(self.codebook))
 
     def fitted(self, epsilon: float) -> UnitCode:
-        """Returns the same with its rounds, and no more units than epsilon can tell apart.
-
-        ParameterError: the codebook has no more units than there are rounds.
-        """
+        """Returns the same with no more units than epsilon tells apart; ParameterError: too few."""
         rounds, count = self.rounds or default_rounds(epsilon), len(self.units)
         if count <= rounds:
             raise ParameterError(f"expected a codebook of more units than {rounds=}, got {count}")
@@ -184,11 +172,11 @@ class UnitCode(PublicCode):
 
     def weight(self, release: str) -> Fraction:
         """Returns the mass of all sequences that are written so; units may have commas."""
-        parts = release.split(", ")
+        parts, listed = release.split(", "), {*self.units}
         ways = [1] + [0] * len(parts)  # of writing the first parts as so many units
         for _ in range(self.rounds or 1):
             ways = [
-                sum(ways[k] for k in range(end) if ", ".join(parts[k:end]) in self._listed)
+                sum(ways[k] for k in range(end) if ", ".join(parts[k:end]) in listed)
                 for end in range(len(ways))
             ]
         return Fraction(ways[-1], self.size)
@@ -199,12 +187,7 @@ class UnitCode(PublicCode):
             yield self.sequence(self.best(text, encoder))
 
     def best(self, text: str, encoder: Encoder) -> int:
-        """Returns the place of the sequence of a text among all M^T. As private as the text.
-
-        A greedy pursuit of the encoder's vector of the text, which is encoded by itself. Of the
-        English units and for the default encoder, those are encoded that may be near the text,
-        on NumPy; else all of them, once for a computer.
-        """
+        """Returns the place of a text's sequence among all M^T, by a greedy pursuit. Private."""
         listed: Sequence[int] = range(len(self.units))
         plain = _plain(encoder) if self.units == units.english()[: len(listed)] else None
         reader = plain or encoder
@@ -213,7 +196,7 @@ class UnitCode(PublicCode):
             return reader.encode([self._join([listed[k] for k in numbers]) for numbers in some])
 
         (target,) = finite_rows(reader.encode, [spellable(text)])
-        if plain is None:
+        if plain is None:  # all units are encoded, once for a computer; else those that may be near
             vectors = _vectors(encoder, self.units)
         else:
             listed = units.nearest(target, plain.pieces, len(listed), _NEAR)
@@ -228,10 +211,6 @@ class UnitCode(PublicCode):
             place, number = divmod(place, len(self.units))
             digits.append(number)
         return self._join(digits[::-1])
-
-    @cached_property
-    def _listed(self) -> frozenset[str]:
-        return frozenset(self.units)
 
     def _join(self, sequence: Sequence[int]) -> str:
         return ", ".join(self.units[number] for number in sequence)

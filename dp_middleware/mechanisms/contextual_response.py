@@ -27,8 +27,7 @@ _LOWEST = -500.0  # of what is exponentiated; below _UNITS of nothing long befor
 
 def mix(logits: Floats, mixture: float, unigram: Floats) -> Floats:
     """Computes (1 - mixture) softmax(logits) + mixture unigram, (V,): the same on every machine."""
-    weights = exact.exp(np.maximum(logits - logits.max(), _LOWEST))
-    weights = np.rint(weights * _UNITS)
+    weights = np.rint(exact.exp(np.maximum(logits - logits.max(), _LOWEST)) * _UNITS)
     shares = weights / float(weights.astype(np.int64).sum())
     return np.asarray((1.0 - mixture) * shares + mixture * unigram)
 
@@ -36,8 +35,8 @@ def mix(logits: Floats, mixture: float, unigram: Floats) -> Floats:
 def choose(shares: Floats, epsilon: float) -> Ids:
     """Finds the places of the M largest shares, ascending, ties by place; all if these are few.
 
-    With C the sum of these shares, M maximises the expected worth of what is released, (e^epsilon -
-    1) (C + 0.3 (1 - C)) / (e^epsilon + M - 1); the smallest such M. ``shares`` are float64 (V,).
+    With C their sum, M maximises the expected worth (e^epsilon - 1) (C + 0.3 (1 - C)) / (e^epsilon
+    + M - 1) of what is released; the smallest such M. ``shares`` are float64 (V,).
     """
     floor = float(exact.exp(np.array([max(-epsilon, _LOWEST)]))[0])
     order, worth = _worths(shares, floor, _FIRST)
@@ -62,26 +61,26 @@ def _worths(shares: Floats, floor: float, count: int) -> tuple[Ids, Floats]:
 class ContextualResponse(ContextualMechanism):
     """Releases the codeword nearest to x with weight e^epsilon, each other with weight 1.
 
-    The codebook of a position is what a public language model ranks highest after the tokens
-    that were released before it, mixed with a public unigram. The nearest codeword is x itself
-    where x is listed, else that of the largest cosine of mean-centred vectors, ties by index.
+    The codebook of a position is what a public language model ranks highest after the tokens that
+    were released before it, mixed with a public unigram. The nearest codeword is x itself where x
+    is listed, else that of the largest cosine of mean-centred vectors, ties by index.
 
     Reference:
         This library; generalised randomised response (Kairouz, Oh and Viswanath, 2014) on
         codebooks that follow the releases.
 
     Guarantee:
-        epsilon-DP per token, exactly. Given what was released so far, all tokens have the same M
-        codewords and the normaliser e^epsilon + M - 1; later codebooks depend on releases only,
-        so a changed token is paid for once. The number of tokens is public.
+        epsilon-DP per token, exactly: given what was released so far, all tokens have the same
+        codewords and normaliser, and later codebooks depend on releases only. The number of tokens
+        is public.
 
     Attributes:
         epsilon: Nats per token. Positive.
         mixture: Weight of the unigram in what is ranked. Strictly between 0 and 1.
-        unigram: Public weights of the tokens, V of them; ``None``: those of English where the
-            vocabulary is English, else uniform.
-        allowed: Ids that may become codewords, public, ascending; ``None``: all V tokens. Beside
-            a policy that keeps words, leave these out: they are never what was there.
+        unigram: Public weights of the V tokens; ``None``: those of English where the vocabulary is
+            English, else uniform.
+        allowed: Ids that may become codewords, public; ``None``: all V tokens. Beside a policy that
+            keeps words, leave these out: they are never what was there.
     """
 
     name = "contextual-response"
@@ -97,7 +96,7 @@ class ContextualResponse(ContextualMechanism):
         super().__post_init__()
         if self.unigram is not None:
             weights = chosen.array(self.unigram, "unigram as finite weights >= 0", "iuf")
-            if not (np.isfinite(weights).all() and weights.any()):
+            if not weights.any():
                 raise ParameterError("expected unigram as finite weights >= 0, one positive")
             object.__setattr__(self, "unigram", tuple(weights.astype(float).tolist()))
         if self.allowed is not None:
@@ -113,20 +112,19 @@ class ContextualResponse(ContextualMechanism):
         """Computes the law of the token released for ids[i], given logits[i]; float64 (n, V)."""
         numbers = space.checked(ids)
         values = checked_logits(logits, (len(numbers), len(space)))
-        unigram, allowed = self._unigram(space), self._allowed(space)
+        unigram, allowed, unit = self._unigram(space), self._allowed(space), space.centred_unit
         rows = np.full(values.shape, -np.inf)
-        for row, number, said in zip(rows, numbers, values, strict=True):
+        for row, nearest, said in zip(rows, numbers, values, strict=True):
             codebook = self._codebook(said, unigram, allowed)
+            if nearest not in codebook:  # unit rows are on a grid: products are exact
+                nearest = codebook[(unit[codebook] @ unit[nearest]).argmax()]
             near = -math.log1p((len(codebook) - 1) * math.exp(-self.epsilon))
             row[codebook] = near - self.epsilon
-            row[_nearest(int(number), codebook, space)] = near
+            row[nearest] = near
         return rows
 
     def position_loss(self, size: int) -> float:
-        """Returns epsilon: the weights of a codeword for any two tokens differ by no more.
-
-        The unknown symbol's 1/M is a mean of the weights over their sum: between least and largest.
-        """
+        """Returns epsilon: the unknown symbol's 1/M lies between least and largest weight."""
         return self.epsilon if size > 1 else 0.0
 
     def _codebook(self, logits: Floats, unigram: Floats, allowed: Ids) -> Ids:
@@ -157,12 +155,3 @@ def _by_default(space: EmbeddingSpace) -> Floats:
         return np.full(len(space), 1.0 / len(space))
     shares = frequencies.english(space.vocabulary)
     return np.asarray(shares / shares.sum())
-
-
-def _nearest(token: int, codebook: Ids, space: EmbeddingSpace) -> int:
-    """The token itself if it is listed, else the codeword of the largest cosine."""
-    place = int(np.searchsorted(codebook, token))
-    if place < len(codebook) and codebook[place] == token:
-        return token
-    unit = space.centred_unit  # on the grid: the products are exact
-    return int(codebook[(unit[codebook] @ unit[token]).argmax()])

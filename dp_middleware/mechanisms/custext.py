@@ -26,10 +26,10 @@ class _CandidateLists(ChannelMechanism):
     """
 
     references = ("chen2023",)
+    full_support = False
+    outside: ClassVar[float] = -np.inf
 
     candidates: int = field(default=20, metadata=_validate.COUNT)
-
-    outside: ClassVar[float]
 
     @abstractmethod
     def candidate_lists(self, ids: Ids, space: EmbeddingSpace) -> tuple[torch.Tensor, torch.Tensor]:
@@ -46,8 +46,7 @@ class _CandidateLists(ChannelMechanism):
         nearness = 1.0 - (distances - nearest) / span.where(span > 0, 1.0)
         shape = (len(ids), len(space))
         scores = torch.full(shape, self.outside, dtype=torch.float64, device=space.device)
-        scores.scatter_(1, listed, 0.5 * self.epsilon * nearness)
-        return normalize(scores)
+        return normalize(scores.scatter_(1, listed, 0.5 * self.epsilon * nearness))
 
 
 @once
@@ -78,8 +77,7 @@ class CusText(_CandidateLists):
 
     name = "custext"
     truth = "epsilon-DP within the public class; nothing across classes"
-    outside = -np.inf
-    full_support = False
+    notes = (REVEALED,)
 
     def classes(self, space: EmbeddingSpace) -> tuple[int, ...]:
         """Gives each token's public class, length V; use with ``Adjacency.within``."""
@@ -90,17 +88,12 @@ class CusText(_CandidateLists):
         (listed, distances), numbers = _class_lists(space, self.candidates), space.on_device(ids)
         return listed[numbers], distances[numbers]
 
-    def assumptions(self, space: EmbeddingSpace) -> tuple[str, ...]:
-        """Says that the class of every token is revealed."""
-        return (REVEALED,)
-
 
 @dataclass(frozen=True, kw_only=True)
 class CusTextPlus(CusText):
     """Releases as CusText does, but the tokens of a public list unchanged.
 
-    The classes are those of :class:`CusText`, made from all tokens: a kept token can be released
-    for another member of its class, it just is never replaced itself.
+    Classes are made from all tokens: a kept one may still be released for another of its class.
 
     Reference:
         Chen et al. (2023), CUSTEXT+.
@@ -140,16 +133,14 @@ class CusTextPlus(CusText):
         """Lists the members of each token's class; a kept token alone."""
         listed, distances = super().candidate_lists(ids, space)
         numbers = space.on_device(ids)[:, None]
-        kept = lists.device_on_list(space, self.kept)[numbers]
+        kept = space.on_device(lists.on_list(space, self.kept))[numbers]
         return listed.where(~kept, numbers), distances.masked_fill_(kept, 0.0)
 
     def assumptions(self, space: EmbeddingSpace) -> tuple[str, ...]:
         """Says that some tokens are never replaced."""
         count = np.count_nonzero(lists.on_list(space, self.kept))
-        return (
-            *super().assumptions(space),
-            f"{count} of {len(space)} tokens, a public list, are released unchanged",
-        )
+        kept = f"{count} of {len(space)} tokens, a public list, are released unchanged"
+        return (*self.notes, kept)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,8 +151,7 @@ class CusTextAggressive(_CandidateLists):
         Chen et al. (2023), "aggressive" mapping; elsewhere called a fixed candidate list.
 
     Guarantee:
-        None. Lists of different tokens differ, so some output is possible for one token and
-        impossible for another: the loss is infinite.
+        None: lists differ, so an output may be possible for one token only, an infinite loss.
 
     Attributes:
         epsilon: Nats per token. Positive.
@@ -170,8 +160,6 @@ class CusTextAggressive(_CandidateLists):
 
     name = "custext-aggressive"
     truth = "nothing: lists differ"
-    outside = -np.inf
-    full_support = False
 
     def candidate_lists(self, ids: Ids, space: EmbeddingSpace) -> tuple[torch.Tensor, torch.Tensor]:
         """Lists the K nearest tokens, ties by index, the token itself always among them."""
@@ -183,12 +171,10 @@ class CusTextStrict(CusTextAggressive):
     """Repairs CusTextAggressive: tokens off the list have score 0 instead of probability 0.
 
     Reference:
-        This library; zero-extension of Chen et al. (2023).
+        This library; zero-extension of Chen et al. (2023). Attributes are those repaired.
 
     Guarantee:
         epsilon-DP per token: all inputs share the output set V and the score lies in [0, 1].
-
-    The attributes are those of :class:`CusTextAggressive`.
     """
 
     name = "custext-strict"

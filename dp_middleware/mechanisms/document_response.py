@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from operator import attrgetter
 from typing import Self
 
 from dp_middleware.embedding.space import EmbeddingSpace
@@ -24,12 +25,11 @@ class DocumentResponse(TextMechanism):
 
     Reference:
         This library: generalised randomised response (Kairouz, Oh and Viswanath, 2014) over
-        sequences, and a greedy pursuit of the text's vector.
+        sequences.
 
     Guarantee:
-        epsilon-DP for any text and any other, exactly: all laws live on the same M^T sequences with
-        the same total weight, whatever the encoder and the pursuit do with the private text; T and
-        the list are public. So length, layout and correlated words are covered; time is not.
+        epsilon-DP for any text and any other, exactly: all laws live on the same sequences with the
+        same total weight. Length, layout and correlated words are covered; time is not.
 
     Attributes:
         epsilon: Nats for the whole text. Positive.
@@ -57,11 +57,7 @@ class DocumentResponse(TextMechanism):
 
     @classmethod
     def tuned(cls, texts: Iterable[str], *, epsilon: float, rounds: int | None = None) -> Self:
-        """Takes the words and phrases of public texts, those that tell most first.
-
-        ``texts`` are public, of the user's domain, never private: what is in them may be released.
-        ParameterError: texts with too few words and phrases.
-        """
+        """Takes words and phrases of *public* texts, the best first; ParameterError: too few."""
         return cls(epsilon=epsilon, codebook=from_texts(texts), rounds=rounds)
 
     @classmethod
@@ -75,10 +71,7 @@ class DocumentResponse(TextMechanism):
         chosen = UnitCode(rounds=self.rounds, codebook=self.codebook, shortlist=self.shortlist)
         return chosen.fitted(self.epsilon)
 
-    @property
-    def units(self) -> tuple[str, ...]:
-        """Lists what a release is made of."""
-        return self.code.units
+    units = property(attrgetter("code.units"))
 
     @cached_property
     def response(self) -> Response:
@@ -92,8 +85,8 @@ class DocumentResponse(TextMechanism):
 
     def respond(self, texts: Sequence[str], encoder: Encoder, entropy: Entropy) -> list[str]:
         """Draws a release for each text, units joined by commas; each text is encoded by itself."""
-        best = self.best(texts, encoder)
-        return [self.code.sequence(self.response.draw(place, entropy)) for place in best]
+        draws = (self.response.draw(place, entropy) for place in self.best(texts, encoder))
+        return [*map(self.code.sequence, draws)]
 
     def best(self, texts: Iterable[str], encoder: Encoder) -> list[int]:
         """Finds for each text the place of its best sequence among all M^T. Private as the text."""

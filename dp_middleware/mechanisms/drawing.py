@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import accumulate, pairwise
 from typing import Any, TypeVar
@@ -36,20 +36,26 @@ FRESH = -1  # in a text's releases: what is to be drawn here is not yet known
 _ROWS = 8 * BLOCK  # of logits held at a time
 
 
-class Drawer(ABC):
+class Drawer:
     """Draws for one mechanism on one space."""
 
     entropy = staticmethod(sampler.os_entropy)  # what to draw releases with
 
-    @abstractmethod
     def draw(self, texts: Sequence[Any], entropy: Entropy, releases: Public = None) -> list[Any]:
         """Draws what is released for each text: ids for ids, strings for strings.
 
         ``texts``, private, are int64 (n,) each, -1 for an unknown token; for a text mechanism
         sequences of str. ``releases`` are int64 (m,) each, in reading order: ids of tokens that are
-        public already, as those that a policy keeps, and :data:`FRESH` for each token of the text.
-        A mechanism with a context or a window sees them; default all fresh.
+        public already, and :data:`FRESH` for each token of the text. A mechanism with a context or
+        a window sees them; default all fresh.
         """
+        if releases is None:
+            releases = [np.full(len(ids), FRESH) for ids in texts]
+        pairs = zip(texts, releases, strict=True)
+        return [self._draw_text(ids, public, entropy) for ids, public in pairs]
+
+    def _draw_text(self, ids: Ids, public: Ids, entropy: Entropy) -> Ids:
+        raise NotImplementedError
 
 
 def drawer(
@@ -61,9 +67,8 @@ def drawer(
     """Makes what draws for a mechanism of any shape.
 
     ``context`` is where a contextual mechanism has its logits from; ``encoder`` what a text
-    mechanism scores texts with, default an :class:`EmbeddingService`, or
-    :func:`~dp_middleware.embedding.plain.searcher` where it needs none. ParameterError: one is
-    missing, or given where none is used.
+    mechanism scores texts with, default an :class:`EmbeddingService`, or :func:`searcher` where it
+    needs none. ParameterError: one is missing, or given where none is used.
     """
     check_context(type(mechanism), context)
     if isinstance(mechanism, TextMechanism):
@@ -85,25 +90,24 @@ def check_context(kind: type[Mechanism], context: Context | None) -> None:
     """Refuses a context that is missing, or of no use."""
     if issubclass(kind, ContextualMechanism):
         if context is None:
-            raise ParameterError(
-                f"expected context= for {kind.name}: dp.MaskedContext(model) or "
-                "dp.CausalContext(model)"
-            )
+            contexts = "dp.MaskedContext(model) or dp.CausalContext(model)"
+            raise ParameterError(f"expected context= for {kind.name}: {contexts}")
     elif context is not None:
         name = getattr(kind, "name", kind.__name__)
         raise ParameterError(f"expected no context=: {name} has no use for one")
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class _FromTables(Drawer):
     """Draws by near lists or landmarks where there are some, else by rows, which it keeps."""
 
-    def __init__(self, mechanism: ChannelMechanism, space: EmbeddingSpace) -> None:
-        self._mechanism, self._space = mechanism, space
+    mechanism: ChannelMechanism
+    space: EmbeddingSpace
 
     @cached_property
     def _sampler(self) -> sampler.Sampler | NearRows:
         """Made at the first draw: the fingerprint of a space takes a pass over its vectors."""
-        mechanism, space = self._mechanism, self._space
+        mechanism, space = self.mechanism, self.space
         return near_rows(mechanism, space) or sampler.Sampler(
             lambda ids: rows_of(mechanism, ids, space),
             batch=space.block,
@@ -117,20 +121,8 @@ class _FromTables(Drawer):
         return [drawn[start:end] for start, end in pairwise(ends)]
 
 
-class _Reader(Drawer):
-    """Draws text by text, each with its public tokens."""
-
-    def draw(self, texts: Sequence[Ids], entropy: Entropy, releases: Public = None) -> list[Ids]:
-        if releases is None:
-            releases = [np.full(len(ids), FRESH) for ids in texts]
-        pairs = zip(texts, releases, strict=True)
-        return [self._drawn(ids, public, entropy) for ids, public in pairs]
-
-    @abstractmethod
-    def _drawn(self, ids: Ids, public: Ids, entropy: Entropy) -> Ids: ...
-
-
-class _FromNoise(_Reader):
+@dataclass(frozen=True, eq=False, repr=False)
+class _FromNoise(Drawer):
     """The mechanism's own program; an unknown token becomes a uniformly drawn one before it.
 
     A uniform *output* would not do: a token that is nobody's nearest is never released, and so
@@ -139,31 +131,34 @@ class _FromNoise(_Reader):
 
     entropy = staticmethod(sampler.bulk_entropy)
 
-    def __init__(self, mechanism: NoiseMechanism, space: EmbeddingSpace) -> None:
-        self._mechanism, self._space = mechanism, space
-        self._uniform = sampler.tables(np.full((1, len(space)), -np.log(len(space))))[0]
+    mechanism: NoiseMechanism
+    space: EmbeddingSpace
 
-    def _drawn(self, ids: Ids, public: Ids, entropy: Entropy) -> Ids:
+    @cached_property
+    def _uniform(self) -> sampler.Table:
+        return sampler.tables(np.full((1, len(self.space)), -np.log(len(self.space))))[0]
+
+    def _draw_text(self, ids: Ids, public: Ids, entropy: Entropy) -> Ids:
         known, unknown, fresh = ids.copy(), ids == UNKNOWN, public == FRESH
         known[unknown] = self._uniform.draw(int(unknown.sum()), entropy)
         if fresh.all():
-            return self._mechanism.perturb(known, self._space, entropy)
-        return self._mechanism.perturb_among(_whole(known, public), fresh, self._space, entropy)
+            return self.mechanism.perturb(known, self.space, entropy)
+        return self.mechanism.perturb_among(_whole(known, public), fresh, self.space, entropy)
 
 
-class _FromContext(_Reader):
+@dataclass(frozen=True, eq=False, repr=False)
+class _FromContext(Drawer):
     """Integer tables of rows given their logits; an unknown token's is uniform over the outputs."""
 
-    def __init__(
-        self, mechanism: ContextualMechanism, space: EmbeddingSpace, context: Context
-    ) -> None:
-        self._mechanism, self._space, self._context = mechanism, space, context
+    mechanism: ContextualMechanism
+    space: EmbeddingSpace
+    context: Context
 
-    def _drawn(self, ids: Ids, public: Ids, entropy: Entropy) -> Ids:
-        if self._mechanism.context == "raw":
+    def _draw_text(self, ids: Ids, public: Ids, entropy: Entropy) -> Ids:
+        if self.mechanism.context == "raw":
             return self._from_raw(ids, public, entropy)
         # position by position, each after what was released before it
-        stream = asked(partial(self._context.start_among, self._space, public))
+        stream = asked(partial(self.context.start_among, self.space, public))
         private, drawn = iter(ids), []
         for number in public.tolist():
             if number == FRESH:
@@ -174,48 +169,42 @@ class _FromContext(_Reader):
         return np.array(drawn, dtype=np.int64)
 
     def _from_raw(self, ids: Ids, public: Ids, entropy: Entropy) -> Ids:
-        released, start = np.empty(len(ids), dtype=np.int64), 0
-        for logits in self._logits(_whole(ids, public), np.flatnonzero(public == FRESH)):
-            part = slice(start, start + len(logits))
-            if part.stop <= len(ids):
-                released[part] = self._draw_rows(entropy, ids[part], logits)
-            start = part.stop
+        text, places, drawn = _whole(ids, public), np.flatnonzero(public == FRESH), list[Ids]()
+        some, start = (places,) if len(places) < len(text) else (), 0
+        blocks = asked(lambda: iter(self.context.blocks(text, self.space, _ROWS, *some)))
+        while (rows := asked(lambda: next(blocks, None))) is not None:
+            for part in slices(len(rows), BLOCK):
+                own = ids[start : start + len(rows[part])]
+                start += len(rows[part])
+                if start <= len(ids):
+                    drawn.append(self._draw_rows(entropy, own, rows[part]))
         if start != len(ids):
             raise ParameterError("expected a context with a row of logits for each token")
-        return released
-
-    def _logits(self, text: Ids, places: Ids) -> Iterator[Floats]:
-        """The context's rows at places of a raw text, BLOCK of them at a time or fewer."""
-        some = (places,) if len(places) < len(text) else ()
-        parts = asked(lambda: iter(self._context.blocks(text, self._space, _ROWS, *some)))
-        while (rows := asked(lambda: next(parts, None))) is not None:
-            yield from (rows[part] for part in slices(len(rows), BLOCK))
+        return np.concatenate([np.empty(0, dtype=np.int64), *drawn])
 
     def _draw_rows(self, entropy: Entropy, ids: Ids, logits: Floats) -> Ids:
         known = ids != UNKNOWN
-        rows = np.full((len(ids), len(self._space)), -np.inf)
+        rows = np.full((len(ids), len(self.space)), -np.inf)
         if known.any():
-            rows[known] = self._mechanism.log_probs(ids[known], self._space, logits[known])
+            rows[known] = self.mechanism.log_probs(ids[known], self.space, logits[known])
         for place in np.flatnonzero(~known):
-            outputs = self._mechanism.outputs(self._space, logits[place])
-            if outputs is None:
-                outputs = np.arange(len(self._space))
+            outputs = self.mechanism.outputs(self.space, logits[place])
             rows[place, outputs] = -np.log(len(outputs))
-        drawn = [table.draw(1, entropy)[0] for table in sampler.tables(rows)]
-        return np.array(drawn, dtype=np.int64)
+        return np.array([t.draw(1, entropy)[0] for t in sampler.tables(rows)], dtype=np.int64)
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class _FromTexts(Drawer):
     """A mechanism's answers to whole texts."""
 
-    def __init__(self, mechanism: TextMechanism, encoder: Encoder | None) -> None:
-        self._mechanism, self._encoder = mechanism, encoder
+    mechanism: TextMechanism
+    encoder: Encoder | None
 
     def draw(
         self, texts: Sequence[Sequence[str]], entropy: Entropy, releases: Public = None
     ) -> list[list[str]]:
         flat = [text for own in texts for text in own]
-        respond = partial(self._mechanism.respond, flat, self._encoder, entropy)
+        respond = partial(self.mechanism.respond, flat, self.encoder, entropy)
         answers = iter(asked(respond, "encoder"))
         return [[next(answers) for _ in own] for own in texts]
 

@@ -27,8 +27,8 @@ class Density(NamedTuple):
     """Holds neighbourhoods with the noise on their densities.
 
     ``listed`` int64 (V, K) are the K nearest tokens of each, itself first, at ``distances``;
-    ``counts`` int64 (V,) the tokens within the mean distance of the K-th, itself counted: f;
-    ``log_sigma`` float64 (V,) is ln of the standard deviation of the noise on f; -inf for none.
+    ``counts`` int64 (V,), f, those within the mean distance of the K-th; ``log_sigma`` (V,) is of
+    the noise on f.
     """
 
     listed: Ids
@@ -37,11 +37,7 @@ class Density(NamedTuple):
     log_sigma: Floats
 
     def log_lengths(self) -> Floats:
-        """Computes ln P(k_t = k) for k = 1 .. K with fresh noise per occurrence; float64 (V, K).
-
-        k_t = floor((1 - F) K) clipped to 1 .. K, F = (f + noise - min f) / (max f - min f). Where
-        all tokens are equally dense, F is 0 and k_t = K.
-        """
+        """Computes ln P(k_t = k), k = 1 .. K, F = (f + noise - min f) / (max f - min f); (V, K)."""
         counts, log_sigma, size = self.counts, self.log_sigma, self.listed.shape[1]
         top, span = counts.max(), int(np.ptp(counts))
         fixed = np.full(len(counts), size) if span == 0 else (top - counts) * size // span
@@ -57,10 +53,7 @@ class Density(NamedTuple):
         return lengths
 
     def lengths(self, noise: Floats) -> Ids:
-        """Computes k_t of a table of noisy densities, int64 (V,), from standard normal draws (V,).
-
-        As above with F = (f' - min f') / (max f' - min f'), f' = f + sigma noise.
-        """
+        """Computes k_t of a table of noisy densities, int64 (V,), from normal draws (V,)."""
         size = self.listed.shape[1]
         unit = max(self.log_sigma.max(), 0.0)  # in which no sigma overflows
         noisy = self.counts * math.exp(-unit) + np.exp(self.log_sigma - unit) * noise
@@ -89,10 +82,7 @@ def table_noise(seed: int, count: int) -> Floats:
 def device_density(
     space: EmbeddingSpace, size: int, epsilon_density: float, delta: float, seed: int | None
 ) -> tuple[torch.Tensor, ...]:
-    """Gives lists, distances and ln of the law of a list's length on the device, (V, K) each.
-
-    ``seed`` is that of the table of noisy densities; ``None``: noise is fresh per occurrence.
-    """
+    """Gives lists, distances and ln P of a list's length, (V, K); ``seed`` None: fresh noise."""
     public = density(space, size, epsilon_density, delta)
     if seed is None:
         log_lengths = public.log_lengths()
@@ -153,49 +143,36 @@ def mixture(
     scores.masked_fill_(beyond, outside - 1.0).mul_(0.5 * epsilon)
     beside = 0.5 * epsilon * (outside - 1.0)
     weights = log_lengths - (scores.exp().sum(dim=2) + others * math.exp(beside)).log()
-    listed = _log_sum(weights[:, :, None] + scores)
-    return listed, _log_sum(weights[:, :, None] + beside)
-
-
-def _log_sum(terms: torch.Tensor) -> torch.Tensor:
-    """ln of the sum of exponentials over the second axis; -inf for no mass."""
-    top = terms.amax(dim=1)
-    shift = top.where(top.isfinite(), 0.0)
-    return shift + (terms - shift[:, None, :]).exp().sum(dim=1).log()
+    listed = torch.logsumexp(weights[:, :, None] + scores, dim=1)
+    return listed, torch.logsumexp(weights[:, :, None] + beside, dim=1)
 
 
 @dataclass(frozen=True, kw_only=True)
 class DynText(ChannelMechanism):
     """Releases one of the k nearest tokens, k from the token's noisy density.
 
-    f(t) counts the tokens within gamma, the mean distance of the K-th nearest (the token itself
-    is the first). Gaussian noise of the "smooth" scale S(t) sqrt(2 ln(1.25/delta)) /
-    epsilon_density is added, S(t) = max over the K-list of LS(s) exp(-beta d), LS the largest
-    difference of f over a K-list, beta = epsilon_density / (2 ln(2/delta)). Min-max normalised
-    over the vocabulary this is F, and k = floor((1 - F) K) clipped to 1 .. K. Scores on the list
-    are 1 - d/d_max (1 where d_max = 0). With more candidates than tokens K is V.
-
-    ``"table"`` is the paper: one noisy f for every token, drawn once from ``table_seed``, and F
-    normalised by the extremes of these (Eq. 6): k is a public function of the token. ``"fresh"`` is
-    ours, one draw per occurrence: normalised by the extremes of f itself, the row the sum over k of
-    P(k) times an exponential mechanism.
+    f(t) counts the tokens within gamma, the mean distance of the K-th nearest (the token itself is
+    the first). Gaussian noise of the "smooth" scale S(t) sqrt(2 ln(1.25/delta)) / epsilon_density
+    is added, S(t) = max over the K-list of LS(s) exp(-beta d), LS the largest difference of f over
+    a K-list, beta = epsilon_density / (2 ln(2/delta)). Min-max normalised over the vocabulary this
+    is F, and k = floor((1 - F) K) clipped to 1 .. K. Scores on the list are 1 - d/d_max (1 where
+    d_max = 0).
 
     Reference:
         Zhang et al. (2025), Findings of ACL (DYNTEXT).
 
     Guarantee:
-        None. Lists of different tokens differ, so the loss is infinite at every epsilon. The
-        density noise hides public numbers.
-
-    The nominal epsilon is the total, ``epsilon + epsilon_density``, as the paper counts it: with
-    public defaults 0.5 of it, at most half, is for the density, as in its authors' program.
+        None: lists differ, so the loss is infinite. The density noise hides public numbers.
 
     Attributes:
         epsilon: Nats per token of the replacement (the paper's epsilon_r). Positive.
-        epsilon_density: Nats of the density noise. Positive.
+        epsilon_density: Nats of the density noise. Positive. By default 0.5 of a total epsilon, at
+            most half, as in the authors' program; the nominal epsilon is the total.
         delta: Of the density noise, between 0 and 1.
-        candidates: Largest length K of a list, the token itself included.
-        reading: ``"table"`` as published, or ``"fresh"``.
+        candidates: Largest length K of a list, the token itself included; at most V.
+        reading: ``"table"`` is the paper: one noisy f for every token, F normalised by the extremes
+            of these (Eq. 6), so k is a public function of the token. ``"fresh"`` is ours, one draw
+            per occurrence, normalised by the extremes of f itself: a row is a sum over k.
         table_seed: Of the table of noisy densities; public, at least 0. Not used if fresh.
     """
 
@@ -205,7 +182,6 @@ class DynText(ChannelMechanism):
     references = ("dyntext2025",)
     full_support = False
     outside = -np.inf
-    pays_density = True
 
     epsilon_density: float = field(default=0.5, metadata=_validate.POSITIVE)
     delta: float = field(default=1e-5, metadata=_validate.PROBABILITY)
@@ -221,12 +197,10 @@ class DynText(ChannelMechanism):
     @property
     def nominal(self) -> float:
         """Returns the paper's sum of both steps, nats per token."""
-        return self.epsilon + (self.epsilon_density if self.pays_density else 0.0)
+        return self.epsilon + self.epsilon_density
 
     def at(self, nominal: float) -> Self:
         """Sets another total: the density keeps its own part, or has half of it."""
-        if not self.pays_density:
-            return replace(self, epsilon=nominal)
         density = min(self.epsilon_density, nominal / 2)
         return replace(self, epsilon=nominal - density, epsilon_density=density)
 
@@ -250,12 +224,11 @@ class DynTextStrict(DynText):
     """Repairs DynText: tokens off the list have score 0 instead of probability 0.
 
     Reference:
-        This library; zero-extension of Zhang et al. (2025).
+        This library; zero-extension of Zhang et al. (2025). Attributes are those repaired.
 
     Guarantee:
         epsilon-DP per token, whatever the law of the length: all inputs share the output set V and
-        scores lie in [0, 1]. The density noise costs nothing, so the nominal epsilon is ``epsilon``
-        alone. Attributes are those of :class:`DynText`.
+        scores lie in [0, 1]. The density noise costs nothing: ``epsilon`` is the nominal one.
     """
 
     name = "dyntext-strict"
@@ -263,4 +236,4 @@ class DynTextStrict(DynText):
     truth = "epsilon-DP (our repair); the density noise costs nothing"
     full_support = True
     outside = 0.0
-    pays_density = False
+    nominal, at = ChannelMechanism.nominal, ChannelMechanism.at

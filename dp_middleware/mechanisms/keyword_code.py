@@ -41,8 +41,8 @@ class KeywordCode(PublicCode):
     Without an encoder it takes the rarest ones.
 
     Attributes:
-        counts: Public words of the letters a to z and how often they occur; ``None``: 160,000
-            words of English.
+        counts: Public words of the letters a to z and how often they occur; ``None``: 160,000 words
+            of English.
         most: Number T; default one word for 6 nats.
         shortlist: Words that the encoder sees for a step.
     """
@@ -58,21 +58,15 @@ class KeywordCode(PublicCode):
         _validate.check_fields(self)
         if self.counts is not None:
             counts = tuple(sorted((str(word), count) for word, count in self.counts))
-            for word, count in counts:
+            for _, count in counts:
                 _validate.at_least(1, count=count)
-                if not _WORD.fullmatch(word):
-                    raise ParameterError("expected words of the letters a to z")
-            if not counts or len(dict(counts)) < len(counts):
-                raise ParameterError("expected counts of distinct words, at least one")
+            if not counts or len({w for w, _ in counts if _WORD.fullmatch(w)}) < len(counts):
+                raise ParameterError("expected counts of distinct words of the letters a to z")
             object.__setattr__(self, "counts", counts)
 
     @classmethod
     def tuned(cls, texts: Iterable[str], *, most: int | None = None) -> Self:
-        """Takes the words of public texts, which get half of all counts; English has the rest.
-
-        ``texts`` are public, of the user's domain, never private: what is in them may be released.
-        ParameterError: one str, or no words at all.
-        """
+        """Takes words of *public* texts, which get half of all counts; ParameterError: none."""
         words = (word for text in public(texts) for word in _WORD.findall(text.lower()))
         common, listed = frequencies.stop_words(), frequencies.keywords()
         own = Counter(word for word in words if len(word) > 1 and word not in common)

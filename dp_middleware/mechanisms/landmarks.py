@@ -1,10 +1,8 @@
 """Where rows of integers stand at every few outputs, so that a draw looks at a few outputs only.
 
 Landmarks decide nothing. They say between which two of them a uniform integer is; the weights of
-the outputs there are made anew, in float64, and an output is taken if the integer is further from
-both of its ends than all of this can be wrong. Else, and where the weights do not add up to what is
-between the landmarks, the whole row decides: an output drawn here is the one that the row's table
-(``sampling/integers.py``) has for the same integer.
+the outputs there are made anew, and an output is taken if the integer is further from both of its
+ends than all of this can be wrong. Else the whole row decides: the draw is the same.
 """
 
 from __future__ import annotations
@@ -13,17 +11,18 @@ import hashlib
 import os
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
-from typing import IO, Any, TypeGuard
+from typing import Any, TypeGuard
 
 import numpy as np
-from numpy.lib.format import read_array_header_1_0, read_magic
 from numpy.typing import NDArray
 
 from dp_middleware import _files
 from dp_middleware._torch import torch
-from dp_middleware.embedding.arrays import Floats, Ids
+from dp_middleware.embedding.arrays import Floats, Ids, slices
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.mechanisms.base import Mechanism, ScoredMechanism, is_kept, key_on_disk, writing
 from dp_middleware.mechanisms.kernels.radius import SMALL
@@ -40,7 +39,6 @@ _TOGETHER = 1 << 12  # draws at a time
 _END = 2.0**32  # of a row, in units of a landmark
 _MARGIN = 1e-9  # of what is between two landmarks: a hundred times what exponentials are off by
 _ROUNDED = 2.0**-48  # of an offset: what differences of large scores are off by
-_DIGEST = 32  # bytes
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,14 +61,9 @@ class Landmarks:
         return len(self.space)
 
     def locate(self, ids: Ids, uniform: Words) -> tuple[NDArray[np.bool_], Ids]:
-        """Tells which places are decided, and the outputs there.
-
-        ``ids`` int64 (n,) are at least 0; ``uniform`` uint64 (n,) are the upper 64 bits of a
-        uniform integer each.
-        """
+        """Tells which places are decided, and the outputs there, by upper halves of integers."""
         decided, outputs = np.empty(len(ids), dtype=np.bool_), np.empty(len(ids), dtype=np.int64)
-        for start in range(0, len(ids), _TOGETHER):
-            part = slice(start, start + _TOGETHER)
+        for part in slices(len(ids), _TOGETHER):
             decided[part], outputs[part] = self._some(ids[part], uniform[part])
         return decided, outputs[decided]
 
@@ -130,40 +123,30 @@ class Landmarks:
         return np.sqrt(np.maximum(made, 0.0, out=made), out=made)
 
     def store(self, path: Path) -> None:
-        """Writes a file, whole or not at all; OSError: no room, or a folder not to be written."""
+        """Writes a file that ends with its digest, whole or not at all; or OSError."""
         path.parent.mkdir(parents=True, exist_ok=True)
         with _files.unfinished(path) as file:
-            file.write(bytes(_DIGEST))
-            for array in ([self.block, self.slack], self.grid, self.rows):
+            for array in (self.rows, self.grid, np.array([self.block, self.slack])):
                 np.save(file, array)
             file.flush()
             with Path(file.name).open("rb") as written:
-                digest = _digest(written)
-            file.seek(0)
-            file.write(digest)
+                file.write(hashlib.file_digest(written, "sha256").digest())
 
 
 def load(mechanism: Landmarked, space: EmbeddingSpace, path: Path) -> Landmarks | None:
     """Maps a stored file into memory; ``None`` if it is absent or a byte is not as written."""
     try:
-        with path.open("rb") as file:
-            if file.read(_DIGEST) != _digest(file):
-                return None
-            file.seek(_DIGEST)
-            (block, slack), grid = np.load(file), np.load(file)
-            read_magic(file)
-            shape, _, kind = read_array_header_1_0(file)
-            mapped = np.memmap(file, dtype=kind, mode="r", offset=file.tell(), shape=shape)
-    except OSError:
+        with path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as data:
+            with memoryview(data) as whole:
+                if hashlib.sha256(whole[:-32]).digest() != whole[-32:]:
+                    return None
+            mapped = np.load(path, mmap_mode="r")
+            file.seek(mapped.offset + mapped.nbytes)
+            grid, (block, slack) = np.load(file), np.load(file)
+    except (OSError, ValueError):  # an empty file cannot be mapped
         return None
     rows = mapped.view(np.ndarray)  # without Python code that runs at every index
     return Landmarks(mechanism, space, rows, grid, int(block), float(slack))
-
-
-def _digest(file: IO[bytes]) -> bytes:
-    """Of all behind the place of the digest. It shows damage, not tampering."""
-    file.seek(_DIGEST)
-    return hashlib.file_digest(file, "sha256").digest()  # type: ignore[arg-type]
 
 
 class Survey:
@@ -195,15 +178,13 @@ class Survey:
         """Computes those of the mechanism; notes what they are functions of."""
         if not isinstance(self._mechanism, RanText):
             return self._mechanism.log_rows(ids, space)
-        rows, all_curves = self._mechanism.rows_and_curves(ids, space)
-        done = 0
-        for points, values, met in filter(None, all_curves):
+        rows, curves = self._mechanism.rows_and_curves(ids, space)
+        if curves is not None:
             if not len(self._points):
-                self._points, self._met = points, np.arange(len(points)) < 1
-                self._curves = np.empty((len(space), len(points)), dtype=np.float32)
-            self._met |= met.numpy()
-            self._curves[ids[done : done + len(values)]] = (values - values[:, :1]).numpy()
-            done += len(values)
+                self._points, self._met = curves.points, np.arange(len(curves.points)) < 1
+                self._curves = np.empty((len(space), len(self._points)), dtype=np.float32)
+            self._met |= curves.met.numpy()
+            self._curves[ids] = (curves.values - curves.values[:, :1]).numpy()
         return rows
 
     def landmarks(self) -> Landmarks:
@@ -225,9 +206,8 @@ class Survey:
 
     def keep(self) -> None:
         """Writes them unasked, if they are not large and there is a folder."""
-        made = self.landmarks()
+        made, (_, path) = self.landmarks(), _paths(self._mechanism, self._space)
         if made.rows.nbytes <= MOST:
-            _, path = _paths(self._mechanism, self._space)
             with suppress(OSError):
                 made.store(path)
                 _files.forget_oldest(path.parent, _HELD)
@@ -259,15 +239,15 @@ def keep(mechanism: Mechanism, space: EmbeddingSpace) -> Path | None:
     path, unasked = _paths(mechanism, space)
     if load(mechanism, space, path) is not None:
         return path
-    with writing("landmarks", path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if load(mechanism, space, unasked) is not None:
-            unasked.replace(path)
-        else:
-            survey = Survey(mechanism, space)
-            for ids in np.array_split(np.arange(len(space)), -(-len(space) // space.block)):
-                survey.take(ids, integer_rows(survey.log_rows(ids, space)))
-            survey.landmarks().store(path)
+    made = load(mechanism, space, unasked)
+    if made is None:
+        survey = Survey(mechanism, space)
+        for ids in np.array_split(np.arange(len(space)), -(-len(space) // space.block)):
+            survey.take(ids, integer_rows(survey.log_rows(ids, space)))
+        made = survey.landmarks()
+    with writing(path):
+        made.store(path)
+        unasked.unlink(missing_ok=True)
     return path
 
 
@@ -281,6 +261,6 @@ def _can_be(mechanism: Mechanism, space: EmbeddingSpace) -> TypeGuard[Landmarked
 
 def _paths(mechanism: Landmarked, space: EmbeddingSpace) -> tuple[Path, Path]:
     """Of those that were asked for, and of others."""
+    path = partial(_files.cache_path, suffix=".npy")
     key = key_on_disk(mechanism, space)
-    paths = [_files.cache_path(kind, *key, suffix=".npy") for kind in ("prepared", "landmarks")]
-    return paths[0], paths[1]
+    return path("prepared", *key), path("landmarks", *key)

@@ -29,8 +29,7 @@ class MetricNoise(NoiseMechanism):
 
     Attributes:
         eta: Nats per unit of distance, per token. Positive.
-        nearness: What the noisy vector is turned into, by the least Euclidean ``"distance"``, or
-            the largest ``"cosine"``; a function of it either way, so the guarantee is the same.
+        nearness: Which token is nearest: by least Euclidean ``"distance"`` or largest ``"cosine"``.
     """
 
     name = "metric-noise"

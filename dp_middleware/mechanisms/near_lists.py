@@ -1,12 +1,8 @@
-"""The rows of a nearest response as lists: made once, in a pass over the codebook, and kept.
-
-Rows are alike but for a short list of outputs each, and draws make none of them.
-"""
+"""The rows of a nearest response as lists, alike but for a few outputs each: draws make no rows."""
 
 from __future__ import annotations
 
 import hashlib
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -40,7 +36,7 @@ class NearRows:
 
     The output that owns a uniform integer is the one that the token's table has: of the integers
     before it, those on the list are counted from the list, all others from the sums of the common
-    ones. Public, read-only.
+    ones.
     """
 
     outputs: Ids  # (m,), ids of the possible outputs, ascending
@@ -65,7 +61,8 @@ class NearRows:
         places = self._places(ids, uniform)
         unknown = (ids < 0).nonzero()[0]
         if len(unknown):
-            places[unknown] = np.searchsorted(self._unknown_lasts, uniform[unknown])
+            lasts = np.cumsum(self.unknown, dtype=np.uint64) - _ONE
+            places[unknown] = np.searchsorted(lasts, uniform[unknown])
         return self.outputs[places]
 
     def _places(self, ids: Ids, uniform: Words) -> Ids:
@@ -88,27 +85,18 @@ class NearRows:
 
     @cached_property
     def _guide(self) -> tuple[Words, Ids, np.uint64]:
-        """Last integers of the common row, and the owners of the multiples of a power of two.
-
-        There are at least four times as many multiples as outputs. A common integer is one of few
-        sizes, so few outputs end between two of them.
-        """
-        lasts = _lasts(self.common)
+        """Ends of the common row, and the owners of multiples of a power of two, four an output."""
+        lasts = np.cumsum(self.common, dtype=np.uint64) - _ONE
         bits = len(lasts).bit_length() + 2
         shift = np.uint64(max(0, int(lasts[-1]).bit_length() - bits))
         return lasts, np.searchsorted(lasts, np.arange(1 << bits, dtype=np.uint64) << shift), shift
 
     @cached_property
-    def _unknown_lasts(self) -> Words:
-        return _lasts(self.unknown)
-
-    @cached_property
     def _bounds(self) -> tuple[NDArray[Any], Words, Words, Words]:
         """Places on the lists and their first integers, (V * r,), last ones, (r, V), and shifts.
 
-        What lies behind the first j of a list is further on by the j-th shift of the kind,
-        (K, r + 1). All is modulo 2^64: a largest integer takes what the others leave, and may be
-        below the common one.
+        What lies behind the first j of a list is further on by the kind's j-th shift, modulo 2^64:
+        a largest integer takes what the others leave.
         """
         _, some = np.unique(self.kinds, return_index=True)
         more = self.own - self.common[self.lists[some]]
@@ -119,17 +107,11 @@ class NearRows:
         return self.lists.reshape(-1), firsts.reshape(-1), np.ascontiguousarray(lasts.T), shifts
 
 
-def _lasts(integers: Words) -> Words:
-    """The last integer that each output owns."""
-    return np.cumsum(integers, dtype=np.uint64) - _ONE
-
-
 def near_rows(mechanism: Mechanism, space: EmbeddingSpace) -> NearRows | None:
     """Gives the rows of this mechanism as lists, bit for bit; ``None`` where it cannot.
 
-    For a nearest response of this package with lists that fit into memory and 64 bits for every
-    row: up to an epsilon of 30 less the logarithm of the codewords. Kept on disk and, with the
-    space, in memory: public, whatever was typed.
+    For a nearest response of this package up to an epsilon of 30 less the logarithm of the
+    codewords. Kept on disk and, with the space, in memory.
     """
     if not _has_lists(mechanism, space):
         return None
@@ -174,7 +156,7 @@ def keep(mechanism: Mechanism, space: EmbeddingSpace) -> Path | None:
         return chosen.FILE
     path = _path(mechanism, space)
     if arrays.load(path) is None:
-        with writing("lists", path):
+        with writing(path):
             arrays.store(rows.arrays, path)
     return path
 
@@ -193,12 +175,8 @@ def _kept(mechanism: NearestResponse, space: EmbeddingSpace) -> NearRows | None:
     if len(space) * len(mechanism.codewords(space)[0]) < _FEW:
         return made(mechanism, space)
     path = _path(mechanism, space)
-    if (stored := arrays.load(path)) is not None:
-        return NearRows(**stored)
-    if (rows := made(mechanism, space)) is not None:
-        with suppress(OSError):
-            arrays.store(rows.arrays, path)
-    return rows
+    kept = arrays.kept(path, lambda: getattr(made(mechanism, space), "arrays", {}))
+    return NearRows(**kept) if kept else None
 
 
 def made(mechanism: NearestResponse, space: EmbeddingSpace) -> NearRows | None:
@@ -250,8 +228,8 @@ def made(mechanism: NearestResponse, space: EmbeddingSpace) -> NearRows | None:
 
 def _integers(logs: Floats) -> Words:
     """Rows of logarithms as the CPU's integers, modulo 2^64."""
-    made = tables(logs)
-    return np.array([np.diff(row.lasts, prepend=np.uint64(2**64 - 1)) for row in made])
+    lasts = (table.lasts for table in tables(logs))
+    return np.array([np.diff(ends, prepend=np.uint64(2**64 - 1)) for ends in lasts])
 
 
 def _path(mechanism: Mechanism, space: EmbeddingSpace) -> Path:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import Literal, Self
+from typing import Literal, Self, get_args
 
 import numpy as np
 
@@ -25,8 +25,8 @@ class NearestResponse(ChannelMechanism):
     """Releases one of the k codewords nearest to x with weight e^epsilon, another with weight 1.
 
     Reference:
-        This library; a staircase mechanism in the sense of Kairouz, Oh and Viswanath (2014), of
-        the family of k-subset and generalised randomised response.
+        This library; a staircase mechanism in the sense of Kairouz, Oh and Viswanath (2014), of the
+        family of k-subset and generalised randomised response.
 
     Guarantee:
         epsilon-DP per token, exactly: all rows have the normaliser k e^epsilon + M - k, so no
@@ -35,10 +35,10 @@ class NearestResponse(ChannelMechanism):
     Attributes:
         epsilon: Nats per token. Positive.
         candidates: Number k of codewords that are near.
-        codebook: Ids of the M possible outputs, public, ascending; ``None``: all V tokens. A
-            token listed m times stands for m codewords, of which a released one shows no more.
-        nearness: By Euclidean ``"distance"``, ties by index, or by ``"centred_cosine"``, the
-            cosine of mean-centred vectors; the token itself first.
+        codebook: Ids of the M possible outputs, public; ``None``: all V tokens. A token listed m
+            times stands for m codewords, of which a released one shows no more.
+        nearness: By Euclidean ``"distance"``, ties by index, or by ``"centred_cosine"``, the cosine
+            of mean-centred vectors; the token itself first.
     """
 
     name = "nearest-response"
@@ -49,9 +49,7 @@ class NearestResponse(ChannelMechanism):
 
     candidates: int = field(metadata=_validate.COUNT)
     codebook: tuple[int, ...] | None = None
-    nearness: Nearness = field(
-        default="distance", metadata=_validate.choice("distance", "centred_cosine")
-    )
+    nearness: Nearness = field(default="distance", metadata=_validate.choice(*get_args(Nearness)))
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -79,22 +77,18 @@ class NearestResponse(ChannelMechanism):
             epsilon: Nats per token.
             prior: Public weights of the tokens: ``"english"``, p / (1 + 1000 p) for the frequency p
                 of a token in English; ``"uniform"`` over whole words; public texts, for the same of
-                their tokens; or an array (V,), as it is. Default: English from epsilon 6 on if at
-                least half of the words of English text are tokens, else uniform.
+                their tokens; or an array (V,). Default: English from epsilon 6 on if at least half
+                of the words of English text are tokens, else uniform.
             outputs: Ids that may become codewords; default the whole words, of an English
                 vocabulary the ordinary ones: no names, slurs or obscenities.
 
         Raises:
             ParameterError: The prior has another name or shape, a negative weight, or no positive
-                one: texts without a token of the vocabulary.
+                one.
         """
-        codewords, near = chosen.Chosen(space, epsilon, prior, outputs).codebook()
-        return cls(
-            epsilon=epsilon,
-            candidates=near,
-            codebook=tuple(codewords.tolist()),
-            nearness="centred_cosine",
-        )
+        ids, near = chosen.Chosen(space, epsilon, prior, outputs).codebook()
+        book = tuple(ids.tolist())
+        return cls(epsilon=epsilon, candidates=near, codebook=book, nearness="centred_cosine")
 
     @classmethod
     def with_defaults(cls, nominal: float, space: EmbeddingSpace) -> Self:
@@ -128,11 +122,7 @@ class NearestResponse(ChannelMechanism):
         return rows
 
     def log_weights(self, copied: Ids, raised: Ids, copies: Ids) -> Floats:
-        """Computes ln P of codewords that are listed ``copied`` times, in that shape.
-
-        ``raised`` says how many of these are near, and ``copies`` int64 (m,) how often each of all
-        codewords is listed.
-        """
+        """Computes ln P of codewords listed ``copied`` times, of which ``raised`` are near."""
         total = int(copies.sum())
         near = min(self.candidates, total)
         with np.errstate(divide="ignore"):

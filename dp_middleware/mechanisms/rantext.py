@@ -22,7 +22,6 @@ JUMP = 38.1294 / 19.0648  # nominal epsilon at which the paper's noise jumps fro
 # by epsilon the probability of a list of 5 % of the vocabulary, which App. B fits Eq. 15 to
 PRINTED_CHANCES = {2.0: 0.015, 6.0: 0.09, 10.0: 0.1, 14.0: 0.105}
 
-_ROWS = 64  # at a time: a grid for each
 _LARGEST_NOISE_EPSILON = 10.0  # the rule stays below this for every epsilon under 1e17
 
 
@@ -40,23 +39,20 @@ class RanText(ChannelMechanism):
     """Draws a radius r, then releases a token nearer than r with score 1 - d/r.
 
     r = ||Y||, Y_i Laplace with scale noise_range[i] / noise_epsilon(epsilon). The radius does not
-    depend on the token, so the row is an integral over r. Against the two-step draw, probabilities
-    above 1e-9 have a log error below 1e-4 for vocabularies of up to 128 tokens. Larger ones have a
-    grid of 1,024 distances: below 3e-2 (:class:`RanTextStrict` 2e-4) in two dimensions and more,
-    7e-2 (5e-2) in one, for nominal epsilon up to 20. That is a question of fidelity only: the
-    integers drawn from are the integers certified.
+    depend on the token, so the row is an integral over r, up to errors stated in
+    docs/mechanisms.md: the integers drawn from are those certified.
 
     Reference:
         Tong et al. (2023), InferDPT, v5: Eqs. 14 to 16, and 29 to 34 of its appendix.
 
     Guarantee:
-        Not the epsilon-DP that Theorems 3 and 4 claim: a far token is reached only through the
-        tail of r. The exact loss is finite, and tens of nats for epsilon above 2.
+        Not the epsilon-DP that Theorems 3 and 4 claim: a far token is reached only through the tail
+        of r. The exact loss is finite, and tens of nats for epsilon above 2.
 
     Attributes:
         epsilon: Nats per token, as the paper counts them. Positive.
-        noise_range: Per-dimension ranges delta_phi, length d; the paper leaves them undefined.
-            Default: max - min of each coordinate over the vocabulary, as its program does.
+        noise_range: Per-dimension ranges delta_phi, length d, undefined in the paper. Default: max
+            - min of each coordinate over the vocabulary, as its program does.
     """
 
     name = "rantext"
@@ -75,18 +71,16 @@ class RanText(ChannelMechanism):
             ranges = np.asarray(self.noise_range, dtype=np.float64)
             usable = np.isfinite(ranges).all() and (ranges >= 0).all() and ranges.any()
             if ranges.ndim != 1 or not usable:
-                raise ParameterError(
-                    "expected noise_range as finite numbers >= 0, one per dimension, not all zero"
-                )
+                raise ParameterError("expected noise_range as finite numbers >= 0, not all zero")
             object.__setattr__(self, "noise_range", tuple(ranges.tolist()))
 
     @classmethod
     def with_list_size(cls, space: EmbeddingSpace, *, epsilon: float, size: float) -> Self:
-        """Finds the mechanism whose mean candidate list has about ``size`` tokens on this space.
+        """Finds the mechanism whose mean candidate list has about ``size`` tokens here.
 
         Below 1 ``size`` is a share of V. Scales the default ranges by one public factor; the mean
-        is over 512 tokens spread over the vocabulary and over the radius. Calibrating keeps ranges,
-        not list sizes. ParameterError: ``size`` is neither a share nor between 2 and V - 1.
+        is over 512 tokens. Calibrating keeps ranges, not list sizes. ParameterError: ``size`` is
+        neither a share nor between 2 and V - 1.
         """
         if 0 < size < 1:
             size = min(max(2, round(size * len(space))), len(space) - 1)
@@ -110,11 +104,10 @@ class RanText(ChannelMechanism):
         share: float = 0.05,
         chance: float | None = None,
     ) -> Self:
-        """Finds the mechanism whose lists have this share of V with this probability, as App. B.
+        """Finds the mechanism whose lists have this share of V with this probability (App. B).
 
-        Scales the default ranges by one public factor: of two the larger one, of longer lists;
-        where none reaches ``chance``, by default that of :data:`PRINTED_CHANCES` with straight
-        lines between, the one that comes nearest. See :meth:`list_chances`.
+        Of two factors the larger; where none reaches ``chance``, default :data:`PRINTED_CHANCES`
+        with straight lines between, the nearest. See :meth:`list_chances`.
         """
         if chance is None:
             chance = float(np.interp(epsilon, [*PRINTED_CHANCES], [*PRINTED_CHANCES.values()]))
@@ -128,11 +121,7 @@ class RanText(ChannelMechanism):
     def list_chances(
         self, space: EmbeddingSpace, share: float = 0.05, factors: ArrayLike = 1.0
     ) -> Floats:
-        """Computes how likely a candidate list has this share of V, give or take a tenth.
-
-        For the noise times each of k factors, float64 (k,); the mean over 512 tokens spread over
-        the vocabulary. A list has n tokens or more if r is above the n-th distance.
-        """
+        """Computes how likely a list has this share of V, within a tenth, for each of k factors."""
         _validate.probability(share=share)
         size, law = len(space), _law(self, space)
         low = min(max(1, round(0.9 * share * size)), size)
@@ -153,10 +142,10 @@ class RanText(ChannelMechanism):
 
     def rows_and_curves(
         self, ids: Ids, space: EmbeddingSpace
-    ) -> tuple[torch.Tensor, list[Curves | None]]:
-        """Computes rows, and, a few at a time, what they are functions of; none on small spaces."""
-        rows, marginal = space.distance_rows(ids), _marginal(self, space, space.device)
-        return rows, [marginal.to_log_probs(block) for block in torch.split(rows, _ROWS)]
+    ) -> tuple[torch.Tensor, Curves | None]:
+        """Computes rows, and what they are functions of on spaces that are not small."""
+        rows = space.distance_rows(ids)
+        return rows, _marginal(self, space, space.device).to_log_probs(rows)
 
     def assumptions(self, space: EmbeddingSpace) -> tuple[str, ...]:
         """Says where the parameter stands against the jump of the noise rule."""
@@ -172,14 +161,10 @@ class RanTextStrict(RanText):
     """Repairs RanText: the score is max(0, 1 - d/r) over all tokens.
 
     Reference:
-        This library; zero-extension of Tong et al. (2023).
+        This library; zero-extension of Tong et al. (2023). Attributes are those repaired.
 
     Guarantee:
         epsilon-DP per token for every radius, and so for the mixture over the radius.
-
-    Attributes:
-        epsilon: Nats per token. Positive.
-        noise_range: As for :class:`RanText`.
     """
 
     name = "rantext-strict"
@@ -191,10 +176,8 @@ def _ranges(noise_range: tuple[float, ...] | None, space: EmbeddingSpace) -> Flo
     if noise_range is None:
         ranges = np.ptp(space.vectors, axis=0)
         return ranges if ranges.any() else np.ones_like(ranges)  # all vectors equal
-    if len(noise_range) != space.vectors.shape[1]:
-        raise ParameterError(
-            f"expected noise_range of length {space.vectors.shape[1]}, got {len(noise_range)}"
-        )
+    if len(noise_range) != (width := space.vectors.shape[1]):
+        raise ParameterError(f"expected noise_range of length {width}, got {len(noise_range)}")
     return np.asarray(noise_range)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -17,7 +16,6 @@ from dp_middleware.mechanisms.base import ChannelMechanism, ScoredMechanism
 from dp_middleware.mechanisms.kernels import lists
 from dp_middleware.sampling.integers import normalize
 from dp_middleware.vocabulary import frequencies
-from dp_middleware.vocabulary.classes import word_numbers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,9 +26,8 @@ class SanText(ScoredMechanism):
         Yue et al. (2021), Findings of ACL, Algorithm 1.
 
     Guarantee:
-        epsilon * d metric DP per token: score and normaliser each move by at most
-        exp(epsilon * d(x, x') / 2). Between any two tokens at most epsilon times the diameter of
-        the space; the exact loss is often about half of that.
+        epsilon * d metric DP per token: score and normaliser each move by at most exp(epsilon *
+        d(x, x') / 2). Between any two tokens at most epsilon times the diameter of the space.
 
     Attributes:
         epsilon: Nats per unit of distance, per token. Positive.
@@ -59,14 +56,13 @@ class SanTextPlus(ChannelMechanism):
 
     Guarantee:
         Only about outputs in V_S: epsilon * d between two sensitive or two non-sensitive tokens,
-        ln(1 / (1 - keep)) more between one of each. A non-sensitive token can be released for
-        itself alone: as differential privacy epsilon is infinite, and delta is at least ``keep``
-        for every finite epsilon.
+        ln(1 / (1 - keep)) more between one of each. As differential privacy epsilon is infinite,
+        and delta at least ``keep``: a non-sensitive token can be released for itself alone.
 
     Attributes:
         epsilon: Nats per unit of distance, per token. Positive.
-        non_sensitive: A public list, never word counts of private text; compared without case
-            and surrounding blanks.
+        non_sensitive: A public list, never word counts of private text; compared without case and
+            surrounding blanks.
         keep: Probability that a non-sensitive token stays. At least 0, below 1.
     """
 
@@ -91,37 +87,18 @@ class SanTextPlus(ChannelMechanism):
         """Counts English stop words, scikit-learn's list, as not sensitive."""
         return cls(epsilon=nominal, non_sensitive=frequencies.stop_words())
 
-    @classmethod
-    def by_frequency(
-        cls, space: EmbeddingSpace, *, epsilon: float, sensitive: float = 0.9, keep: float = 0.7
-    ) -> Self:
-        """Takes the least frequent share of words as sensitive, above 0, at most 1.
-
-        By public counts of English; of equally frequent ones the later in the vocabulary. The rule
-        and the defaults are those of the authors' program (sensitive words 0.9, p = 0.3), which
-        counts the private corpus instead: such counts are not public.
-        """
-        if not 0 < sensitive <= 1:
-            raise ParameterError(f"expected 0 < sensitive <= 1, got sensitive={sensitive!r}")
-        words = word_numbers(space.vocabulary)
-        shares = np.bincount(words, weights=frequencies.english(space.vocabulary))
-        count = len(shares) - math.ceil(sensitive * len(shares))
-        public = np.argsort(-shares, kind="stable")[:count]
-        tokens = np.array(space.vocabulary.tokens, dtype=object)[np.isin(words, public)]
-        return cls(epsilon=epsilon, non_sensitive=frozenset(tokens), keep=keep)
-
     def outputs(self, space: EmbeddingSpace) -> Ids:
         """Lists the sensitive set V_S; ParameterError: it is empty."""
         sensitive = np.flatnonzero(~lists.on_list(space, self.non_sensitive))
         if not sensitive.size:
-            given = "a vocabulary that is all non-sensitive; shorten non_sensitive="
-            raise ParameterError(f"expected a sensitive token to draw, got {given}")
+            raise ParameterError("expected a sensitive token to draw, got all non-sensitive ones")
         return sensitive
 
     def log_rows(self, ids: Ids, space: EmbeddingSpace) -> torch.Tensor:
         """Computes the law of the token released for ids[i]; float64 (n, V)."""
         self.outputs(space)
-        numbers, public = space.on_device(ids), lists.device_on_list(space, self.non_sensitive)
+        numbers = space.on_device(ids)
+        public = space.on_device(lists.on_list(space, self.non_sensitive))
         scores = space.distance_rows(ids).mul_(-0.5 * self.epsilon)
         rows = normalize(scores.masked_fill_(public, -np.inf))
         listed = public[numbers]
@@ -132,8 +109,5 @@ class SanTextPlus(ChannelMechanism):
 
     def assumptions(self, space: EmbeddingSpace) -> tuple[str, ...]:
         """Says that some tokens are not protected."""
-        count = len(space) - len(self.outputs(space))
-        return (
-            f"{count} of {len(space)} tokens, a public list, are released unchanged with "
-            f"probability {self.keep:g}",
-        )
+        listed = f"{len(space) - len(self.outputs(space))} of {len(space)} tokens, a public list,"
+        return (f"{listed} are released unchanged with probability {self.keep:g}",)

@@ -21,10 +21,7 @@ from dp_middleware.sampling.sampler import Entropy
 
 
 def weights(window: int, sigma: float) -> tuple[Ids, Floats]:
-    """Gives offsets o of the window and exp(-(o - c)^2 / (2 sigma^2)) relative to o = 0; both (L,).
-
-    No weight is larger than the one at offset 0, which every position has: no mean is 0/0.
-    """
+    """Gives offsets o and exp(-(o - c)^2 / (2 sigma^2)) over that of o = 0; both (L,)."""
     offsets = np.arange(window) - (window - 1) // 2
     twice_centre = 1 - window % 2
     beyond = offsets * (offsets - twice_centre)  # (o - c)^2 - c^2
@@ -53,12 +50,7 @@ def influences(length: int, window: int, sigma: float) -> Floats:
 
 @lru_cache(maxsize=1024)
 def largest_influence(window: int, sigma: float, length: int | None) -> float:
-    """Computes the largest C_j of a text of this length, or of any: lengths to 2 L - 2 suffice.
-
-    C_j differs from 1 because of the left end only where j <= L - 2, because of the right end only
-    where j >= N - L + 1: the reaches of a window sum to L - 1. From N = 2 L - 2 no token meets
-    both, and values are the same for all larger N. Their mean is 1, the largest is 1 or more.
-    """
+    """Computes the largest C_j of a text of this length, or of any: 2 L - 2 and less suffice."""
     if length is None:
         return max(largest_influence(window, sigma, n) for n in range(1, 2 * window))
     return max(1.0, float(influences(max(1, length), window, sigma).max()))
@@ -82,14 +74,12 @@ class _Windowed(NoiseMechanism):
 class Stencil(_Windowed):
     """Releases the token nearest to the weighted mean of the vectors around, never x itself.
 
-    Weights exp(-(o - c)^2 / (2 sigma^2)) by the offset o, over the offsets that the text has.
-    A window of odd length has offsets -(L-1)/2 .. (L-1)/2 and c = 0, one of even length
-    -L/2+1 .. L/2 and c = 1/2. A token with the same vector as x counts as another token. Windows
-    lie over public tokens too: those that a policy keeps, and text outside a scope.
+    Weights exp(-(o - c)^2 / (2 sigma^2)) by the offset o, over the offsets that the text has:
+    -(L-1)/2 .. (L-1)/2 and c = 0 for odd L, else -L/2+1 .. L/2 and c = 1/2. A token with the same
+    vector as x is another one. Windows lie over public tokens too.
 
     Reference:
-        Harel, Gilboa and Pinter, STENCIL. The printed algorithm's weights use the absolute
-        position; we use the offset.
+        Harel, Gilboa and Pinter, STENCIL. The printed weights use the absolute position.
 
     Guarantee:
         None. The released tokens are a function of the text.
@@ -127,16 +117,15 @@ class Stencil(_Windowed):
 class DChiStencil(_Windowed):
     """Releases the token nearest to the window's mean plus noise of density exp(-eta ||z||).
 
-    The mean of :class:`Stencil`. Here x itself may be released: left out, it would be an output
-    possible for every token but itself, and the loss infinite.
+    The mean of :class:`Stencil`. x itself may be released: left out, the loss would be infinite.
 
     Reference:
         Harel, Gilboa and Pinter, d_chi-STENCIL and its Theorem 1.
 
     Guarantee:
-        eta C_j * d metric DP for token j of a text, over all positions: it moves the mean at
-        position i by f_ij times its own move, and C_j = sum over i of f_ij. The paper's
-        2 eta d_2 is true and loose; its bound in cosine distance, chord^2 / 2, is false.
+        eta C_j * d metric DP for token j of a text, C_j the sum of its weights over all positions.
+        The paper's 2 eta d_2 is true and loose; its bound in cosine distance, chord^2 / 2, is
+        false.
 
     Attributes:
         eta: Nats per unit of distance that a mean moves. Positive.
@@ -150,6 +139,7 @@ class DChiStencil(_Windowed):
     truth = "eta C_j d(x, x') metric DP, d Euclidean; the cosine claim is false"
     scale = "eta"
     references = ("stencil", "chatzikokolakis2013")
+    claimed_epsilon = property(lambda self: 2 * self.eta)
 
     eta: float = field(metadata=noise.ETA)
     sigma: float = field(default=0.75, metadata=_validate.POSITIVE)
@@ -162,25 +152,16 @@ class DChiStencil(_Windowed):
         return release(means[fresh], space, self.eta, entropy, self.nearness)
 
     def lipschitz(self, length: int | None) -> float:
-        """Multiplies eta by the largest C_j of a text of this length, rounded up.
-
-        Public tokens count for the length: C_j of a token that is drawn for sums f_ij over the
-        positions i that are drawn for only, and so is not above that of all positions.
-        """
+        """Multiplies eta by the largest C_j of a text of this length, public tokens counted."""
         if length is not None:
             _validate.at_least(0, length=length)
         return self.eta * largest_influence(self.window, self.sigma, length) * (1 + 1e-12)
 
-    @property
-    def claimed_epsilon(self) -> float:
-        """Returns twice eta, per unit of distance."""
-        return 2 * self.eta
-
     def float_distance(self, space: EmbeddingSpace, length: int | None) -> float:
         """Bounds the total variation that floating point adds where a token moves something."""
         moved = self.window if length is None else min(self.window, length)
-        return min(1.0, moved * noise.space_distance(space, self.eta, terms=self.window))
+        return min(1.0, moved * noise.space_distance(space, self.eta, self.window))
 
     def assumptions(self, space: EmbeddingSpace) -> tuple[str, ...]:
         """Says what floating point costs."""
-        return (noise.floating_point(space, self.eta, terms=self.window),)
+        return (noise.floating_point(space, self.eta, self.window),)

@@ -38,18 +38,15 @@ class ContextualMechanism(Mechanism):
 
     @abstractmethod
     def log_probs(self, ids: ArrayLike, space: EmbeddingSpace, logits: ArrayLike) -> Floats:
-        """Computes the law of the token released for ``ids[i]``, given its logits; float64 (n, V).
+        """Computes the law of the token released for ``ids[i]``, given its logits.
 
         ``ids`` are int (n,), each in 0 .. V - 1; ``logits`` float (n, V), finite: what the context
-        says of each token. Each row has a log-sum-exp of zero. ParameterError: others.
+        says of each token. float64 (n, V), each row log-sum-exp zero. ParameterError: others.
         """
 
-    def outputs(self, space: EmbeddingSpace, logits: ArrayLike) -> Ids | None:
-        """Lists the outputs at a position, of which one is drawn for an unknown token.
-
-        int64 (M,), the same for every token, from its logits (V,); ``None``: all tokens.
-        """
-        return None
+    def outputs(self, space: EmbeddingSpace, logits: ArrayLike) -> Ids:
+        """Lists the outputs, int64 (M,), of which an unknown token draws one; by default all."""
+        return np.arange(len(space))
 
     @abstractmethod
     def position_loss(self, size: int) -> float:
@@ -69,11 +66,7 @@ class NoiseMechanism(Mechanism):
     def perturb_among(
         self, ids: Ids, fresh: NDArray[np.bool_], space: EmbeddingSpace, entropy: Entropy
     ) -> Ids:
-        """Draws released ids for some tokens of a text, in order; the others are public.
-
-        By default :meth:`perturb` of those that are ``fresh``, bool (n,), alone. A mechanism with a
-        window, which sees the public tokens too, writes both methods.
-        """
+        """Draws for the ``fresh`` tokens of a text; a mechanism with a window sees the others."""
         return self.perturb(ids[fresh], space, entropy)
 
     @abstractmethod
@@ -107,16 +100,12 @@ class TextMechanism(Mechanism):
     claim: ClassVar[str] = "epsilon-DP for any text and any other"
     truth: ClassVar[str] = "epsilon-DP for the whole text, exactly"
     largest: ClassVar[float] = 1e3
+    needs_encoder: ClassVar[bool] = True  # else None does
 
     epsilon: float  # nats for the whole text
 
     def __getstate__(self) -> dict[str, Any]:  # lists that are made of the fields are long
         return {field.name: getattr(self, field.name) for field in fields(self)}
-
-    @property
-    def needs_encoder(self) -> bool:
-        """Tells whether :meth:`respond` takes no ``None`` for the encoder."""
-        return True
 
     @property
     @abstractmethod
@@ -136,9 +125,7 @@ def checked_logits(logits: ArrayLike, shape: tuple[int, int]) -> Floats:
     try:
         values = np.asarray(logits, dtype=np.float64)
     except (TypeError, ValueError):
-        raise ParameterError(f"expected logits as an array of floats of shape {shape}") from None
-    if values.shape != shape:
-        raise ParameterError(f"expected logits of shape {shape}, got {values.shape}")
-    if not np.isfinite(values).all():
-        raise ParameterError("expected finite logits, got NaN or infinity")
+        values = np.empty(0)
+    if values.shape != shape or not np.isfinite(values).all():
+        raise ParameterError(f"expected logits as finite floats of shape {shape}")
     return values

@@ -15,18 +15,16 @@ from dp_middleware.mechanisms.base import ScoredMechanism
 class TruncatedExponential(ScoredMechanism):
     """Releases y for x with probability proportional to exp(-epsilon/2 min(d(x, y), threshold)).
 
-    The paper draws among the tokens within the threshold, scored -d, and one element "outside",
-    scored -threshold + 2/epsilon * ln(number outside), then uniformly outside. That element's
-    weight is (number outside) * exp(-epsilon/2 * threshold), so each token outside has the weight
-    above, and both steps are this one row.
+    The paper draws among the tokens within the threshold and one element "outside", scored
+    -threshold + 2/epsilon * ln(number outside), then uniformly outside: both steps are this one
+    row.
 
     Reference:
         Carvalho, Vasiloudis, Feyisetan and Wang (2023), SDM, Algorithm 1.
 
     Guarantee:
-        epsilon * d metric DP per token, and at most epsilon * threshold between any two: the
-        truncated distance moves by at most min(d(x, x'), threshold) when x is replaced by x', in
-        the score and in the normaliser.
+        epsilon * d metric DP per token, and at most epsilon * threshold between any two: score and
+        normaliser each move by at most epsilon/2 min(d(x, x'), threshold).
 
     Attributes:
         epsilon: Nats per unit of distance, per token. Positive.
@@ -58,7 +56,5 @@ class TruncatedExponential(ScoredMechanism):
     def assumptions(self, space: EmbeddingSpace) -> tuple[str, ...]:
         """Says that the threshold bounds the loss of the farthest pair too."""
         cut = self.cut(len(space))
-        return (
-            f"the threshold is {cut:.4g}: no two tokens differ by more than "
-            f"epsilon * threshold = {self.epsilon * cut:.4g} nats",
-        )
+        most = f"epsilon * threshold = {self.epsilon * cut:.4g} nats"
+        return (f"the threshold is {cut:.4g}: no two tokens differ by more than {most}",)

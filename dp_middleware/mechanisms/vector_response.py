@@ -6,6 +6,7 @@ import hashlib
 import math
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
+from itertools import cycle
 from typing import Self
 
 import numpy as np
@@ -43,12 +44,9 @@ class Components:
     def of(cls, vectors: ArrayLike) -> Components:
         """Computes those of public vectors (n, d), n > 2, d > 1; ParameterError: all are equal."""
         rows = np.asarray(vectors, dtype=np.float64)
-        if rows.ndim != 2 or len(rows) < 3 or rows.shape[1] < 2:
-            raise ParameterError(
-                f"expected at least 3 public vectors of 2 or more numbers, got shape {rows.shape}"
-            )
-        if not np.isfinite(rows).all():
-            raise ParameterError("expected finite public vectors, got NaN or infinity")
+        enough = rows.ndim == 2 and rows.shape[0] > 2 and rows.shape[1] > 1
+        if not enough or not np.isfinite(rows).all():
+            raise ParameterError(f"expected finite public vectors (n > 2, d > 1), got {rows.shape}")
         points = np.rint(unit_rows(rows) * _GRID)
         mean = np.array([math.fsum(column) for column in points.T]) / (len(rows) * _GRID)
         blocks = (points[part] for part in slices(len(points), _EXACT))  # whose sums are exact
@@ -83,11 +81,7 @@ class Components:
 
 
 def eigen(matrix: Floats) -> tuple[Floats, Floats]:
-    """Computes falling eigenvalues of a symmetric matrix, and their vectors as rows.
-
-    By Jacobi's method, in single IEEE operations of a fixed order: the same bits on every machine,
-    unlike LAPACK's.
-    """
+    """Computes falling eigenvalues, and vectors as rows, by Jacobi: the same bits everywhere."""
     count = len(matrix)
     size = count + count % 2
     a, rows = np.zeros((size, size)), np.eye(size)
@@ -95,8 +89,7 @@ def eigen(matrix: Floats) -> tuple[Floats, Floats]:
     order = np.arange(size)
     for _ in range(_SWEEPS):
         for _ in range(size - 1):  # every pair meets once
-            p, q = order[: size // 2], order[: size // 2 - 1 : -1]
-            _rotate(a, rows, p, q)
+            _rotate(a, rows, order[: size // 2], order[: size // 2 - 1 : -1])
             order[1:] = np.roll(order[1:], 1)
         if np.abs(a - np.diag(np.diag(a))).max() <= 2.0**-52 * np.abs(np.diag(a)).max():
             break
@@ -138,13 +131,12 @@ def _random_texts() -> list[str]:
     words = [vocabulary.tokens[k] for k in np.flatnonzero(vocabulary.whole_words)]
     bits = np.random.Generator(np.random.PCG64(0)).bytes(8 * _TEXTS * max(_LENGTHS))
     chosen = np.frombuffer(bits, dtype="<u8").reshape(_TEXTS, -1) % np.uint64(len(words))
-    return [
-        " ".join(words[k] for k in row[: _LENGTHS[number % len(_LENGTHS)]])
-        for number, row in enumerate(chosen)
-    ]
+    rows = zip(chosen, cycle(_LENGTHS))
+    return [" ".join(words[k] for k in row[:length]) for row, length in rows]
 
 
 _NOTHING = 2.0**-400  # below it lengths lose digits
+_FITTED = "use VectorResponse.fitted(public_vectors, epsilon=...)"
 _SIZES = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 
 
@@ -154,16 +146,15 @@ class VectorResponse(Mechanism):
 
     x is the direction of a text's vector less a public mean, in the first k of some public
     principal components; k and the cap are those of the largest expected cosine. What is drawn is
-    scaled by component as public variances say, and the mean added; that looks at no text.
+    scaled by component as public variances say, and the mean added.
 
     Reference:
         Bhowmick et al. (2018), PrivUnit; Asi, Feldman and Talwar (2022) for its parameters. Their
-        coin chooses between the cap and its complement; ours, of the same law, between the cap and
-        the whole sphere.
+        coin chooses between the cap and its complement; ours, of the same law, the cap and the
+        sphere.
 
     Guarantee:
-        epsilon for any text instead of any other: in units of the uniform one every density lies
-        between 1 - p and 1 - p + p/q, q the cap's share of the sphere. Rounding is part of it.
+        epsilon for any text instead of any other, rounding included: see docs/guarantees.md.
 
     Attributes:
         epsilon: Nats per text. Positive.
@@ -182,18 +173,12 @@ class VectorResponse(Mechanism):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not isinstance(self.components, Components | None):
-            raise ParameterError(
-                f"expected components= as Components, got {type(self.components).__name__}; "
-                "VectorResponse.fitted(public_vectors, epsilon=...) makes them"
-            )
+            given = type(self.components).__name__
+            raise ParameterError(f"expected components= as Components, got {given}; {_FITTED}")
 
     @classmethod
     def fitted(cls, public_vectors: ArrayLike, *, epsilon: float) -> Self:
-        """Takes components of your own encoder's vectors of *public* texts, best of your domain.
-
-        ``public_vectors`` are float (n, d), some thousands, never of the texts to protect.
-        ParameterError: not vectors of that kind, or no such epsilon.
-        """
+        """Takes components of your encoder's vectors (n, d) of some thousand *public* texts."""
         return cls(epsilon=epsilon, components=Components.of(public_vectors))
 
     @cached_property
@@ -218,9 +203,8 @@ class VectorResponse(Mechanism):
     def perturb(self, vectors: ArrayLike, entropy: Entropy) -> Floats:
         """Draws released vectors of texts, each of unit length; float64 (n, d).
 
-        ``vectors`` are float (n, d) of the encoder of the components, private. One that equals the
-        mean, or is zero, counts as a public direction. ParameterError: another width, or not
-        finite.
+        ``vectors`` are float (n, d) of the encoder of the components, private. ParameterError:
+        another width, or not finite.
         """
         return self.release(self.directions(vectors), entropy)
 
@@ -238,20 +222,15 @@ class VectorResponse(Mechanism):
             rows = np.asarray(vectors, dtype=np.float64)
         except (TypeError, ValueError):
             rows = np.empty(0)  # the error would quote them
-        if rows.ndim != 2 or rows.shape[1] != width:
-            raise ParameterError(
-                f"expected vectors of {width} numbers, got shape {rows.shape}; for another encoder "
-                "use VectorResponse.fitted(public_vectors, epsilon=...)"
-            )
-        if not np.isfinite(rows).all():
-            raise ParameterError("expected finite vectors, got NaN or infinity from the encoder")
+        if rows.ndim != 2 or rows.shape[1] != width or not np.isfinite(rows).all():
+            given = f"expected vectors of {width} finite numbers, got shape {rows.shape}"
+            raise ParameterError(f"{given}; for another encoder, {_FITTED}")
         lengths = np.abs(rows).max(axis=1, initial=0.0)
         centred = unit_rows(rows) - np.where(lengths > 0, 1.0, 0.0)[:, None] * self.basis.mean
         basis = self.basis.directions[: self.cap.dimensions]
-        projected = np.empty((len(rows), len(basis)))
-        for place, row in enumerate(centred):  # a product of matrices rounds by the other rows
-            projected[place] = basis @ row
+        # one by one: a product of matrices rounds by the other rows
+        projected = np.array([basis @ row for row in centred]).reshape(len(rows), len(basis))
         projected[np.abs(projected).max(axis=1) < _NOTHING] = 0.0
         parts = unit_rows(projected)
-        parts[~parts.any(axis=1)] = np.eye(1, self.cap.dimensions)
+        parts[~parts.any(axis=1)] = np.eye(1, self.cap.dimensions)  # of the mean: a public one
         return parts

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate
+from operator import attrgetter
 from typing import Any, Self
 
 import numpy as np
@@ -27,28 +28,28 @@ _KEYWORDS_FROM = 40.0  # nats
 class WeightedResponse(TextMechanism):
     """Releases the text that a search finds in a public code, or a draw from the code.
 
-    mu is the code's public distribution over texts, y*(x) what its search finds for the text x,
-    of mass mu(y*) >= W. With a probability of lambda y* is released, else a draw from mu; where
-    the search finds nothing, always a draw from mu.
+    mu is the code's public distribution over texts, y*(x) what its search finds for the text x, of
+    mass W or more. With a probability of lambda y* is released, else, and where nothing is found, a
+    draw.
 
     Reference:
         This library: generalised randomised response (Kairouz, Oh and Viswanath, 2014) with
-        weights; see docs/guarantees.md.
+        weights.
 
     Guarantee:
-        epsilon-DP for any text and any other, exactly. P(y|x) is at least (1 - lambda) mu(y), and
-        at most lambda more if y = y*(x), of which mu(y) >= W: so no ratio exceeds
-        1 + lambda / ((1 - lambda) W), which is at most e^epsilon for the lambda used, the largest
-        multiple of 2^-64. The search moves what is likely, not the guarantee. Time is not covered.
+        epsilon-DP for any text and any other, exactly: no ratio exceeds 1 + lambda / ((1 - lambda)
+        W), at most e^epsilon for the lambda used. The search moves what is likely, not the
+        guarantee. Time is not covered. See docs/guarantees.md.
 
     Attributes:
         epsilon: Nats for the whole text. Positive.
         code: The public distribution and its search; ``None``: from 40 nats on keywords, below
-            them units.
+            units.
     """
 
     name = "weighted-response"
     references = ("kairouz2014",)
+    needs_encoder = property(attrgetter("fitted.needs_encoder"))
 
     epsilon: float
     code: PublicCode | None = None
@@ -68,8 +69,7 @@ class WeightedResponse(TextMechanism):
     def fitted(self) -> PublicCode:
         """Returns the code as it serves for this epsilon."""
         default = KeywordCode if self.epsilon >= _KEYWORDS_FROM else UnitCode
-        chosen = default() if self.code is None else self.code
-        return chosen.fitted(self.epsilon)
+        return (default() if self.code is None else self.code).fitted(self.epsilon)
 
     @cached_property
     def coin(self) -> Coin:
@@ -80,11 +80,6 @@ class WeightedResponse(TextMechanism):
     def loss(self) -> float:
         """Returns the loss of the integers drawn from; attained for an answer of least mass."""
         return min(self.epsilon, self.coin.loss)
-
-    @property
-    def needs_encoder(self) -> bool:
-        """Tells whether the code's search finds nothing without one."""
-        return self.fitted.needs_encoder
 
     def assumptions(self, space: EmbeddingSpace) -> tuple[str, ...]:
         """Says which code it is, and how likely a text's own answer is released."""
@@ -128,7 +123,7 @@ class MixtureCode(PublicCode):
         object.__setattr__(self, "parts", tuple((share / total, code) for share, code in listed))
 
     @property
-    def needs_encoder(self) -> bool:
+    def needs_encoder(self) -> bool:  # type: ignore[override]
         """Tells whether any of the codes needs one."""
         return any(code.needs_encoder for _, code in self.parts)
 
@@ -167,12 +162,9 @@ class MixtureCode(PublicCode):
             yield own
 
     def answer(self, text: str, least: Fraction, encoder: Encoder | None) -> str | None:
-        """Returns the answer of a code that is nearest to the text, unencoded the first one.
-
-        Each has enough mass by its own code's share, and by the others only more.
-        """
-        found = (code.answer(text, least / share, encoder) for share, code in self.parts)
-        own = [one for one in found if one is not None]
+        """Returns the answer of a code that is nearest to the text, unencoded the first one."""
+        answers = (code.answer(text, least / share, encoder) for share, code in self.parts)
+        own = [answer for answer in answers if answer is not None]
         if encoder is None or len(own) < 2:
             return own[0] if own else None
         raw, *rows = encoder.encode([spellable(text), *own])

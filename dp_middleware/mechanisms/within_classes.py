@@ -30,10 +30,8 @@ class _Classed(ChannelMechanism):
     def __post_init__(self) -> None:
         for part in self.parts:
             if not isinstance(part, ChannelMechanism):
-                raise ParameterError(
-                    "expected a mechanism that is a channel, whose law depends on one token only, "
-                    f"got {type(part).__name__}"
-                )
+                given = type(part).__name__
+                raise ParameterError(f"expected a mechanism that is a channel, got {given}")
         object.__setattr__(self, "classes", Adjacency.within(self.classes).classes)
         object.__setattr__(self, "epsilon", max(part.nominal for part in self.parts))
         keys = (*type(self).references, *(key for part in self.parts for key in part.references))
@@ -53,10 +51,8 @@ class _Classed(ChannelMechanism):
 
     def _numbers(self, space: EmbeddingSpace) -> Ids:
         """Labels as numbers, int64 (V,) or (V + 1,)."""
-        if len(self.classes) not in (len(space), len(space) + 1):
-            raise ParameterError(
-                f"expected {len(space)} class labels, one per token, got {len(self.classes)}"
-            )
+        if (given := len(self.classes)) not in (len(space), len(space) + 1):
+            raise ParameterError(f"expected {len(space)} class labels, one per token, got {given}")
         return np.array(self.adjacency.numbers)
 
 
@@ -64,28 +60,29 @@ class _Classed(ChannelMechanism):
 class WithinClasses(_Classed):
     """Releases y for x as the inner mechanism does, given that y is of x's public class.
 
-    P(y | x) is proportional to P_inner(y | x) where class(y) = class(x), and 0 elsewhere; uniform
-    over the class where the inner mechanism reaches nothing of it, which costs nothing if it does
-    so from no member. The unknown symbol, if it has a label, becomes a uniform member of its class.
+    Uniform over the class where the inner mechanism reaches nothing of it, which costs nothing if
+    it does so from no member. The unknown symbol, if it has a label, becomes a uniform member of
+    its class.
 
     Reference:
         This library; the public partition is that of Chen et al. (2023), the law any channel's.
 
     Guarantee:
         Between tokens of a class at most twice the inner mechanism's loss, and no more than epsilon
-        where it has weights exp(epsilon u / 2) with u in [0, 1]: score and normaliser each move by
-        at most exp(epsilon / 2), whatever the outputs are restricted to. Infinite across classes:
-        the class is revealed, and a token alone in its class is released unchanged.
+        where it has weights exp(epsilon u / 2) with u in [0, 1]. Infinite across classes: the class
+        is revealed, and a token alone in its class is released unchanged.
 
     Attributes:
         mechanism: A channel; its parameter is the one that calibration solves for.
-        classes: A public label per token, length V, or V + 1 with the unknown symbol's last;
-            never made from private text. See :func:`dp_middleware.token_classes`.
+        classes: A public label per token, length V, or V + 1 with the unknown symbol's last; never
+            made from private text. See :func:`dp_middleware.token_classes`.
     """
 
     name = "within-classes"
     claim = "twice the inner epsilon within a class"
     truth = "2 epsilon of the inner mechanism within a class; nothing across"
+    parts = property(lambda self: (self.mechanism,))
+    claimed_epsilon = property(lambda self: 2 * self.mechanism.claimed_epsilon)
     notion = property(attrgetter("mechanism.notion"))
     largest = property(attrgetter("mechanism.largest"))
     jumps = property(attrgetter("mechanism.jumps"))
@@ -93,16 +90,6 @@ class WithinClasses(_Classed):
     epsilon: float = field(init=False, repr=False, compare=False)
     mechanism: ChannelMechanism
     classes: tuple[Hashable, ...] = field(repr=False)
-
-    @property
-    def parts(self) -> tuple[ChannelMechanism, ...]:
-        """Gives the inner mechanism."""
-        return (self.mechanism,)
-
-    @property
-    def claimed_epsilon(self) -> float:
-        """Returns twice the inner one's."""
-        return 2 * self.mechanism.claimed_epsilon
 
     def claimed_on(self, space: EmbeddingSpace) -> float:
         """Returns twice the inner one's."""
@@ -145,24 +132,23 @@ class WithinClasses(_Classed):
 class ByClass(_Classed):
     """Releases y for x by the mechanism of x's public class: another epsilon for each class.
 
-    What is released may be of another class; a :class:`WithinClasses` as a part keeps it inside.
-    The unknown symbol, if it has a label, is released by its class's mechanism, else as any token.
+    What is released may be of another class, unless a part is a :class:`WithinClasses`. The unknown
+    symbol, if it has a label, is released by its class's mechanism, else as any token.
 
     Reference:
         This library.
 
     Guarantee:
-        Between tokens of a class no more than the loss of the class's own mechanism, exact by
-        enumeration; the certificate's epsilon is that of the dearest. The class is public. Across
-        classes finite only where both mechanisms release the same tokens, and at most the mean of
-        their epsilons where both have weights exp(epsilon u / 2) on all, with u in [0, 1].
+        Between tokens of a class the loss of its own mechanism; the certificate's epsilon is that
+        of the dearest. Across classes finite only where both release the same tokens, and at most
+        the mean of their epsilons where both have weights exp(epsilon u / 2) on all, with u in [0,
+        1].
 
     Attributes:
         mechanisms: A channel for each label. Kept as pairs, in the order of ``classes``.
+            ``nominal`` is the largest of theirs; another one, and calibration, scales all in
+            proportion.
         classes: As for :class:`WithinClasses`.
-
-    ``nominal`` is the largest of theirs, and another one scales all in proportion, so that
-    :func:`dp_middleware.calibrate` finds the factor for which the dearest class costs the target.
     """
 
     name = "by-class"
@@ -178,10 +164,8 @@ class ByClass(_Classed):
     def __post_init__(self) -> None:
         own, labels = dict(self.mechanisms), dict.fromkeys(self.classes)
         if own.keys() != labels.keys():
-            raise ParameterError(
-                f"expected a mechanism for each of {len(labels)} labels, got {len(own)}, of which "
-                f"{len(own.keys() & labels.keys())} are labels of classes="
-            )
+            given = f"{len(own)}, of which {len(own.keys() & labels.keys())} are of these"
+            raise ParameterError(f"expected one for each of {len(labels)} labels, got {given}")
         object.__setattr__(self, "mechanisms", tuple((label, own[label]) for label in labels))
         super().__post_init__()
 
@@ -191,24 +175,25 @@ class ByClass(_Classed):
         return tuple(dict(self.mechanisms).values())
 
     @property
-    def _shares(self) -> list[tuple[ChannelMechanism, float]]:
-        """Each part with its nominal parameter over the largest."""
-        return [(part, part.nominal / self.epsilon) for part in self.parts]
+    def _shares(self) -> list[tuple[Hashable, ChannelMechanism, float]]:
+        """Each label and part with its nominal parameter over the largest."""
+        pairs = dict(self.mechanisms).items()
+        return [(label, part, part.nominal / self.epsilon) for label, part in pairs]
 
     @property
     def largest(self) -> float:  # type: ignore[override]
         """Returns the nominal parameter at which the first part reaches its own largest."""
-        return min(part.largest / share for part, share in self._shares)
+        return min(part.largest / share for _, part, share in self._shares)
 
     @property
     def jumps(self) -> tuple[float, ...]:  # type: ignore[override]
         """Returns the nominal parameters at which some part jumps."""
-        return tuple(sorted({jump / s for part, s in self._shares for jump in part.jumps}))
+        return tuple(sorted({jump / s for _, part, s in self._shares for jump in part.jumps}))
 
     def at(self, nominal: float) -> Self:
         """Scales the parameters of all parts, the largest to this one."""
-        scaled = [part.at(nominal * share) for part, share in self._shares]
-        return replace(self, mechanisms=dict(zip(dict(self.mechanisms), scaled, strict=True)))
+        scaled = {label: part.at(nominal * share) for label, part, share in self._shares}
+        return replace(self, mechanisms=scaled)
 
     def claimed_on(self, space: EmbeddingSpace) -> float:
         """Returns the largest of what the parts claim, over the diameter where it is metric."""
@@ -234,9 +219,9 @@ class ByClass(_Classed):
     def assumptions(self, space: EmbeddingSpace) -> tuple[str, ...]:
         """Says that the class is public, and between which nominal parameters its price lies."""
         said = (text for part in self.parts for text in part.assumptions(space))
-        least = min(part.nominal for part in self.parts)
+        between = f"between {min(part.nominal for part in self.parts):g} and {self.epsilon:g}"
         return (
             *dict.fromkeys(said),
-            f"each class has its own mechanism, of a nominal epsilon between {least:g} and "
-            f"{self.epsilon:g}: the class of every token is public",
+            f"each class has its own mechanism, of a nominal epsilon {between}: the class of every "
+            "token is public",
         )

@@ -7,22 +7,19 @@ import asyncio
 import inspect
 import os
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextvars import Context
 from functools import lru_cache, partial
 from threading import Lock, Thread
 from typing import Any, TypeVar
 
-from dp_middleware._quiet import (
-    await_unrecorded,
-    call_unrecorded,
-    closing,
-    in_thread,
-    pieces_unrecorded,
-)
+import httpx
+
+from dp_middleware import _quiet
 from dp_middleware.errors import ChatError
-from dp_middleware.models._wires import stay
+from dp_middleware.models.parts import fields_of, inherits, is_httpx
 from dp_middleware.models.recorders import refuse_dispatched
+from dp_middleware.models.trust import holders_of
 
 T = TypeVar("T")
 
@@ -44,7 +41,7 @@ class Adapter(ABC):
 
     async def aask(self, messages: Messages) -> str:
         """Returns the whole answer, without blocking the event loop."""
-        return await in_thread(self.ask, messages)
+        return await _quiet.in_thread(self.ask, messages)
 
     def chunks(self, messages: Messages) -> Generator[str, None, None]:
         """Yields the answer in pieces; one piece if the model does not stream."""
@@ -62,34 +59,35 @@ class Unrecorded(Adapter):
         self._inner = inner.private()
 
     def ask(self, messages: Messages) -> str:
-        return call_unrecorded(Context(), self._inner.ask, messages)
+        return _quiet.call_unrecorded(Context(), self._inner.ask, messages)
 
     async def aask(self, messages: Messages) -> str:
-        return await await_unrecorded(self._inner.aask, messages)
+        return await _quiet.await_unrecorded(self._inner.aask, messages)
 
     def chunks(self, messages: Messages) -> Generator[str, None, None]:
         context = Context()
-        pieces = call_unrecorded(context, self._inner.chunks, messages)
-        yield from pieces_unrecorded(context, pieces)
+        pieces = _quiet.call_unrecorded(context, self._inner.chunks, messages)
+        yield from _quiet.pieces_unrecorded(context, pieces)
 
 
 class FunctionAdapter(Adapter):
-    """Calls a function that returns the answer, or an awaitable of it."""
+    """Calls a function that returns what an answer is read from, or an awaitable of it."""
 
-    def __init__(self, function: Callable[[Messages], Any]) -> None:
-        self._function = function
+    def __init__(self, function: Callable[[Messages], Any], read: Any = lambda answer: answer):
+        self._function, self._read = function, read
         call = getattr(function, "__call__", None)  # noqa: B004 - an object may have an async one
         self._is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
 
     def ask(self, messages: Messages) -> str:
         answer = self._function(messages)
-        return _text(run(_awaited(answer)) if inspect.isawaitable(answer) else answer)
+        answer = run(_awaited(answer)) if inspect.isawaitable(answer) else answer
+        return _text(self._read(answer))
 
     async def aask(self, messages: Messages) -> str:
         if self._is_async:
-            return _text(await self._function(messages))
-        answer = await in_thread(self._function, messages)
-        return _text(await answer if inspect.isawaitable(answer) else answer)
+            return _text(self._read(await self._function(messages)))
+        answer = await _quiet.in_thread(self._function, messages)
+        return _text(self._read(await answer if inspect.isawaitable(answer) else answer))
 
 
 async def _awaited(work: Awaitable[T]) -> T:
@@ -123,10 +121,9 @@ class LangChainAdapter(Adapter):
 
 
 class PrivateLangChainAdapter(Adapter):
-    """Calls a copy of the model below LangChain's callbacks and cache.
+    """Calls a copy of the model below LangChain's callbacks and cache: nothing makes a manager.
 
-    With ``config={"callbacks": []}``, handlers set by the environment, by ``set_debug(True)`` or by
-    an instrumentor would still be attached. The methods called here make no callback manager.
+    To one, with ``{"callbacks": []}`` too, the environment and instrumentors attach handlers.
     """
 
     def __init__(self, model: Any) -> None:
@@ -147,13 +144,13 @@ class PrivateLangChainAdapter(Adapter):
     def chunks(self, messages: Messages) -> Generator[str, None, None]:
         from langchain_core.language_models import BaseChatModel
 
-        has_own = type(self._model)._stream is not BaseChatModel._stream
-        if not has_own or self._model.disable_streaming is True:
+        model = self._model
+        if type(model)._stream is BaseChatModel._stream or model.disable_streaming is True:
             yield self.ask(messages)
             return
-        if self._model.rate_limiter is not None:
-            self._model.rate_limiter.acquire(blocking=True)
-        for chunk in self._model._stream(_langchain(messages), **self._bound):
+        if model.rate_limiter is not None:
+            model.rate_limiter.acquire(blocking=True)
+        for chunk in model._stream(_langchain(messages), **self._bound):
             yield str(chunk.message.text)
 
 
@@ -175,12 +172,12 @@ class LlamaIndexAdapter(Adapter):
     async def aask(self, messages: Messages) -> str:
         owner = next(each for each in type(self._llm).__mro__ if "achat" in vars(each))
         if owner.__module__.startswith("llama_index.core."):  # a default, which calls chat
-            return await in_thread(self.ask, messages)
+            return await _quiet.in_thread(self.ask, messages)
         return _text((await self._llm.achat(self._given(messages))).message.content or "")
 
     def chunks(self, messages: Messages) -> Generator[str, None, None]:
         responses = self._llm.stream_chat(self._given(messages))
-        with closing(responses):
+        with _quiet.closing(responses):
             for response in responses:
                 yield _text(response.delta or "")
 
@@ -207,57 +204,29 @@ def silent_manager() -> Any:
     return silent
 
 
-class OpenAIAdapter(Adapter):
-    """``openai.OpenAI`` and its subclasses, with the name of a model."""
+class OpenAIAdapter(FunctionAdapter):
+    """``openai.OpenAI``, ``AsyncOpenAI`` and subclasses; the latter's answer is one piece."""
 
     def __init__(self, client: Any, model: str) -> None:
-        self._client = client
-        self._create = partial(client.chat.completions.create, model=model)
+        self._client, self._create = client, partial(client.chat.completions.create, model=model)
+        ask = lambda messages: self._create(messages=messages)  # noqa: E731
+        super().__init__(ask, lambda answer: answer.choices[0].message.content or "")
 
     def private(self) -> Adapter:
         stay(self._client)
         return self
 
-    def ask(self, messages: Messages) -> str:
-        return _text(self._create(messages=messages).choices[0].message.content or "")
-
     def chunks(self, messages: Messages) -> Generator[str, None, None]:
+        if inherits(self._client, "openai", "AsyncOpenAI"):
+            yield self.ask(messages)
+            return
         with self._create(messages=messages, stream=True) as events:
             for event in events:
-                yield _delta(event)
-
-
-class AsyncOpenAIAdapter(OpenAIAdapter):
-    """``openai.AsyncOpenAI`` and its subclasses."""
-
-    def ask(self, messages: Messages) -> str:
-        return run(self.aask(messages))
-
-    async def aask(self, messages: Messages) -> str:
-        return _text((await self._create(messages=messages)).choices[0].message.content or "")
-
-    def chunks(self, messages: Messages) -> Generator[str, None, None]:
-        return _iterate(self._chunks(messages))
-
-    async def _chunks(self, messages: Messages) -> AsyncGenerator[str, None]:
-        async with await self._create(messages=messages, stream=True) as events:
-            async for event in events:
-                yield _delta(event)
-
-
-def _delta(event: Any) -> str:
-    return _text(event.choices[0].delta.content or "") if event.choices else ""
-
-
-# asynchronous models, called from synchronous code: one background event loop per process -------
+                yield _text(event.choices[0].delta.content or "") if event.choices else ""
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
-    """Runs a coroutine to its end on the background loop, in the caller's context.
-
-    An asynchronous client keeps its connections on the loop they were opened on. RuntimeError:
-    called on that loop itself, it would wait for ever.
-    """
+    """Runs a coroutine on the one background loop; called there, it raises RuntimeError."""
     with _starting:
         loop = _loop(os.getpid())
     if asyncio._get_running_loop() is loop:
@@ -271,18 +240,31 @@ def run(work: Coroutine[Any, Any, T]) -> T:
         raise
 
 
-def _iterate(chunks: AsyncGenerator[T, None]) -> Generator[T, None, None]:
-    """Yields the items of an asynchronous generator up to ``None``; closes it at the end."""
-    try:
-        while (chunk := run(_awaited(anext(chunks, None)))) is not None:
-            yield chunk
-    finally:
-        run(chunks.aclose())
-
-
 @lru_cache(maxsize=1)
 def _loop(process: int) -> asyncio.AbstractEventLoop:
     """The loop of this process; a forked child has lost its parent's thread and starts anew."""
     loop = asyncio.new_event_loop()
     Thread(target=loop.run_forever, name=f"dp-middleware-{process}", daemon=True).start()
     return loop
+
+
+def stay(model: Any) -> None:
+    """Lets private calls of a model's httpx clients, as it has them now, follow no redirect."""
+    missing = [name for name, value in fields_of(model) if value is None]
+    for name, make in (("_http_client", httpx.Client), ("_async_http_client", httpx.AsyncClient)):
+        if name in missing:  # LlamaIndex makes them when it is asked
+            setattr(model, name, make(follow_redirects=False))
+    for client in filter(is_httpx, holders_of(model)):
+        hook: Any = _astay if isinstance(client, httpx.AsyncClient) else _stay
+        hooks = client.event_hooks["response"]
+        if hook not in hooks:
+            hooks.append(hook)
+
+
+def _stay(response: httpx.Response) -> None:
+    if _quiet.is_unrecorded():
+        response.headers.pop("location", None)
+
+
+async def _astay(response: httpx.Response) -> None:
+    _stay(response)

@@ -1,12 +1,14 @@
-"""One interface to chat models, whatever framework they come from."""
+"""One interface to chat models: of any framework, or by a one-line specification."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Awaitable, Callable, Generator, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
-from dp_middleware.errors import ChatError, ExtractorError, ParameterError
+from dp_middleware.errors import ChatError, ExtractorError, ParameterError, library
 from dp_middleware.models import adapters
 from dp_middleware.models.parts import OPENAI, inherits, is_one
 from dp_middleware.models.recorders import Recorded
@@ -15,16 +17,18 @@ from dp_middleware.models.trust import Location, locate, require_trusted
 T = TypeVar("T")
 
 _ROLES = ("system", "user", "assistant")
+_OLLAMA_PORT = 11434
+_EVERYWHERE = ("0.0.0.0", "::")  # where a server listens; from here it is this computer
+_NO_KEY = "none"  # servers of one's own ask for no key, but the client insists on one
 
 
 @dataclass(frozen=True, kw_only=True)
 class ChatModel:
     """Answers messages with text; made by :func:`chat_model`.
 
-    Messages are ``[{"role": "system" | "user" | "assistant", "content": str}]``. All calls raise
-    ``error`` if the model fails, and if its answer is blank, unless ``may_be_blank``. It names the
-    kind of failure and the HTTP status only, and drops the vendor's exception: that may quote the
-    messages.
+    Messages are ``[{"role": "system" | "user" | "assistant", "content": str}]``. Calls raise
+    ``error`` if the model fails, or its answer is blank unless ``may_be_blank``; it names the kind
+    of failure and the HTTP status, as a vendor's exception may quote the messages.
     """
 
     adapter: adapters.Adapter = field(repr=False)
@@ -58,13 +62,10 @@ class ChatModel:
             self._answered("")
 
     def private(self) -> ChatModel:
-        """Returns the same model for raw text: its calls are not traced, cached or logged.
+        """Returns the same model for raw text: its calls leave no record and follow no redirect.
 
-        Told to leave a call out are LangChain's callbacks and caches, LangSmith, OpenTelemetry, the
-        logs of named vendors, and whatever is inherited by context variable. LlamaIndex has no such
-        switch: its recorders are refused with ParameterError, see
-        ``llama_index_dp_middleware.quiet_recorders``. The model's httpx clients follow no redirect.
-        What a function of your own records, and where it sends, is yours.
+        What a function of your own records, and where it sends, is yours. ParameterError: there are
+        recorders of LlamaIndex, see ``llama_index_dp_middleware.quiet_recorders``.
         """
         return replace(self, adapter=adapters.Unrecorded(self.adapter))
 
@@ -97,14 +98,10 @@ def chat_model(x: Any, model: str | None = None, *, local: bool = False) -> Chat
     Args:
         x: A LangChain chat model, a LlamaIndex LLM, an ``openai.OpenAI`` or ``AsyncOpenAI``
             client, a sync or async function from messages to text, or a :class:`ChatModel`.
-        model: The model's name; for an openai client only, and needed there.
+        model: The model's name; needed with an openai client, ParameterError with others.
         local: Declares that a function, a model of a class of your own or a vendor's model without
-            an address runs where raw text may go. Without it, it may be asked as a remote model
-            is, and not extract. Addresses that are known count all the same. An object may say it
-            itself, with a ``location``.
-
-    Raises:
-        ParameterError: Anything else, or ``model`` or ``local`` missing or out of place.
+            an address runs where raw text may go; else it may not extract. Addresses that are
+            known count all the same. An object may say it itself, with a ``location``.
     """
     if isinstance(x, ChatModel):
         if model is not None or local:
@@ -118,11 +115,8 @@ def chat_model(x: Any, model: str | None = None, *, local: bool = False) -> Chat
 def _adapter_of(x: Any, model: str | None) -> adapters.Adapter:
     if is_one(x, OPENAI):
         if not model:
-            raise ParameterError(
-                "expected model= with an openai client: the name of its chat model"
-            )
-        is_async = inherits(x, "openai", "AsyncOpenAI")
-        return (adapters.AsyncOpenAIAdapter if is_async else adapters.OpenAIAdapter)(x, model)
+            raise ParameterError("expected model= with an openai client: its chat model's name")
+        return adapters.OpenAIAdapter(x, model)
     inner = x
     while inherits(inner, "langchain_core", "RunnableBinding"):  # a model with bound arguments
         inner = inner.bound
@@ -140,13 +134,10 @@ def _adapter_of(x: Any, model: str | None) -> adapters.Adapter:
 
 
 def _check(messages: Any) -> None:
-    is_list = isinstance(messages, list) and bool(messages)
-    if not is_list or not all(
-        isinstance(each, dict)
-        and each.get("role") in _ROLES
-        and isinstance(each.get("content"), str)
-        for each in messages
-    ):
+    for each in messages if isinstance(messages, list) and messages else [None]:
+        said = each if isinstance(each, dict) else {}
+        if said.get("role") in _ROLES and isinstance(said.get("content"), str):
+            continue
         raise ParameterError(
             f"expected a list of messages with a role in {_ROLES} and a content of type str"
         )
@@ -167,14 +158,74 @@ def _describe(error: Exception) -> str:
 def local_model(x: Any, trusted_hosts: Iterable[str] = ()) -> ChatModel:
     """Lets in a model that may be given raw text: nothing records a call, none is redirected.
 
-    It is what :func:`chat_model` takes; in process, on loopback or on a trusted host. A function
-    and a class of your own must be declared: ``chat_model(function, local=True)``.
-
-    Raises:
-        UntrustedHost: Raw text would go elsewhere, or one cannot tell where.
-        ParameterError: Not a chat model, or ``trusted_hosts`` no collection of host names.
-        ExtractorError: From a call: the model failed, or was redirected.
+    It is what :func:`chat_model` takes. UntrustedHost: it is not in process, on loopback or on a
+    trusted host, or one cannot tell. ExtractorError, of a call: it failed, or was redirected.
     """
     model = chat_model(x)
     require_trusted(model, trusted_hosts)
     return replace(model.private(), error=ExtractorError)
+
+
+def open_model(spec: str, *, private: bool) -> ChatModel:
+    """Makes a chat model from a specification.
+
+    Args:
+        spec: ``openai:MODEL[@BASE_URL]`` or ``ollama:MODEL``. The first reads ``OPENAI_BASE_URL``
+            if no URL is given, and ``OPENAI_API_KEY``, which is sent to no other URL.
+        private: Whether it will see raw text: its calls then leave no record, use no proxy of the
+            environment and follow no redirect. Whether it *may* is for ``require_trusted``.
+
+    """
+    kind, _, rest = spec.partition(":")
+    if not rest or kind not in ("openai", "ollama"):
+        raise ParameterError("expected openai:MODEL[@BASE_URL] or ollama:MODEL, got another form")
+    opened = ollama(rest) if kind == "ollama" else _open_openai(rest, private)
+    return opened.private() if private else opened
+
+
+def ollama(model: str, host: str | None = None) -> ChatModel:
+    """Makes a chat model of an Ollama server, called directly: by no proxy, no redirect.
+
+    ``host`` is ``HOST``, ``HOST:PORT`` or a URL; default ``$OLLAMA_HOST``, else
+    ``localhost:11434``. MissingExtra: the openai package is not installed.
+    """
+    if not model:
+        raise ParameterError("expected the name of a model, got none")
+    url = _ollama_url(host or os.environ.get("OLLAMA_HOST") or "localhost")
+    return _opened(model, url, _NO_KEY, private=True)
+
+
+def _ollama_url(host: str) -> str:
+    """Where a server speaks OpenAI's protocol; without a scheme the default port is Ollama's."""
+    try:
+        given = urlsplit(host if "://" in host else f"http://{host}")
+        name, port = given.hostname or "", given.port
+    except ValueError:
+        name = ""
+    if not name or given.scheme not in ("http", "https"):
+        raise ParameterError("expected the host of Ollama as HOST, HOST:PORT or a URL")
+    name = "localhost" if name in _EVERYWHERE else name
+    where = f"[{name}]" if ":" in name else name
+    if port or "://" not in host:
+        where += f":{port or _OLLAMA_PORT}"
+    return f"{given.scheme}://{where}{given.path.rstrip('/')}/v1"
+
+
+def _open_openai(rest: str, private: bool) -> ChatModel:
+    name, _, given = rest.partition("@")
+    usual = os.environ.get("OPENAI_BASE_URL")
+    url = given or usual
+    key = os.environ.get("OPENAI_API_KEY") if not given or given == usual else None
+    key = key or (_NO_KEY if url else None)
+    if not name or (given and "://" not in given):
+        raise ParameterError("expected openai:MODEL[@BASE_URL], got another form")
+    if key is None:
+        raise ParameterError("expected OPENAI_API_KEY in the environment, or openai:MODEL@BASE_URL")
+    return _opened(name, url, key, private)
+
+
+def _opened(name: str, url: str | None, key: str, private: bool) -> ChatModel:
+    """By the vendor's default connection, or one that goes straight to the host, nowhere else."""
+    openai: Any = library("openai", "openai")
+    http = openai.DefaultHttpxClient(trust_env=False, follow_redirects=False) if private else None
+    return chat_model(openai.OpenAI(base_url=url, api_key=key, http_client=http), name)

@@ -10,11 +10,10 @@ from numpy.typing import ArrayLike
 from dp_middleware.embedding import EmbeddingService
 from dp_middleware.embedding.backends import Encode, Given
 from dp_middleware.errors import EmbeddingError, ParameterError
-from dp_middleware.models._wires import stay
-from dp_middleware.models.adapters import silent_manager
+from dp_middleware.models.adapters import silent_manager, stay
 from dp_middleware.models.parts import fields_of, inherits, inner_models, walk
 from dp_middleware.models.recorders import refuse_dispatched
-from dp_middleware.models.trust import Location, locate, require_trusted
+from dp_middleware.models.trust import locate, require_trusted
 
 _CACHING = ("langchain", "langchain_classic")  # packages that have had CacheBackedEmbeddings
 
@@ -22,44 +21,24 @@ _CACHING = ("langchain", "langchain_classic")  # packages that have had CacheBac
 def embedding_service(model: Any, *, trusted_hosts: Iterable[str] = ()) -> EmbeddingService:
     """Returns the service that all callers of this model share.
 
-    Its calls leave no record: no callbacks, spans, traces or vendors' logs.
-
-    Args:
-        model: A LangChain ``Embeddings``, a LlamaIndex ``BaseEmbedding``, or what
-            :meth:`EmbeddingService.of` takes. It sees raw text.
-        trusted_hosts: Host names, without scheme or port, that may see raw text.
+    The model, which sees raw text, is a LangChain ``Embeddings``, a LlamaIndex ``BaseEmbedding``,
+    or what :meth:`EmbeddingService.of` takes. Its calls leave no record.
 
     Raises:
-        UntrustedHost: It runs elsewhere, or it is unknown where.
+        UntrustedHost: It runs elsewhere than on ``trusted_hosts``, or it is unknown where.
         ParameterError: None of these, or it, or a model that it is made of, keeps what it is given
             in a cache: ``embeddings_cache`` or a ``CacheBackedEmbeddings``.
-
-    Example:
-        >>> from langchain_core.embeddings import DeterministicFakeEmbedding
-        >>> embedding_service(DeterministicFakeEmbedding(size=3)).encode(["a", "b"]).shape
-        (2, 3)
     """
-    if _is_langchain(model) or callable(getattr(model, "get_text_embedding_batch", None)):
-        return EmbeddingService.of(_Framework(model, trusted_hosts))
-    service = EmbeddingService.of(model)
+    of_llama_index = callable(getattr(model, "get_text_embedding_batch", None))
+    is_framework = of_llama_index or _is_langchain(model)
+    service = EmbeddingService.of(_Framework(model) if is_framework else model)
     _refuse_cache(getattr(service.backend, "inner", service.backend))
-    if not isinstance(service.backend, _Framework):  # which was checked
-        require_trusted(locate(service.backend), trusted_hosts)
+    require_trusted(locate(service.backend), trusted_hosts)
     return service
 
 
 class _Framework(Given):
-    """Equal to others around the same object, whoever is trusted: an object was checked or not."""
-
-    def __init__(self, inner: Any, trusted_hosts: Iterable[str]) -> None:
-        super().__init__(inner)
-        _refuse_cache(inner)
-        require_trusted(self, trusted_hosts)
-
-    @property
-    def location(self) -> Location:
-        """Where the model runs."""
-        return locate(self.inner)
+    """Embeds by a framework's model."""
 
     def open(self) -> Encode:
         is_langchain, model = _is_langchain(self.inner), self.inner

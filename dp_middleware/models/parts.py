@@ -4,20 +4,13 @@ from __future__ import annotations
 
 import inspect
 import sys
+import types
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 from functools import partial
 from pathlib import Path
-from types import (
-    BuiltinFunctionType,
-    FunctionType,
-    MappingProxyType,
-    MethodType,
-    ModuleType,
-    SimpleNamespace,
-)
-from typing import Any
+from typing import Any, Literal
 
 OPENAI = (("openai", "OpenAI"), ("openai", "AsyncOpenAI"))
 _MODELS = (
@@ -49,22 +42,21 @@ _COLLECTIONS: tuple[type, ...] = (
     *(dict, list, tuple, set, frozenset, deque, object, range, slice, str, int, float),
     type(iter([])),  # what LangChain's fake model answers
 )
-_INDEXES = frozenset(
-    {
-        *(f"langchain_community.{name}Retriever" for name in ("BM25", "TFIDF", "KNN", "SVM")),
-        *("langchain_community.FAISS", "langchain_community.InMemoryDocstore"),
-        *("llama_index.BM25Retriever", "llama_index.FaissVectorStore"),
-        "llama_index.FaissMapVectorStore",
-    }
+_INDEXES = (
+    *(f"langchain_community.{name}Retriever" for name in ("BM25", "TFIDF", "KNN", "SVM")),
+    *("langchain_community.FAISS", "langchain_community.InMemoryDocstore"),
+    *(
+        f"llama_index.{name}"
+        for name in ("BM25Retriever", "FaissVectorStore", "FaissMapVectorStore")
+    ),
 )
-_FUNCTIONS = (ModuleType, FunctionType, BuiltinFunctionType)
-_HOLDERS = (partial, MethodType, MappingProxyType, SimpleNamespace)
+_HELD = (dict, types.MappingProxyType, list, tuple, set, frozenset, deque)
+_FUNCTIONS = (types.ModuleType, types.FunctionType, types.BuiltinFunctionType)
+_HOLDERS = (partial, types.MethodType, types.MappingProxyType, types.SimpleNamespace)
 _VENDORS = ("langchain", "llama_index.")
-_IN_PROCESS = frozenset(
-    {
-        *("HuggingFacePipeline", "ChatLlamaCpp", "LlamaCpp", "LlamaCPP", "HuggingFaceLLM"),
-        *("HuggingFaceEmbeddings", "HuggingFaceEmbedding", "FastEmbedEmbedding"),
-    }
+_IN_PROCESS = (
+    *("HuggingFacePipeline", "ChatLlamaCpp", "LlamaCpp", "LlamaCPP", "HuggingFaceLLM"),
+    *("HuggingFaceEmbeddings", "HuggingFaceEmbedding", "FastEmbedEmbedding"),
 )
 
 
@@ -103,9 +95,9 @@ def fields_of(x: Any) -> list[tuple[str, Any]]:
 
 def values_of(x: Any) -> list[Any]:
     """Lists what is in a collection; anything else alone."""
-    if isinstance(x, dict | MappingProxyType):
+    if isinstance(x, dict | types.MappingProxyType):
         return list(x.values())
-    return list(x) if isinstance(x, list | tuple | set | frozenset | deque) else [x]
+    return list(x) if isinstance(x, _HELD) else [x]
 
 
 def inner_models(x: Any) -> list[Any]:
@@ -115,25 +107,18 @@ def inner_models(x: Any) -> list[Any]:
 
 def parts_of(x: Any) -> list[Any]:
     """Lists what is in a collection, what a function is made with, or what is in fields."""
-    if isinstance(x, ModuleType):
+    if isinstance(x, types.ModuleType | type):
         return []
-    if isinstance(x, type):
-        return list(vars(x).values()) if _is_yours(x) else []
-    if isinstance(x, classmethod | staticmethod):
-        return [x.__func__]
     if isinstance(x, partial):
         return [x.func, *x.args, *x.keywords.values()]
-    if isinstance(x, MethodType):
+    if isinstance(x, types.MethodType):
         return [x.__self__, x.__func__]
     own = [value for _, value in fields_of(x)]
-    if isinstance(x, dict | MappingProxyType):
-        return [*x.keys(), *x.values(), *own]
-    if isinstance(x, list | tuple | set | frozenset | deque):
-        return [*x, *own]
-    if isinstance(x, FunctionType):
+    if isinstance(x, types.FunctionType):
         defaults = (*(x.__defaults__ or ()), *(x.__kwdefaults__ or {}).values())
         return [*inspect.getclosurevars(x).nonlocals.values(), *defaults, *own]
-    return [*own, *(kind for kind in type(x).__mro__ if _is_yours(kind))]
+    keys = x.keys() if isinstance(x, dict | types.MappingProxyType) else ()
+    return [*keys, *(values_of(x) if isinstance(x, _HELD) else ()), *own]
 
 
 def walk(root: Any, inside: Callable[[Any], Iterable[Any]]) -> Iterator[Any]:
@@ -153,33 +138,44 @@ def reachable(root: Any, is_wanted: Callable[[Any], bool]) -> list[Any]:
     return [part for part in parts if is_wanted(part)]
 
 
-def is_local(x: Any) -> bool:
-    """Tells whether it is known to stay in process, whatever is in it: a class does nothing."""
+Standing = Literal["inert", "open", "vendors", "yours"]
+
+
+def standing(x: Any) -> Standing:
+    """Tells what is known of an object by its class, or of a function or module by its name.
+
+    ``"inert"``: it stays in process, whatever is in it; a class does nothing. ``"open"``: it is as
+    local as its parts, as a collection is, or one of a known class. ``"vendors"``: an installed
+    package wrote its class. ``"yours"``: it may call anything.
+    """
     kind = type(x)  # isinstance would ask what a wrapper wraps
     if issubclass(kind, type | Enum):
-        return True
+        return "inert"
     if issubclass(kind, _FUNCTIONS):
-        return is_in(_module_of(x), _LOCAL)
-    return is_open(x) and any(is_in(base.__module__, _LOCAL) for base in kind.__mro__)
-
-
-def is_open(x: Any) -> bool:
-    """Tells whether it is as local as its parts: a collection, or of a known class."""
-    kind = type(x)
-    if issubclass(kind, _FUNCTIONS):
-        return is_in(_module_of(x), _OPEN) and not is_in(_module_of(x), _ELSEWHERE)
-    return kind in _HOLDERS or all(map(_is_known, kind.__mro__))
-
-
-def is_vendors(x: Any) -> bool:
-    """Tells whether an installed package wrote its class."""
-    kind = type(x)
-    return kind.__module__.startswith(_VENDORS) or (_is_held(kind) and _is_installed(kind))
+        module = str(x.__name__ if issubclass(kind, types.ModuleType) else x.__module__)
+        is_open = is_in(module, _OPEN) and not is_in(module, _ELSEWHERE)
+        return "inert" if is_in(module, _LOCAL) else "open" if is_open else "yours"
+    if kind in _HOLDERS or all(map(_is_known, kind.__mro__)):
+        is_inert = any(is_in(base.__module__, _LOCAL) for base in kind.__mro__)
+        return "inert" if is_inert else "open"
+    package = sys.modules.get(kind.__module__.partition(".")[0])
+    folders = Path(getattr(package, "__file__", None) or "").parts
+    is_installed = bool({"site-packages", "dist-packages"} & set(folders))
+    is_vendors = kind.__module__.startswith(_VENDORS) or (is_held(kind) and is_installed)
+    return "vendors" if is_vendors else "yours"
 
 
 def runs_in_process(x: Any) -> bool:
     """Tells whether it is a model of a class that is known to call no server."""
     return any(kind.__name__ in _IN_PROCESS for kind in type(x).__mro__)
+
+
+def is_held(kind: type) -> bool:
+    """Tells whether the module that a class names has it: one that is made elsewhere is yours."""
+    holder: Any = sys.modules.get(kind.__module__)
+    for name in kind.__qualname__.split("."):
+        holder = getattr(holder, "__dict__", {}).get(name)
+    return holder is kind or kind.__module__ == "_wrappers"
 
 
 def _is_known(kind: type) -> bool:
@@ -188,33 +184,10 @@ def _is_known(kind: type) -> bool:
         return kind in _COLLECTIONS or issubclass(kind, BaseException)
     is_named = is_in(module, (*_OPEN, *_LOCAL)) and not is_in(module, _ELSEWHERE)
     is_index = f"{module.partition('.')[0]}.{kind.__name__}" in _INDEXES
-    return is_index or (is_named and _is_held(kind))
-
-
-def _is_held(kind: type) -> bool:
-    """Tells whether the module that a class names has it: one that is made elsewhere is yours."""
-    holder: Any = sys.modules.get(kind.__module__)
-    for name in kind.__qualname__.split("."):
-        holder = getattr(holder, "__dict__", {}).get(name)
-    return holder is kind or kind.__module__ == "_wrappers"
-
-
-def _is_installed(kind: type) -> bool:
-    module = sys.modules.get(kind.__module__.partition(".")[0])
-    file = getattr(module, "__file__", None) or ""
-    return bool({"site-packages", "dist-packages"} & set(Path(file).parts))
-
-
-def _is_yours(kind: type) -> bool:
-    is_pythons = kind.__module__.partition(".")[0] in sys.stdlib_module_names
-    return not _is_held(kind) or not (is_pythons or _is_installed(kind))
+    return is_index or (is_named and is_held(kind))
 
 
 def _slots(x: Any) -> dict[str, Any]:
     kinds = [vars(kind).get("__slots__", ()) for kind in type(x).__mro__]
     names = [name for slots in kinds for name in ([slots] if isinstance(slots, str) else slots)]
     return {name: getattr(x, name) for name in names if name[:2] != "__" and hasattr(x, name)}
-
-
-def _module_of(x: Any) -> str:
-    return str(x.__name__ if isinstance(x, ModuleType) else x.__module__)

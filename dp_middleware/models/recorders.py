@@ -8,11 +8,9 @@ from dp_middleware._quiet import is_unrecorded
 from dp_middleware.errors import ParameterError
 from dp_middleware.models.trust import IN_PROCESS
 
-_TOLD = frozenset(
-    {
-        *("handle", "span_enter", "span_exit", "span_drop"),
-        *("on_event_start", "on_event_end", "start_trace", "end_trace"),
-    }
+_TOLD = (
+    *("handle", "span_enter", "span_exit", "span_drop"),
+    *("on_event_start", "on_event_end", "start_trace", "end_trace"),
 )
 
 
@@ -48,36 +46,18 @@ def quiet_recorders(*managers: Any) -> None:
     import llama_index.core as core
 
     for dispatcher in _dispatchers():
-        dispatcher.event_handlers = _discreet(dispatcher.event_handlers)
-        dispatcher.span_handlers = _discreet(dispatcher.span_handlers)
+        dispatcher.event_handlers = [*map(_discreet, dispatcher.event_handlers)]
+        dispatcher.span_handlers = [*map(_discreet, dispatcher.span_handlers)]
     for manager in (*managers, core.Settings.callback_manager):
-        manager.set_handlers(_discreet(manager.handlers))
+        manager.set_handlers([*map(_discreet, manager.handlers)])
     if core.global_handler is not None:
-        [core.global_handler] = _discreet([core.global_handler])
+        core.global_handler = _discreet(core.global_handler)
 
 
-def refuse_dispatched() -> None:
+def refuse_dispatched(*others: Any) -> None:
     """Raises ParameterError if a handler of spans or events would be told of private calls."""
-    _refuse([x for d in _dispatchers() for x in (*d.event_handlers, *d.span_handlers)])
-
-
-def refuse_recorders() -> None:
-    """Raises ParameterError as :func:`refuse_dispatched`, or if a global handler would be told."""
-    import llama_index.core as core
-
-    refuse_dispatched()
-    manager, handler = core.Settings._callback_manager, core.global_handler
-    _refuse([*(manager.handlers if manager else ()), *([handler] if handler else ())])
-
-
-def _dispatchers() -> list[Any]:
-    from llama_index_instrumentation import root_manager
-
-    return [*root_manager.dispatchers.values()]
-
-
-def _refuse(handlers: list[Any]) -> None:
-    kinds = {type(handler) for handler in handlers} - {Discreet}
+    told = [x for d in _dispatchers() for x in (*d.event_handlers, *d.span_handlers)]
+    kinds = {type(handler) for handler in (*told, *others)} - {Discreet}
     names = sorted(kind.__name__ for kind in kinds if not kind.__name__.startswith("Null"))
     if names:
         raise Recorded(
@@ -87,5 +67,19 @@ def _refuse(handlers: list[Any]) -> None:
         )
 
 
-def _discreet(handlers: list[Any]) -> list[Any]:
-    return [x if isinstance(x, Discreet) else Discreet(x) for x in handlers]
+def refuse_recorders() -> None:
+    """Raises ParameterError as :func:`refuse_dispatched`, or if a global handler would be told."""
+    import llama_index.core as core
+
+    manager, handler = core.Settings._callback_manager, core.global_handler
+    refuse_dispatched(*(manager.handlers if manager else ()), *([handler] if handler else ()))
+
+
+def _dispatchers() -> list[Any]:
+    from llama_index_instrumentation import root_manager
+
+    return [*root_manager.dispatchers.values()]
+
+
+def _discreet(handler: Any) -> Any:
+    return handler if isinstance(handler, Discreet) else Discreet(handler)

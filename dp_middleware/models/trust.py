@@ -4,26 +4,46 @@ from __future__ import annotations
 
 import inspect
 import ipaddress
+import re
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
 
 from dp_middleware.errors import ParameterError, UntrustedHost
 from dp_middleware.models import parts
-from dp_middleware.models._wires import host_of, is_host, wire_of
+from dp_middleware.models.parts import OPENAI, fields_of, is_httpx, is_one, values_of, walk
 
 _HANDLERS = (("langchain_core", "BaseCallbackHandler"), ("llama_index", "BaseCallbackHandler"))
 _MANAGERS = (("langchain_core", "BaseCallbackManager"), ("llama_index", "CallbackManager"))
 _TOLD = (*_HANDLERS, *_MANAGERS)
+_OURS = ("dp_middleware", "langchain_dp_middleware", "llama_index_dp_middleware")
+_OF_RETRIEVERS = (
+    "use a local index and embedding model, or give a class of your own that calls it a property "
+    "location, a dp_middleware Location, that says where it runs; make LlamaIndex's handlers "
+    "discreet by quiet_recorders(callback_manager)"
+)
+_DECLARE = (
+    "if raw text may go there, declare it: dp.chat_model(model, local=True), or, if it is no chat "
+    "model, a property `location` that returns a Location(), of dp_middleware.models.trust"
+)
+_ADDRESS = re.compile(r"(^|_)(url|uri|endpoint|host|api_base)$")
+_PROXY = re.compile(r"(^|_)(proxy|proxies)$")
+_CLIENT = re.compile(r"(^|_)(a?client|session|connector)$")
+_LIBRARIES = (("requests", "Session"), ("aiohttp", "ClientSession"), ("urllib3", "PoolManager"))
+_TRANSPORTS = ("HTTPTransport", "AsyncHTTPTransport", "MockTransport", "WSGITransport",
+               "ASGITransport")  # fmt: skip
+_HOST = re.compile(r"[a-z0-9._-]+|[0-9a-f:.]+(%[a-z0-9]+)?")
+_NOWHERE = "http://localhost"  # where a client's proxies are looked up that knows of no address
 
 
 @dataclass(frozen=True, kw_only=True)
 class Location:
-    """Says where a model runs: its hosts, proxies in the clear, and classes of which it is unknown.
-
-    With no field set: in process.
-    """
+    """Says where a model runs: hosts, proxies in the clear, unknown classes; none: in process."""
 
     hosts: frozenset[str] = field(default=frozenset())
     proxies: frozenset[str] = field(default=frozenset())
@@ -35,29 +55,13 @@ class Location:
         return ", ".join([*sorted(self.hosts), *proxies, *unknown]) or "in process"
 
 
-_OURS = ("dp_middleware", "langchain_dp_middleware", "llama_index_dp_middleware")
-_OF_RETRIEVERS = (
-    "use a local index and embedding model, or give a class of your own that calls it a property "
-    "location, a dp_middleware Location, that says where it runs; make LlamaIndex's handlers "
-    "discreet by quiet_recorders(callback_manager)"
-)
-
 IN_PROCESS = Location()
-_DECLARE = (
-    "if raw text may go there, declare it: dp.chat_model(model, local=True), or, if it is no chat "
-    "model, a property `location` that returns a Location(), of dp_middleware.models.trust"
-)
 
 
 def require_trusted(
     model: Any, trusted_hosts: Iterable[str] = (), *, remedy: str = _DECLARE
 ) -> None:
-    """Refuses a model, or a location, that would take raw text out of this computer.
-
-    Args:
-        model: A :class:`Location`, or what has one as its ``location``.
-        trusted_hosts: Host names, without scheme or port, that may see raw text.
-        remedy: What to do where one cannot tell.
+    """Refuses a :class:`Location`, or what has one, that would take raw text out of this computer.
 
     Raises:
         UntrustedHost: It is not in process, on loopback or on a trusted host, or it is unknown.
@@ -97,30 +101,22 @@ def locate(model: Any, *, local: bool = False) -> Location:
 
     Addresses and proxies are read from the fields of an installed package's model and of its
     clients. The frameworks' own classes are looked into, by their fields. Any object may say itself
-    where it runs, with a :class:`Location` as its ``location``. All else is unknown: your own
-    classes and functions, which may call anything, and a vendor's model without an address.
-
-    Args:
-        model: The model.
-        local: Declares that what would be unknown runs where raw text may go. Addresses count.
+    where it runs, with a :class:`Location` as its ``location``. All else is unknown, unless it is
+    declared ``local``: your own classes and functions, which may call anything, and a vendor's
+    model without an address.
     """
     # it releases what it sends, or is told nothing of a private call
-    silent = lambda x: not _is_given(x) and (_is_ours(x) or parts.is_one(x, _TOLD))  # noqa: E731
-    return _located(model, silent, local)
-
-
-def locate_retriever(retriever: Any) -> Location:
-    """Finds where anything runs that sees what a retriever, LangChain's or LlamaIndex's, is given.
-
-    As :func:`locate`, but a framework's object with callback handlers is unknown, and what is of
-    our adapters releases what it sends.
-    """
-    return _located(retriever, lambda x: type(x).__module__.partition(".")[0] in _OURS)
+    return _located(model, lambda x: _is_ours(x) or is_one(x, _TOLD), local)
 
 
 def require_local(retriever: Any, trusted_hosts: Iterable[str]) -> None:
     """Refuses a retriever of which a part could take the raw query elsewhere than is trusted."""
     require_trusted(locate_retriever(retriever), trusted_hosts, remedy=_OF_RETRIEVERS)
+
+
+def locate_retriever(retriever: Any) -> Location:
+    """Finds where anything runs that sees what a retriever is given, callback handlers too."""
+    return _located(retriever, lambda x: _is_ours(x, _OURS))
 
 
 def said_by(x: Any) -> Location | None:
@@ -135,42 +131,39 @@ def said_by(x: Any) -> Location | None:
 
 
 def _located(root: Any, releases: Callable[[object], bool], local: bool = False) -> Location:
-    hosts, proxies, unknown, undeclared = set[str](), set[str](), set[str](), set[str]()
+    places = list[Location]()
 
     def inside(x: Any) -> list[Any]:
         """Notes where a part runs, and lists its own parts that count."""
-        said, is_as_its_parts = said_by(x), parts.is_open(x)
-        is_handler = parts.is_one(x, _HANDLERS) and not parts.is_one(x, _MANAGERS)
-        is_recorder = said is None and is_handler
-        is_settled = said is None and (releases(x) or parts.is_local(x))
-        if not is_settled:
-            wire = Location() if said is None and is_as_its_parts else _of_wire(x)
-            for place in (said or IN_PROCESS, wire):
-                hosts.update(place.hosts)
-                proxies.update(place.proxies)
-                unknown.update(place.unknown)
-            is_known = said is not None or is_as_its_parts
-            if is_recorder or not (is_known or _is_vendors_known(x)):
-                undeclared.add(_name_of(x))
-        if _is_given(x):
+        said, standing = said_by(x), parts.standing(x)
+        is_as_its_parts = said is None and standing in ("inert", "open")
+        if is_as_its_parts and parts.inherits(x, "dp_middleware.embedding", "Given"):
             return [x.inner]
-        if is_settled or is_recorder or _is_ours(x):
+        if said is None and (releases(x) or standing == "inert"):
             return []
-        if said is None and is_as_its_parts:
+        is_recorder = said is None and is_one(x, _HANDLERS) and not is_one(x, _MANAGERS)
+        wire = IN_PROCESS if is_as_its_parts else _wire_of(x)
+        is_known = said is not None or is_as_its_parts
+        if standing == "vendors":  # its address, its inner models or its class may tell
+            has_address = bool(wire.hosts or wire.unknown)
+            inner = parts.inner_models(x)
+            is_known = is_known or has_address or bool(inner) or parts.runs_in_process(x)
+        is_stranger = (is_recorder or not is_known) and not local
+        name = Location(unknown=frozenset({_name_of(x)}) if is_stranger else frozenset())
+        places.extend((said or IN_PROCESS, wire, name))
+        if _is_ours(x) or is_recorder:
+            return []
+        if is_as_its_parts:
             return parts.parts_of(x)
-        values = [part for _, field in parts.fields_of(x) for part in parts.values_of(field)]
-        return [part for part in values if parts.is_model(part) or parts.is_one(part, _TOLD)]
+        values = [part for _, field in fields_of(x) for part in values_of(field)]
+        return [part for part in values if parts.is_model(part) or is_one(part, _TOLD)]
 
-    for _ in parts.walk(root, inside):
+    for _ in walk(root, inside):
         pass  # each part is noted on the way
-    names = frozenset(unknown if local else unknown | undeclared)
-    return Location(hosts=frozenset(hosts), proxies=frozenset(proxies), unknown=names)
-
-
-def _is_vendors_known(x: Any) -> bool:
-    """Tells whether its address, its inner models or its class say where it runs."""
-    return parts.is_vendors(x) and bool(
-        wire_of(x)[0] or parts.inner_models(x) or parts.runs_in_process(x)
+    return Location(
+        hosts=frozenset().union(*(place.hosts for place in places)),
+        proxies=frozenset().union(*(place.proxies for place in places)),
+        unknown=frozenset().union(*(place.unknown for place in places)),
     )
 
 
@@ -179,28 +172,93 @@ def _name_of(x: Any) -> str:
     return str(x.__name__ if is_named else type(x).__name__)
 
 
-def _is_given(x: object) -> bool:
-    return parts.inherits(x, "dp_middleware.embedding", "Given")
-
-
-def _is_ours(x: object) -> bool:
-    return type(x).__module__.startswith("dp_middleware.")
-
-
-def _of_wire(x: Any) -> Location:
-    urls, proxies, unknown = wire_of(x)
-    hosts, behind = ({host_of(url) for url in given} for given in (urls, proxies))
-    if None in hosts | behind:
-        unknown |= {"a model or a proxy with a malformed URL"}
-    named = frozenset(filter(None, hosts)), frozenset(filter(None, behind))
-    return Location(hosts=named[0], proxies=named[1], unknown=frozenset(unknown))
+def _is_ours(x: object, packages: tuple[str, ...] = _OURS[:1]) -> bool:
+    return parts.is_in(type(x).__module__, packages) and parts.is_held(type(x))
 
 
 def _trusted(hosts: Any) -> frozenset[str]:
     names = list(hosts)
-    are_names = all(isinstance(name, str) and is_host(name.lower()) for name in names)
+    are_names = all(isinstance(name, str) and _is_host(name.lower()) for name in names)
     if isinstance(hosts, str) or not are_names:
         raise ParameterError(
             "expected trusted_hosts as a collection of host names without scheme or port"
         )
     return frozenset(name.lower().rstrip(".") for name in names)
+
+
+def _wire_of(x: Any) -> Location:
+    """Returns where an object's own fields, and those of its clients, say that it calls."""
+    holders = holders_of(x)
+    inner = [id(client._client) for client in holders if is_one(client, OPENAI)]
+    named = [holder for holder in holders if id(holder) not in inner]  # these name another URL
+    urls, proxies, unknown = set[str](), set[str](), set[str]()
+    for name, value in [item for holder in named for item in fields_of(holder)]:
+        if _PROXY.search(name):  # a URL may be a tuple
+            values = [value] if _is_address(value) else values_of(value)
+            proxies |= {str(each) for each in values if _is_address(each)}
+        elif _ADDRESS.search(name) and _is_address(value):
+            urls.add(str(value))
+    clients = [client for client in holders if is_httpx(client)]
+    own = [each for each in holders if _is_client(each) and not is_one(each, OPENAI)]
+    kinds = {type(each).__name__.startswith("Async") for each in own}
+    is_whole = _is_client(x) or len(kinds) == 2  # else one is made when it is asked
+    if urls and not (is_whole and all(getattr(each, "_trust_env", 1) is False for each in own)):
+        clients.append(httpx.Client(verify=False))  # asks nobody: it knows the environment
+    for client in clients:
+        for url in urls or {_NOWHERE}:
+            passed, strange = _passed(client, url)
+            proxies, unknown = proxies | passed, unknown | strange
+    hosts, behind = ({_host_of(url) for url in given} for given in (urls, proxies))
+    if None in hosts | behind:
+        unknown.add("a model or a proxy with a malformed URL")
+    names = (frozenset(filter(None, found)) for found in (hosts, behind, unknown))
+    return Location(**dict(zip(("hosts", "proxies", "unknown"), names, strict=True)))
+
+
+def _host_of(url: str) -> str | None:
+    """A URL's host, lower case; ``None`` where parsers might not agree on it."""
+    try:
+        name = urlsplit(url if "://" in url else f"//{url}").hostname or ""
+    except ValueError:
+        return None
+    return name.rstrip(".") if _is_host(name) and "\\" not in url else None
+
+
+def _is_host(name: str) -> bool:
+    return _HOST.fullmatch(name) is not None
+
+
+def holders_of(x: Any) -> list[Any]:
+    """Lists an object, and clients in its fields, in theirs and so on."""
+
+    def clients(holder: Any) -> list[Any]:
+        parts = [(name, part) for name, value in fields_of(holder) for part in values_of(value)]
+        return [part for name, part in parts if _CLIENT.search(name) or _is_client(part)]
+
+    return [*walk(x, clients)]
+
+
+def _is_client(x: Any) -> bool:
+    return is_httpx(x) or is_one(x, (*OPENAI, *_LIBRARIES))
+
+
+def _is_address(value: Any) -> bool:
+    is_url = isinstance(value, str) or type(value).__name__.endswith(("URL", "Url"))
+    return is_url and bool(str(value))
+
+
+def _passed(client: Any, url: str) -> tuple[set[str], set[str]]:
+    """Proxies that read what a client of httpx sends to a URL, and a transport not of httpx."""
+    if _host_of(url) is None:
+        return set(), set()
+    packages = [kind.__module__.partition(".")[0] for kind in type(client).__mro__]
+    library: Any = sys.modules["httpx" if "httpx" in packages else "httpx2"]
+    address = library.URL(url if "://" in url else f"http://{url}")
+    transport = client._transport_for_url(address)
+    if type(transport) not in [getattr(library, name, None) for name in _TRANSPORTS]:
+        return set(), {type(transport).__name__}
+    pool = dict(fields_of(getattr(transport, "_pool", None)))
+    proxy = pool.get("_proxy_url") or getattr(pool.get("_proxy"), "url", None)
+    host = "" if proxy is None else proxy.host.decode()
+    is_read = host and address.scheme != "https"
+    return ({f"http://[{host}]" if ":" in host else f"http://{host}"} if is_read else set()), set()

@@ -1,24 +1,16 @@
 """Guarantees, certificates and their adjacency."""
 
-from dp_middleware.privacy.certificate import Certificate, Method, Unit, Witness
-from dp_middleware.privacy.guarantee import (
-    Adjacency,
-    ApproxDP,
-    Guarantee,
-    MetricDP,
-    NoGuarantee,
-    PureDP,
+from dp_middleware.privacy.certificate import (
+    Certificate as Certificate,
+    Method as Method,
+    Unit as Unit,
+    Witness as Witness,
 )
-
-__all__ = [
-    "Adjacency",
-    "ApproxDP",
-    "Certificate",
-    "Guarantee",
-    "Method",
-    "MetricDP",
-    "NoGuarantee",
-    "PureDP",
-    "Unit",
-    "Witness",
-]
+from dp_middleware.privacy.guarantee import (
+    Adjacency as Adjacency,
+    ApproxDP as ApproxDP,
+    Guarantee as Guarantee,
+    MetricDP as MetricDP,
+    NoGuarantee as NoGuarantee,
+    PureDP as PureDP,
+)

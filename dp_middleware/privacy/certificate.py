@@ -7,24 +7,15 @@ import json
 import math
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
-from dp_middleware.privacy.guarantee import (
-    Adjacency,
-    ApproxDP,
-    Guarantee,
-    MetricDP,
-    NoGuarantee,
-    PureDP,
-)
+from dp_middleware.privacy.guarantee import Adjacency, Guarantee, MetricDP
 
 Method = Literal["exact", "proof", "none"]
 Unit = Literal["occurrence", "sentence", "text", "value"]
 """What a guarantee protects: a token occurrence, a sentence, a text, or all mentions of a value."""
 
-_GUARANTEES: dict[str, type[Guarantee]] = {
-    kind.__name__: kind for kind in (PureDP, ApproxDP, MetricDP, NoGuarantee)
-}
+_GUARANTEES = {kind.__name__: kind for kind in get_args(Guarantee)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,9 +32,7 @@ class Witness:
 
 @dataclass(frozen=True, kw_only=True)
 class Certificate:
-    """States what a mechanism guarantees per token occurrence or text, and how that is known.
-
-    A certificate speaks of the mechanism and the space, never of a text.
+    """States what a mechanism guarantees per token occurrence or text, never of which text.
 
     Attributes:
         guarantee: The true statement.
@@ -54,16 +43,14 @@ class Certificate:
         claimed: The epsilon that the paper claims for these parameters, nats; per unit of distance
             where the claim is a metric one.
         epsilon: Nats per :attr:`unit`, the largest loss over all adjacent pairs; may be ``inf``.
-            Enumerated for a channel, a bound by proof for others. Where the guarantee is metric:
-            its epsilon times the diameter of the space.
+            Where the guarantee is metric: its epsilon times the diameter of the space.
         mechanism: Fingerprint of the mechanism.
         space: Fingerprint of the space.
-        metric: A metric guarantee that holds as well, or is the guarantee; ``None`` if none does.
-        witness: Where the loss is attained, if it was enumerated.
+        metric: A metric guarantee that holds as well, or is the guarantee.
+        witness: Where the loss is attained. This and the next four are ``None`` if not enumerated.
         recovery: Probability that the best possible context-free attacker recovers a token,
-            tokens uniform over the vocabulary; ``None`` if not enumerated.
-        retention: Mean probability that a token is released unchanged, tokens uniform over the
-            vocabulary; ``None`` if not enumerated.
+            tokens uniform over the vocabulary.
+        retention: Mean probability that a token is released unchanged, over the same.
         recovery_in_english: As ``recovery``, for tokens as frequent as in English text, by public
             counts of words; ``None`` also where the vocabulary is not English.
         retention_in_english: As ``retention``, for these.
@@ -127,17 +114,12 @@ class Certificate:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any], adjacency: Adjacency) -> Certificate:
-        """Makes the certificate of :meth:`to_dict` for a caller who holds the adjacency.
-
-        Raises:
-            ValueError: The stored certificate is of another form or for another adjacency.
-        """
+        """Makes the certificate of :meth:`to_dict`; ValueError: another form or adjacency."""
         if data.keys() != cls.__dataclass_fields__.keys():
             raise ValueError("stored certificate is of another form")
         if data["adjacency"] != adjacency.fingerprint:
             raise ValueError("stored certificate is for another adjacency")
-        fields = {name: _parsed(value) for name, value in data.items()}
-        guarantee = {name: _parsed(value) for name, value in data["guarantee"].items()}
+        fields, guarantee = _parsed(data), _parsed(data["guarantee"])
         kind = _GUARANTEES[str(guarantee.pop("kind"))]
         metric, witness = data["metric"], data["witness"]
         fields.update(
@@ -159,5 +141,5 @@ def _finite(values: dict[str, Any]) -> dict[str, Any]:
     return {name: "inf" if value == math.inf else value for name, value in values.items()}
 
 
-def _parsed(value: Any) -> Any:
-    return math.inf if value == "inf" else value
+def _parsed(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: math.inf if value == "inf" else value for name, value in values.items()}

@@ -16,52 +16,33 @@ from dp_middleware.errors import ParameterError
 
 @dataclass(frozen=True, kw_only=True)
 class PureDP:
-    """Promises P(y | x) <= exp(epsilon) P(y | x') for all outputs y and all adjacent x, x'.
+    """Promises P(y | x) <= exp(epsilon) P(y | x') for all outputs y and all adjacent x, x'."""
 
-    Attributes:
-        epsilon: Nats.
-    """
-
-    epsilon: float
+    epsilon: float  # nats
 
 
 @dataclass(frozen=True, kw_only=True)
 class ApproxDP:
-    """Promises P(S | x) <= exp(epsilon) P(S | x') + delta for all sets S and all adjacent x, x'.
+    """Promises P(S | x) <= exp(epsilon) P(S | x') + delta for all sets S and all adjacent x, x'."""
 
-    Attributes:
-        epsilon: Nats.
-        delta: Probability.
-    """
-
-    epsilon: float
-    delta: float
+    epsilon: float  # nats
+    delta: float  # a probability
 
 
 @dataclass(frozen=True, kw_only=True)
 class MetricDP:
-    """Promises P(y | x) <= exp(epsilon d(x, x') + slack) P(y | x') (Chatzikokolakis et al., 2013).
+    """Promises P(y | x) <= exp(epsilon d(x, x') + slack) P(y | x') (Chatzikokolakis, 2013)."""
 
-    Attributes:
-        epsilon: Nats per unit of distance.
-        distance: The metric d.
-        slack: Nats, what rounding a row to integers adds, whatever the distance.
-    """
-
-    epsilon: float
-    distance: str = "euclidean"
-    slack: float = 0.0
+    epsilon: float  # nats per unit of distance
+    distance: str = "euclidean"  # the metric d
+    slack: float = 0.0  # nats that rounding a row to integers adds, whatever the distance
 
 
 @dataclass(frozen=True, kw_only=True)
 class NoGuarantee:
-    """Promises nothing finite.
+    """Promises nothing finite."""
 
-    Attributes:
-        reason: Why, in a sentence without private text.
-    """
-
-    reason: str
+    reason: str  # why, in a sentence without private text
 
 
 Guarantee = PureDP | ApproxDP | MetricDP | NoGuarantee
@@ -75,13 +56,12 @@ class Adjacency:
     with :meth:`texts`, where it is not, with :meth:`sentences`, or with :meth:`entities`.
 
     Attributes:
-        whole: Whether any text, or sentence, may replace any other; there are no classes then.
-        by_sentence: Whether a sentence does, and the number of sentences is public.
         classes: ``None``: any token may replace any other. Else a label per vocabulary token,
             length V, or V + 1 with the unknown symbol's last: only tokens with equal labels are
             neighbours, so the label is revealed.
-        kinds: Names of the public kinds whose values replace each other; none: nothing but tokens
-            or texts do.
+        whole: Whether any text, or sentence, may replace any other; there are no classes then.
+        by_sentence: Whether a sentence does, and the number of sentences is public.
+        kinds: Names of the public kinds whose values replace each other, if any.
         tokens: Whether tokens outside the entities replace each other, too.
     """
 
@@ -108,8 +88,7 @@ class Adjacency:
     def sentences(cls) -> Adjacency:
         """Compares one sentence with any other, whatever their lengths; their number is public.
 
-        A text of n sentences in which all are replaced costs n times as much, and so does a fact
-        that n sentences tell.
+        What n sentences tell costs n times as much.
         """
         return cls(whole=True, by_sentence=True)
 
@@ -117,13 +96,9 @@ class Adjacency:
     def within(cls, classes: Iterable[Hashable]) -> Adjacency:
         """Compares one token with another of its public class.
 
-        Args:
-            classes: A label per vocabulary token, length V; the unknown symbol is then alone: that
-                a position is out of vocabulary is revealed. Or length V + 1, the unknown symbol's
-                label last.
-
-        Raises:
-            ParameterError: A label cannot be hashed or is not equal to itself.
+        ``classes`` are a label per vocabulary token, length V; the unknown symbol is then alone:
+        that a position is out of vocabulary is revealed. Or length V + 1, with its label last.
+        ParameterError: a label cannot be hashed or is not equal to itself.
         """
         labels = tuple(classes)
         try:
@@ -138,14 +113,11 @@ class Adjacency:
     def entities(cls, kinds: Iterable[str], beside: Adjacency | None = None) -> Adjacency:
         """Compares one value, at all its mentions, with another of its public kind and shape.
 
-        Args:
-            kinds: Their names.
-            beside: Which tokens outside the entities are neighbours, too, of two texts in which the
-                same entities are found; default none, as all of that text is public.
+        ``kinds`` are their names; ``beside`` says which tokens outside the entities are neighbours,
+        too, of two texts in which the same entities are found; default none: they are public.
         """
-        tokens = beside is not None
         classes = None if beside is None else beside.classes
-        return cls(classes, kinds=tuple(sorted(kinds)), tokens=tokens)
+        return cls(classes, kinds=tuple(sorted(kinds)), tokens=beside is not None)
 
     @cached_property
     def fingerprint(self) -> str:

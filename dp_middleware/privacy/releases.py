@@ -28,15 +28,15 @@ class Ledger(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Release:
-    """Holds what leaves the trust boundary, and what it is worth. Holds nothing of the input.
+    """Holds what leaves the trust boundary, and what it is worth; nothing of the input.
 
     Attributes:
         text: The released text.
         certificate: The guarantee per token occurrence or sentence, or for the whole text.
         tokens_total: Number of tokens of the input, or of its sentences where one of them is
             protected; public. 1 where the whole text is.
-        tokens_verbatim: Tokens passed through unchanged by policy or outside the scope. A
-            perturbed token that happens to be drawn as itself is not counted: that is private.
+        tokens_verbatim: Tokens passed through unchanged by policy or outside the scope; not those
+            that happen to be drawn as themselves: which ones is private.
         tokens_free: Tokens of pseudonyms beside perturbed words: drawn, and of no price here.
         for_values: Nats for values whose pseudonyms were drawn near them, each paid for once.
     """
@@ -52,25 +52,22 @@ class Release:
     def spent(self) -> float:
         """Counts nats on this text: what its protected tokens or sentences cost together.
 
-        By basic composition. Of two texts of one length that differ in every token, no release is
-        more than e^spent times as likely for the one as for the other.
+        For another text of this length no release is more than e^spent times as likely.
         """
-        return self.for_values + (self._drawn * self._epsilon if self._drawn else 0.0)
+        return self._nats(self._drawn)
 
     @property
     def charged(self) -> float:
         """Counts nats of the subject: what a ledger adds for it, per token or sentence."""
-        return self.for_values + (self._epsilon if self._drawn else 0.0)
+        return self._nats(min(self._drawn, 1))
 
     @property
     def _drawn(self) -> int:
-        """Tokens, sentences or texts, that the certificate's epsilon is paid for."""
         return self.tokens_total - self.tokens_verbatim - self.tokens_free
 
-    @property
-    def _epsilon(self) -> float:
-        """Nats for a token or a text; those for values are counted apart."""
-        return 0.0 if self.certificate.unit == "value" else self.certificate.epsilon
+    def _nats(self, times: int) -> float:
+        is_apart = self.certificate.unit == "value" or not times  # infinity as well
+        return self.for_values + (0.0 if is_apart else times * self.certificate.epsilon)
 
 
 def check_payer(ledger: Ledger | None, subject: str | None) -> None:
@@ -85,15 +82,10 @@ def check_payer(ledger: Ledger | None, subject: str | None) -> None:
 
 
 class Payer(ABC):
-    """Releases in the name of a subject.
+    """Releases in the name of a subject."""
 
-    Attributes:
-        ledger: Charged before any draw; ``None``: nothing is.
-        subject: Whose budget.
-    """
-
-    ledger: Ledger | None
-    subject: str | None
+    ledger: Ledger | None  # charged before any draw; ``None``: nothing is
+    subject: str | None  # whose budget
 
     @property
     @abstractmethod
@@ -120,21 +112,15 @@ class Payer(ABC):
 
 @dataclass(kw_only=True)
 class Receipt:
-    """Holds what happened in a block of :func:`receipts`.
+    """Holds what happened in a block of :func:`receipts`."""
 
-    Attributes:
-        releases: What went out for private texts since the last answer in the transcript.
-        charged: The certificate of each draw; what came from a memo is not among them.
-        remaining: What the last charge left of a subject's budget, nats; ``None``: no charge.
-        found: How many entities a detector found, by kind.
-        detection: Its seconds.
-    """
-
+    # what went out for private texts since the last answer in the transcript
     releases: list[Release] = field(default_factory=list)
+    # the certificate of each draw; what came from a memo is not among them
     charged: list[Certificate] = field(default_factory=list)
-    remaining: float | None = None
-    found: Counter[str] = field(default_factory=Counter)
-    detection: float = 0.0
+    remaining: float | None = None  # nats that the last charge left of a subject's budget
+    found: Counter[str] = field(default_factory=Counter)  # entities of a detector, by kind
+    detection: float = 0.0  # its seconds
 
     @property
     def nats(self) -> float:
@@ -144,9 +130,8 @@ class Receipt:
     def to_dict(self) -> dict[str, Any]:
         """Returns JSON-ready data: the released texts, their certificate, what they spend and cost.
 
-        ``"spent"``: nats on these texts together, :attr:`Release.spent` of each; ``"charged"``:
-        nats that this call was charged, 0 where all came from a memo. An infinite number is the
-        string ``"inf"``.
+        ``"spent"``: :attr:`Release.spent` of all; ``"charged"``: nats that this call was charged, 0
+        where all came from a memo. An infinite number is the string ``"inf"``.
         """
         if not self.releases:
             return {}
@@ -164,24 +149,20 @@ open_receipts: ContextVar[tuple[Receipt, ...]] = ContextVar("dp_middleware_recei
 """Those on which is written down what happens now."""
 
 
-def receipts() -> AbstractContextManager[Receipt]:
-    """Writes all down that happens in this block, and in threads started with its context."""
-    return _opened(())
-
-
-def shared_receipts() -> AbstractContextManager[Receipt]:
-    """Does as :func:`receipts`; in blocks around it all is written down too."""
-    return _opened(open_receipts.get())
-
-
 @contextmanager
-def _opened(around: tuple[Receipt, ...]) -> Iterator[Receipt]:
+def receipts(around: tuple[Receipt, ...] = ()) -> Iterator[Receipt]:
+    """Writes all down that happens in this block, and in threads started with its context."""
     receipt = Receipt()
     token = open_receipts.set((*around, receipt))
     try:
         yield receipt
     finally:
         open_receipts.reset(token)
+
+
+def shared_receipts() -> AbstractContextManager[Receipt]:
+    """Does as :func:`receipts`; in blocks around it all is written down too."""
+    return receipts(open_receipts.get())
 
 
 def write_charge(certificate: Certificate) -> None:

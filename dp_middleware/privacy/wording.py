@@ -67,11 +67,9 @@ def shares(certificate: Certificate) -> tuple[float | None, float | None, str]:
 
 
 def guess(certificate: Certificate) -> str:
-    """Says how often one of two neighbours is told from the other, in a sentence.
+    """Says how often one of two equally likely neighbours is told from the other; or nothing.
 
-    Of two equally likely ones no attacker takes the right one more often than e^epsilon / (1 +
-    e^epsilon): the larger of their posterior probabilities, by Bayes' theorem. Empty where nothing
-    finite and pure is guaranteed.
+    No more often than e^epsilon / (1 + e^epsilon), by Bayes' theorem, where epsilon is pure.
     """
     if not certificate.finite or isinstance(certificate.guarantee, ApproxDP | NoGuarantee):
         return ""

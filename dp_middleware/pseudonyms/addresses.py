@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container
-from dataclasses import dataclass, field
-from functools import cached_property
-
-from dp_middleware._forks import StaysHere
+from collections.abc import Callable
 
 _SCHEME = r"(?:https?|ftps?|wss?|file):[/\\]*"
 _BARE = r"(?=\bwww\.|\b(?:[\w-]+\.)+[^\W\d_]{2,24}(?::\d+)?[/?#])"  # without a scheme
@@ -18,7 +14,7 @@ _ENDS = " \t\n\r\v\f<>"
 _AROUND = "\"'`|"  # an address behind one of them ends with the next
 _TAG = re.compile(r"<[a-z][^\s<>/]*[\s/]", re.IGNORECASE)
 _QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'|[\"'].*", re.DOTALL)
-_NESTED = 3  # tags in attributes of tags
+_NESTED_TAGS = 3  # tags in attributes of tags
 _LONGEST = 4_000  # signs of a tag
 _BEHIND = re.compile(r"(?::\d+)?[.,;:!?]*")
 _PERSONAL = ("", "<", "mailto:", "xmpp:", "tel:", "sms:")
@@ -29,25 +25,14 @@ _NAMED = re.compile(
 # signs of an address: a text without any has none
 POSSIBLE = re.compile(r"[/\\:?#(<]|www\.", re.IGNORECASE)
 
-
-@dataclass(frozen=True)
-class Hosts(StaysHere):
-    """Names of the hosts in the texts of somebody who reads the answer, looked up if need be."""
-
-    texts: tuple[str, ...] = field(repr=False)  # private
-
-    @cached_property
-    def _names(self) -> frozenset[str]:
-        return frozenset().union(*map(hosts_in, self.texts))
-
-    def __contains__(self, host: object) -> bool:
-        return host in self._names
+# names of the hosts that somebody who reads the answer named, looked up if need be
+Hosts = Callable[[], set[str]]
 
 
-def hosts_in(text: str) -> set[str]:
-    """Returns the names of the hosts in a text, in lower case."""
-    named = {match[1].lower() for match in _NAMED.finditer(text)}
-    return named | {host for match in _HEAD.finditer(text) if (host := _host(match[1]))}
+def hosts_in(*texts: str) -> set[str]:
+    """Returns the names of the hosts in texts, in lower case."""
+    named = {match[1].lower() for text in texts for match in _NAMED.finditer(text)}
+    return named | {_host(match[1]) for text in texts for match in _HEAD.finditer(text)} - {""}
 
 
 def opening(text: str, place: int) -> int | None:
@@ -63,24 +48,16 @@ def opening(text: str, place: int) -> int | None:
     target = text.rfind("](", 0, place)
     if target >= 0 and not {")", "\n"} & set(text[target:place]):
         return target + 2
-    return _tag(text, place)
-
-
-def _tag(text: str, place: int) -> int | None:
-    """Where the tag begins in whose attributes a place stands."""
-    for tag in [*_TAG.finditer(text, max(0, place - _LONGEST), place)][: -_NESTED - 1 : -1]:
+    tags = [*_TAG.finditer(text, max(0, place - _LONGEST), place)]
+    for tag in tags[: -_NESTED_TAGS - 1 : -1]:  # in whose attributes it may stand
         attributes = text[tag.end() : place]
         if "=" in attributes and ">" not in _QUOTED.sub("", attributes):
             return tag.start()
     return None
 
 
-def stays(text: str, start: int, end: int, hosts: Container[str], more: bool) -> bool | None:
-    """Tells whether a pseudonym stays in an answer: it stands in an address of a foreign host.
-
-    ``None`` where what follows decides, as the text, which has all of the address, may go on with
-    ``more``. ``hosts`` stood in the request, or stand for those.
-    """
+def stays(text: str, start: int, end: int, hosts: Hosts, more: bool) -> bool | None:
+    """Tells whether a pseudonym stays: in an address of a foreign host; ``None``: more decides."""
     begin = opening(text, start)
     if begin is None:
         return False
@@ -91,7 +68,7 @@ def stays(text: str, start: int, end: int, hosts: Container[str], more: bool) ->
         return True
     first, behind = head.span(1)
     if start >= behind:
-        return text[behind] in _ELSEWHERE or _host(head[1]) not in hosts
+        return text[behind] in _ELSEWHERE or _host(head[1]) not in hosts()
     if more and behind == len(text):
         return None
     return start != first or _BEHIND.fullmatch(text, end, behind) is None  # not the whole host

@@ -9,6 +9,7 @@ from typing import Any
 
 DATA = Path(__file__).parent / "detectors" / "data"
 CUES: dict[str, Any] = tomllib.loads((DATA / "cues.toml").read_text(encoding="utf-8"))
+KEEPS: dict[str, str] = CUES["keeps"]  # what is public of the entities of each kind
 
 
 def words(name: str) -> frozenset[str]:

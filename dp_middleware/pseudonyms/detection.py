@@ -2,31 +2,37 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
-from operator import index
+from operator import index, itemgetter
 from typing import Any, NamedTuple
 
+from dp_middleware._forks import StaysHere
 from dp_middleware._quiet import unrecorded
 from dp_middleware.errors import ParameterError
 from dp_middleware.pseudonyms.labels import (
     CONTEXTUAL,
     IDENTIFYING,
+    KNOWN,
     VALIDATED,
-    entities_of_analyzer,
-    is_known,
     kind_of,
     kinds_of,
+    labels_of_analyzer,
     labels_of_pipeline,
 )
-from dp_middleware.pseudonyms.structured import Value, View
 from dp_middleware.sanitizers.spans import PART, name_of
 
 # characters that
 PIECE = 10_000  # a pipeline reads at once: time and memory grow with their number alone
 WINDOW = 1_000  # a function is shown at once beside the whole text: a model may cut that short
 OVERLAP = 200  # are read again, so that what a cut goes through is seen as a whole
+_RANKS = dict.fromkeys(CONTEXTUAL, 2) | dict.fromkeys(VALIDATED, 1) | {"secret": 0}
+NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?")  # of JSON
+Starts = Sequence[int]  # where the signs of a text begin in the raw one
 
 
 class Entity(NamedTuple):
@@ -37,33 +43,93 @@ class Entity(NamedTuple):
     kind: str  # what they name, such as "person", public
 
 
+class Value(NamedTuple):
+    """A number of JSON, or a string of digits, by its place in the view."""
+
+    start: int
+    end: int
+    bare: bool  # whether it is a number, without quotes
+    identifies: bool  # whether its key says that it names somebody or something
+
+
+@dataclass(frozen=True)
+class View(StaysHere):
+    """A private text as a reader sees it: in JSON without escapes."""
+
+    raw: str = field(repr=False)
+    text: str = field(repr=False)  # what is seen
+    inner: str = field(repr=False)  # with NUL for signs between values of JSON, which end all names
+    starts: Starts = field(repr=False)  # of each sign in the raw text, and its end
+    depths: bytes = field(repr=False)  # how many strings of JSON each sign stands in
+    values: tuple[Value, ...] = field(default=(), repr=False)
+    is_plain: bool = False  # whether all is written as it is seen
+
+    def slice(self, start: int, end: int) -> str:
+        """Returns the raw text of a part of the view."""
+        return self.raw[self.starts[start] : self.starts[end]]
+
+    def spelled(self, written: str, start: int, end: int) -> str:
+        """Returns what is written in a part of the view as it must be spelled there."""
+        value = self.value_at(start, end)
+        if value and value.bare and not NUMBER.fullmatch(written):
+            written = json.dumps(written)
+        for _ in range(self.depths[start]):
+            written = json.dumps(written)[1:-1]
+        return written + PART * self.slice(start, end).count(PART)
+
+    def without(self, place: int) -> View:
+        """Returns the same without one sign, which is then a part of what is written before it."""
+        starts, behind = self.starts, place + 1
+        return View(
+            self.raw,
+            self.text[:place] + self.text[behind:],
+            self.inner[:place] + self.inner[behind:],
+            [*starts[:place], *starts[behind:]],
+            self.depths[:place] + self.depths[behind:],
+            tuple(Value(a - (a > place), b - (a > place), *rest) for a, b, *rest in self.values),
+        )
+
+    def value_at(self, start: int, end: int) -> Value | None:
+        """Returns the value that overlaps a part of the view."""
+        k = bisect_left(self.values, end, key=itemgetter(0)) - 1
+        return self.values[k] if k >= 0 and self.values[k].end > start else None
+
+
+def plain_view(text: str) -> View:
+    """Returns a text that is no JSON as a reader sees it."""
+    starts, is_plain = range(len(text) + 1), PART not in text
+    return View(text, text, text, starts, bytes(len(text)), is_plain=is_plain)
+
+
 def entities_of(text: str, detector: Any, kinds: Collection[str] | None = None) -> list[Entity]:
     """Returns the entities of a text, sorted and disjoint, without blanks at their ends.
 
-    Where results overlap, a secret wins, then a kind whose pattern is checked (an e-mail address,
-    an IBAN), then one that words beside it tell (an age, an id), the longest, the first. What
-    sticks out of a loser stays an entity of its own kind, so every character that was detected,
-    and is no blank at an end, is in one entity.
+    Where results overlap, a secret wins, then a kind whose pattern is checked (an e-mail address),
+    then one that words beside it tell (an age, an id), the longest, the first. What sticks out of a
+    loser stays an entity of its own kind: all that was detected, but blanks, is in one entity.
 
     Args:
-        text: Private.
+        text: Private; long ones are read in pieces that overlap, by a function also as a whole.
         detector: A function from a text to results: ``(start, end, kind)``, dicts of GLiNER and
             of Hugging Face's pipelines, Presidio's results, spaCy's spans or its ``Doc``. Also a
             spaCy ``Language``, a Presidio ``AnalyzerEngine`` or a pipeline of transformers itself.
-            Long texts are read in pieces that overlap, by a function also as a whole, as many
-            models cut a text short without a word. It reads raw text here; what it logs by
-            installed packages is dropped.
+            What it logs by installed packages is dropped.
         kinds: The kinds to find; default all that the detector returns.
 
     Raises:
         ParameterError: The detector failed, returned something else or a place outside of the
-            text, cannot find one of ``kinds``, or has a label that may be one of them under
-            another name; quotes nothing of the text.
+            text, cannot find one of ``kinds``, or has a label that may be one under another name.
     """
     wanted = None if kinds is None else kinds_of(kinds)
     read, labels = _reader(detector)
-    if labels is not None:
-        _check_able(detector, labels, wanted)
+    able = None if labels is None else {kind_of(label) for label in labels}
+    missing = [] if able is None else sorted((wanted or frozenset()) - able)
+    if missing or able == set():
+        raise ParameterError(
+            f"expected a detector that can find {', '.join(missing or ['entities'])}, "
+            f"{name_of(detector)} has no component for it; load a model with named entities, or "
+            "ask for other kinds"
+        )
     failure = ""
     try:
         with unrecorded():
@@ -72,29 +138,34 @@ def entities_of(text: str, detector: Any, kinds: Collection[str] | None = None) 
         failure = type(error).__name__
     if failure:
         raise ParameterError(
-            f"expected entities (start, end, kind) from {_name(detector)}, it failed with "
-            f"{failure}, whose message may quote the text; call it on a public text"
+            f"expected entities (start, end, kind) from the detector {name_of(detector)}, it "
+            f"failed with {failure}, whose message may quote the text; call it on a public text"
         )
     if not all(0 <= each.start <= each.end <= len(text) for each in results):
         raise ParameterError(
             f"expected entities inside the text of {len(text)} characters, got one outside from "
-            f"{_name(detector)}; count characters from 0, the end is behind the last"
+            f"the detector {name_of(detector)}; count characters from 0, the end is behind the last"
         )
-    if wanted is not None:
-        _check_labels(text, detector, wanted, {each.kind for each in results})
-        results = [each for each in results if each.kind in wanted]
-    return _disjoint(text, results)
+    if wanted is None:
+        return _disjoint(text, results)
+    # no label might mean what is asked for, and would be passed over
+    if unknown := sorted({each.kind for each in results if each.kind not in KNOWN} - wanted):
+        public = [kind for kind in unknown if kind not in text.casefold()]
+        raise ParameterError(
+            f"expected labels that are known kinds from the detector {name_of(detector)}, as "
+            f"kinds= asks for {', '.join(sorted(wanted))}, got {', '.join(public) or 'others'}; "
+            "let it return known labels, such as 'person', or ask for these kinds too"
+        )
+    return _disjoint(text, [each for each in results if each.kind in wanted])
 
 
 def entities_in(
     view: View, detector: Any, kinds: Collection[str] | None = None, always: Collection[str] = ()
 ) -> tuple[View, list[Entity]]:
-    """Returns the entities of a view, by what its text says and by where its values stand.
+    """Returns the entities of a view; where one goes over the end of a part, without its sign.
 
-    A number of JSON that is no identifier, by its kind or by its key, stays as it is, unless its
-    kind was asked for, or is ``always`` replaced; one that is has the kind ``"id"``, and so has a
-    string of digits. Where an entity goes over the end of a part of a message, the sign between the
-    parts is missing in the view that is returned.
+    A number of JSON stays as it is, unless its kind was asked for or is ``always`` replaced; an
+    identifier, by its kind or key, has the kind ``"id"``, and so has a string of digits.
     """
     for place in [match.start() for match in re.finditer(PART, view.text)][::-1]:
         before = view.text[max(0, place - OVERLAP) : place]
@@ -107,15 +178,11 @@ def entities_in(
     if not view.values:
         return view, entities
     wanted = None if kinds is None else kinds_of(kinds)
+    asked = {*always, *((wanted or frozenset()) - IDENTIFYING)}
     kept, named = [], set[Value]()
     for entity in entities:
         value = view.value_at(entity.start, entity.end)
-        if (
-            value is None
-            or not (value.bare or value.identifies)
-            or (wanted is not None and entity.kind in wanted - IDENTIFYING)
-            or entity.kind in always
-        ):
+        if value is None or entity.kind in asked or not (value.bare or value.identifies):
             kept.append(entity)
         elif value.identifies or entity.kind in IDENTIFYING:
             named.add(value)
@@ -138,8 +205,9 @@ def pieces(text: str, size: int = PIECE) -> Iterator[tuple[int, str]]:
     yield start, text[start:]
 
 
-def pieces_for(text: str, tokenizer: Any, limit: int) -> Iterator[tuple[int, str]]:
-    """A text in pieces that a model of at most so many tokens reads to their end."""
+def _pieces_for(text: str, tokenizer: Any) -> Iterator[tuple[int, str]]:
+    """A text in pieces that a model with this tokenizer reads to their end."""
+    limit = min(int(tokenizer.model_max_length), PIECE)
     size = 4 * limit
     while size > 8 and any(len(tokenizer(p)["input_ids"]) > limit for _, p in pieces(text, size)):
         size //= 2
@@ -150,23 +218,16 @@ def _reader(detector: Any) -> tuple[Callable[[str], Iterable[Entity]], Iterable[
     """How a detector reads a text, and the labels that it can find, where it says."""
     if not callable(detector) and callable(getattr(detector, "analyze", None)):
         language = str(next(iter(getattr(detector, "supported_languages", ())), "en"))
-        analyze = partial(detector.analyze, language=language)
-        return (
-            lambda text: _of_pieces(lambda piece: analyze(text=piece), pieces(text)),
-            entities_of_analyzer(detector, language),
-        )
+        analyze = lambda text: detector.analyze(text=text, language=language)  # noqa: E731
+        return lambda t: _of_pieces(analyze, pieces(t)), labels_of_analyzer(detector, language)
     if not callable(detector):
         kind = type(detector).__name__
         raise ParameterError(f"expected a detector, such as a function, got {kind}")
     if hasattr(detector, "pipe_names") and hasattr(detector, "vocab"):
         return lambda text: _of_pieces(detector, pieces(text)), labels_of_pipeline(detector)
     if hasattr(detector, "tokenizer") and hasattr(detector, "model"):  # of transformers
-        limit = min(int(detector.tokenizer.model_max_length), PIECE)
-        labels = detector.model.config.id2label.values()
-        return (
-            lambda text: _of_pieces(detector, pieces_for(text, detector.tokenizer, limit)),
-            {label for label in labels if label != "O"},
-        )
+        labels = set(detector.model.config.id2label.values()) - {"O"}
+        return lambda text: _of_pieces(detector, _pieces_for(text, detector.tokenizer)), labels
     return partial(_of_function, detector), None
 
 
@@ -191,30 +252,6 @@ def _read(detector: Any, text: str) -> list[Entity]:
     return [_entity(result) for result in getattr(results, "ents", results)]
 
 
-def _check_able(detector: Any, labels: Iterable[str], wanted: frozenset[str] | None) -> None:
-    """Nothing is asked for that a pipeline can never find."""
-    able = {kind_of(label) for label in labels}
-    missing = sorted((wanted or frozenset()) - able)
-    if missing or not able:
-        raise ParameterError(
-            f"expected a detector that can find {', '.join(missing or ['entities'])}, "
-            f"{_name(detector)} has no component for it; load a model with named entities, or "
-            "ask for other kinds"
-        )
-
-
-def _check_labels(text: str, detector: Any, wanted: frozenset[str], kinds: set[str]) -> None:
-    """No result has a label that might mean what is asked for, and would be passed over."""
-    unknown = sorted(kind for kind in kinds - wanted if not is_known(kind))
-    public = [kind for kind in unknown if kind not in text.casefold()]
-    if unknown:
-        raise ParameterError(
-            f"expected labels that are known kinds from {_name(detector)}, as kinds= asks for "
-            f"{', '.join(sorted(wanted))}, got {', '.join(public) or 'others'}; let it return "
-            "known labels, such as 'person', or ask for these kinds too"
-        )
-
-
 def _entity(result: Any) -> Entity:
     """From one result of any of the known forms."""
     if isinstance(result, Mapping):
@@ -232,27 +269,32 @@ def _entity(result: Any) -> Entity:
 def _disjoint(text: str, results: Iterable[Entity]) -> list[Entity]:
     """Of characters that several results claim, the strongest has all."""
     claims = [_trimmed(text, *each) for each in results]
-    claims.sort(key=lambda each: (_rank(each.kind), each.start - each.end, each))
+    claims.sort(key=lambda each: (_RANKS.get(each.kind, 3), each.start - each.end, each))
     taken, entities = bytearray(len(text)), []
     for start, end, kind in claims:
-        while (start := taken.find(0, start, end)) >= 0:
-            stop = taken.find(1, start, end)
-            stop = end if stop < 0 else stop
-            taken[start:stop] = bytes([1]) * (stop - start)
-            entities.append(_trimmed(text, start, stop, kind))
-            start = stop
+        for first, behind in list(unmarked(taken, start, end)):
+            taken[first:behind] = b"\1" * (behind - first)
+            entities.append(_trimmed(text, first, behind, kind))
     return sorted(each for each in entities if each.start < each.end)
 
 
-def _rank(kind: str) -> int:
-    return -1 if kind == "secret" else 0 if kind in VALIDATED else 1 if kind in CONTEXTUAL else 2
+def covered(size: int, spans: Iterable[Sequence[Any]]) -> bytearray:
+    """Marks the characters of spans in a text of a size."""
+    marks = bytearray(size)
+    for start, end, *_ in spans:
+        marks[start:end] = b"\1" * (end - start)
+    return marks
+
+
+def unmarked(marks: bytearray, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Yields what is not marked in a part of a text."""
+    while (start := marks.find(0, start, end)) >= 0:
+        behind = marks.find(1, start, end)
+        yield start, (behind := end if behind < 0 else behind)
+        start = behind
 
 
 def _trimmed(text: str, start: int, end: int, kind: str) -> Entity:
     kept = text[start:end].rstrip()
     end = start + len(kept)
     return Entity(end - len(kept.lstrip()), end, kind)
-
-
-def _name(detector: Any) -> str:
-    return f"the detector {name_of(detector)}"

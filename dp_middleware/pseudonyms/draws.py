@@ -1,4 +1,4 @@
-"""How a mention is cut into parts, and what may be used drawn for one: at random, or by a key."""
+"""How a mention is cut into parts, what is drawn for one, at random or by a key, and sealed."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import hmac
 import itertools
 import math
 import re
+import secrets
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
@@ -31,7 +32,7 @@ Free = Callable[[str], bool]
 
 
 class Draws:
-    """The randomness of one session, and what is drawn with it."""
+    """The randomness of one session, which keeps it secret, and what is drawn with it."""
 
     agree: ClassVar[bool] = False  # whether others draw the same for a value
 
@@ -40,12 +41,15 @@ class Draws:
         raise NotImplementedError
 
     def once(self, name: str, n: int) -> int:
-        """Draws uniformly from 0 .. n - 1, once for a session, which keeps it secret."""
-        raise NotImplementedError
+        """Draws uniformly from 0 .. n - 1, once for a session."""
+        return self._number(f"once {name}", lambda: self.below(n))
 
     def first(self, name: str, value: int) -> int:
-        """Returns what came first with this name in the session, which keeps it secret."""
-        raise NotImplementedError
+        """Returns what came first with this name in the session."""
+        return self._number(f"first {name}", lambda: value)
+
+    def _number(self, name: str, make: Callable[[], int]) -> int:
+        raise NotImplementedError  # the one that was made first with this name
 
     def choice(self, values: Sequence[str]) -> str:
         """Draws a uniform one."""
@@ -81,8 +85,7 @@ def words(text: str) -> frozenset[str]:
 
 def core(text: str, start: int, end: int) -> tuple[int, int]:
     """Returns offsets without blanks and punctuation around; of punctuation alone nothing."""
-    match = CORE.search(text, start, end)
-    return match.span() if match else (end, end)
+    return match.span() if (match := CORE.search(text, start, end)) else (end, end)
 
 
 def whole(mention: str, shape: str = "") -> list[Part]:
@@ -96,22 +99,21 @@ def whole(mention: str, shape: str = "") -> list[Part]:
 
 def pattern(text: str) -> str:
     """Returns digits as 9, capitals as A, other letters and rare signs as a, the rest as it is."""
-    return "".join(_class(character) for character in text)
+    return "".join(map(_class, text))
 
 
-def _class(character: str) -> str:
-    if character.isdecimal():
+def _class(sign: str) -> str:
+    if sign.isdecimal():
         return "9"
-    if character.isupper():
-        return "A"
-    if unicodedata.category(character)[0] in "PZ" or character in " \t\r\n+=$<>|~^`":
-        return character
-    return "a"
+    if sign in " \t\r\n+=$<>|~^`" or unicodedata.category(sign)[0] in "PZ":
+        return sign
+    return "A" if sign.isupper() else "a"
 
 
 SHORTEST = 16  # bytes of a key
 SMALLEST = 1_000_000  # texts of a format that is encrypted: SP 800-38G Rev. 1 asks for so many
 STEPS = 2000  # of a walk through a format
+NONCE, TAG = 12, 16  # bytes at the beginning and at the end of what is sealed
 _ROUNDS = range(10)
 _NO_KEY = "expected the process that has the key: a pickle leaves it behind"
 Slot = tuple[int, str]  # offset of a sign that is encrypted, and the signs that may stand there
@@ -143,9 +145,7 @@ class Keyed(LeavesWithout):
     Guarantee:
         Computational: with AES and HMAC-SHA-256 pseudorandom, pseudonyms look drawn once for each
         value to whoever has no key and cannot ask for the pseudonyms of values of their choice.
-
-    Args:
-        key: 16 secret bytes or more; in no ``repr`` or error, and a pickle leaves it behind.
+        The key is in no ``repr`` or error, and a pickle leaves it behind.
     """
 
     _instead: ClassVar[dict[str, Any]] = {"_key": None, "_cipher": None}
@@ -163,27 +163,22 @@ class Keyed(LeavesWithout):
         """Public: tells one key from another."""
 
     def pseudonym(self, kind: Any, key: str, text: str, shape: str, free: Free) -> str:
-        """Returns what stands for a value: its encryption, or the first draw if it is free.
-
-        A label where the format is encrypted and this value cannot be, or its encryption is in use.
-        """
+        """Returns the encryption of a value, or a label if it has none or a used one; or draws."""
         if self._key is None:
             raise ParameterError(_NO_KEY)
         draws = _KeyedDraws(self._key, f"{kind.name}\0{key}")
         encrypted = kind.ciphered(text, shape, self, back=False)
-        if encrypted is None:
-            drawn: str = kind.draw(key, shape, lambda _: True, draws)
-            return drawn if free(drawn) else str(kind.draw(key, shape, free, draws))
-        is_free: bool = encrypted and free(encrypted)
-        return str(encrypted) if is_free else kind.label(free, draws)
+        if encrypted is not None:
+            return str(encrypted if encrypted and free(encrypted) else kind.label(free, draws))
+        drawn: str = kind.draw(key, shape, lambda _: True, draws)
+        return drawn if free(drawn) else str(kind.draw(key, shape, free, draws))
 
     def permuted(
         self, text: str, slots: Sequence[Slot], fits: Callable[[str], bool], tweak: str, back: bool
     ) -> str | None:
-        """Encrypts or decrypts the signs of a text in these slots until it fits again (a walk).
+        """Encrypts or decrypts signs of a text until it fits; each public tweak is another key.
 
-        Another public ``tweak`` is another permutation. Returns ``None`` where the format has too
-        few texts; an empty text where this has other signs, or the walk does not end.
+        ``None``: the format has too few texts. Empty: it has other signs, or the walk has no end.
         """
         sizes = [len(signs) for _, signs in slots]
         if (total := math.prod(sizes)) < SMALLEST:
@@ -197,23 +192,19 @@ class Keyed(LeavesWithout):
             number = number * len(signs) + digit
         for _ in range(STEPS):
             number = self._cipher(number, bits, public, back)
-            if number < total and fits(written := _written(text, slots, number)):
-                return written
+            if number < total:
+                written, rest = [*text], number
+                for place, signs in reversed(slots):
+                    rest, digit = divmod(rest, len(signs))
+                    written[place] = signs[digit]
+                if fits("".join(written)):
+                    return "".join(written)
         return ""
 
 
 def slots_of(shape: str) -> list[Slot]:
     """Returns the slots of a pattern: its digits and letters."""
-    ones = [(n, ALPHABETS.get(sign, "")) for n, sign in enumerate(shape)]
-    return [slot for slot in ones if slot[1]]
-
-
-def _written(text: str, slots: Sequence[Slot], number: int) -> str:
-    signs = [*text]
-    for place, alphabet in reversed(slots):
-        number, digit = divmod(number, len(alphabet))
-        signs[place] = alphabet[digit]
-    return "".join(signs)
+    return [(n, ALPHABETS[sign]) for n, sign in enumerate(shape) if sign in ALPHABETS]
 
 
 def ff1(key: bytes, radix: int = 2) -> Cipher:
@@ -247,3 +238,29 @@ def ff1(key: bytes, radix: int = 2) -> Cipher:
         return int(left * radix**v + right)
 
     return permuted
+
+
+class Seal:
+    """Authenticated encryption (AES-GCM) under a key that is never written."""
+
+    def __init__(self, key: bytes) -> None:
+        with needs("detect"):
+            from cryptography.exceptions import InvalidTag
+            from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+        self._cipher = AESGCM(key)
+        self._refusals = (InvalidTag, ValueError)  # the latter where next to nothing is left
+
+    def closed(self, data: bytes, conversation: bytes) -> bytes:
+        """Returns what may be written."""
+        nonce = secrets.token_bytes(NONCE)
+        return nonce + self._cipher.encrypt(nonce, data, conversation)
+
+    def opened(self, sealed: bytes, conversation: bytes) -> bytes:
+        """Undoes :meth:`closed`; raises ParameterError for a changed byte, or another key."""
+        try:
+            return self._cipher.decrypt(sealed[:NONCE], sealed[NONCE:], conversation)
+        except self._refusals:
+            raise ParameterError(
+                "expected a mapping as it was written with this key, got one that does not "
+                "decrypt: its file was changed, or the key is another; take a copy of the file"
+            ) from None

@@ -43,19 +43,13 @@ def kind_of(label: Hashable) -> str:
     return known or ("date" if _BIRTH.search(name) else name.lower())
 
 
-KNOWN = tuple(_LABELS)  # all kinds that have a name of their own
-
-
-def is_known(kind: str) -> bool:
-    """Whether a kind is one that the table has, and so surely no other kind under another name."""
-    return kind in _LABELS
+KNOWN = tuple(_LABELS)  # all kinds that have a name of their own: surely no other under another
 
 
 def refuse_slips(kinds: Collection[str]) -> None:
     """Refuses a kind that is spelled almost as one of the table: nothing of that would be found."""
-    for kind in sorted(kinds):
-        near = [] if is_known(kind) else get_close_matches(kind, _LABELS, n=1, cutoff=0.8)
-        if near:
+    for kind in sorted({*kinds} - {*KNOWN}):
+        if near := get_close_matches(kind, _LABELS, n=1, cutoff=0.8):
             raise ParameterError(f"expected a kind, got {kind!r}; did you mean {near[0]!r}?")
 
 
@@ -67,38 +61,31 @@ def kinds_of(labels: Collection[str]) -> frozenset[str]:
     return kinds
 
 
-# components of spaCy that find no named entities
-_NAMELESS = (
-    "tok2vec transformer curated_transformer tagger parser senter sentencizer attribute_ruler "
-    "lemmatizer trainable_lemmatizer morphologizer textcat textcat_multilabel spancat "
-    "spancat_singlelabel entity_linker merge_entities merge_noun_chunks"
-)
-
-
-def entities_of_analyzer(analyzer: Any, language: str) -> frozenset[str] | None:
+def labels_of_analyzer(analyzer: Any, language: str) -> set[str] | None:
     """Lists what a Presidio analyzer, with its model, can find; ``None``: it does not say."""
     if not hasattr(analyzer, "get_recognizers"):
         return None
-    known: set[str] | None = None
     engine: Any = getattr(analyzer, "nlp_engine", None)
-    able: set[str] = set()
     pipeline = (getattr(engine, "nlp", None) or {}).get(language)
-    if hasattr(pipeline, "pipe_names") and (labels := labels_of_pipeline(pipeline)) is not None:
-        renamed = engine.ner_model_configuration.model_to_presidio_entity_mapping
-        known = {renamed.get(label, label) for label in labels}
+    labels = labels_of_pipeline(pipeline) if hasattr(pipeline, "pipe_names") else None
+    able = set[str]()
     for recognizer in analyzer.get_recognizers(language):
         entities = set(recognizer.get_supported_entities())
-        bases = (base.__name__ for base in type(recognizer).__mro__)
-        able |= entities & known if known is not None and "SpacyRecognizer" in bases else entities
-    return frozenset(able)
+        bases = {base.__name__ for base in type(recognizer).__mro__}
+        if labels is not None and "SpacyRecognizer" in bases:
+            renamed = engine.ner_model_configuration.model_to_presidio_entity_mapping
+            entities &= {renamed.get(label, label) for label in labels}
+        able |= entities
+    return able
 
 
 def labels_of_pipeline(pipeline: Any) -> set[str] | None:
     """Lists labels of named entities of a spaCy ``Language``; ``None``: a part does not say."""
-    labels: set[str] = set()
+    labels = set[str]()
     for name in pipeline.pipe_names:
-        if pipeline.get_pipe_meta(name).factory in _NAMELESS.split():
-            continue
+        meta = pipeline.get_pipe_meta(name)
+        if meta.retokenizes or (meta.assigns and "doc.ents" not in meta.assigns):
+            continue  # it finds other things
         known = getattr(pipeline.get_pipe(name), "labels", None)
         if known is None:
             return None

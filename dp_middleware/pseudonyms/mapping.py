@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
 import secrets
 from collections.abc import Callable, Container, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from threading import RLock
@@ -15,10 +16,8 @@ from typing import Any, ClassVar, Self
 from dp_middleware import _forks
 from dp_middleware._forks import StaysHere
 from dp_middleware.errors import ParameterError
-from dp_middleware.pseudonyms.draws import ALPHABETS, Draws, Free, Keyed, Part, whole
-from dp_middleware.pseudonyms.json_pieces import restore
-from dp_middleware.pseudonyms.matching import Names, normal
-from dp_middleware.pseudonyms.structured import view_of
+from dp_middleware.pseudonyms.draws import ALPHABETS, TAG, Draws, Free, Keyed, Part, Seal, whole
+from dp_middleware.pseudonyms.matching import Names, normal, restore
 from dp_middleware.sampling.entropy import Entropy, below
 from dp_middleware.vocabulary import frequencies
 
@@ -58,10 +57,7 @@ class Kind:
         return normal(text)
 
     def draw(self, key: str, shape: str, free: Free, draws: Draws) -> str:
-        """Draws the pseudonym of a value, as within a sentence; a label where nothing is left.
-
-        The private ``key`` is read by kinds with a loss or a secret shift alone.
-        """
+        """Draws a pseudonym, or a label; kinds with a loss or a secret shift alone read the key."""
         return self._drawn(key, shape, free, draws) or self.label(free, draws)
 
     def label(self, free: Free, draws: Draws, name: str = "") -> str:
@@ -90,13 +86,10 @@ class Kind:
 
 @dataclass(frozen=True, kw_only=True)
 class Spoken(Kind):
-    """A kind whose values are written in a language.
-
-    Attributes:
-        language: Declared, such as ``"de"``; ``None``: as a text's public words tell, or English.
-    """
+    """A kind whose values are written in a language."""
 
     language: str | None = None
+    """Declared, such as ``"de"``; ``None``: as a text's public words tell, or English."""
 
     def of(self, language: str) -> Self:
         """Returns the same for a text of a language, unless one is declared."""
@@ -115,13 +108,14 @@ class Pair(StaysHere):
 
 
 class Mapping(Draws, StaysHere):
-    """The pairs of one conversation, by both sides, and its secret numbers."""
+    """The pairs of a conversation, by both sides, and its secret numbers; sealed in a memo too."""
 
     law: Keyed | None = None  # of what is drawn; ``None``: once, for this conversation
     _entropy: Entropy | None = None  # of the system
 
-    def __init__(self) -> None:
+    def __init__(self, within: bytes = b"", seal: Seal | None = None, kinds: Any = None) -> None:
         self.name = secrets.token_bytes(16)  # tells it from another one of the same conversation
+        self._within, self._seal, self._kinds = within, seal, kinds
         self.after_fork()
         self._clear()
         _forks.renewed[id(self)] = self
@@ -131,16 +125,13 @@ class Mapping(Draws, StaysHere):
         self._pairs: dict[str, Pair] = {}
         self._secrets: dict[str, int] = {}
         self._otherwise: dict[tuple[str, str], str] = {}
+        self._unsaved: list[list[Any]] = []
+        self._seen = 0  # number of the last row that was read
+        self._chain = b""  # tells the place of the next one: of all before it
 
     def after_fork(self) -> None:
         """Makes the lock that is held while pairs are made, for a forked child too."""
         self.lock = RLock()
-
-    def __len__(self) -> int:
-        return len(self._pairs)
-
-    def __repr__(self) -> str:
-        return f"Mapping of {len(self)} values"
 
     @property
     def is_new(self) -> bool:
@@ -160,19 +151,17 @@ class Mapping(Draws, StaysHere):
         finally:
             self._entropy = None
 
-    def once(self, name: str, n: int) -> int:
-        """Draws uniformly from 0 .. n - 1, once for this conversation."""
-        return self._number(f"once {name}", lambda: self.below(n))
-
-    def first(self, name: str, value: int) -> int:
-        """Returns the number that came first under this name."""
-        return self._number(f"first {name}", lambda: value)
+    def _number(self, name: str, make: Callable[[], int]) -> int:
+        if name not in self._secrets:
+            self._secrets[name] = make()
+            self._note(name, self._secrets[name])
+        return self._secrets[name]
 
     def keep_otherwise(self, place: str, released: str, original: str) -> None:
         """Has an original of its own, which no pair restores, for a released place of a file."""
         if self._otherwise.get((place, released)) != original:
             self._otherwise[place, released] = original
-            self._note([place, released, original])
+            self._note(place, released, original)
 
     def otherwise(self, place: str, released: str) -> str:
         """Returns the original of what was released in a place of a file."""
@@ -183,17 +172,6 @@ class Mapping(Draws, StaysHere):
     def pairs(self) -> list[Pair]:
         """All of them, the oldest first."""
         return list(self._pairs.values())
-
-    def bound(self, pseudonyms: Container[str]) -> Names[Pair]:
-        """Returns these pseudonyms alone, which nothing is added to, to restore without a lock."""
-        pairs = [pair for pair in self._pairs.values() if pair.pseudonym in pseudonyms]
-        return Names((pair.pseudonym, pair) for pair in pairs)
-
-    def standing_in(self, raw: str) -> list[str]:
-        """Returns the pseudonyms of the values that are found in a private text."""
-        with self.lock:
-            seen = view_of(raw).text
-            return [match.value.pseudonym for match in self.originals.find(seen)]
 
     def knows(self, key: str) -> bool:
         """Tells whether a value has a pseudonym."""
@@ -208,13 +186,16 @@ class Mapping(Draws, StaysHere):
 
         def free(candidate: str) -> bool:
             spelled = normal(candidate)
-            ordinary = spelled in frequencies.stop_words()  # "May" comes back as "may" by itself
-            return not ordinary and spelled not in self.pseudonyms.values and spelled not in public
+            if (
+                spelled in public or spelled in frequencies.stop_words()
+            ):  # "May" comes back as "may"
+                return False
+            bare, used = spelled.rstrip("."), self.pseudonyms.values
+            return bare not in used and f"{bare}." not in used  # "J" ends a sentence, too
 
-        if first is None and self.law is not None:
-            pseudonym = self.law.pseudonym(kind, key, text, shape, free)
-        elif first is None:
-            pseudonym = kind.draw(key, shape, free, self)
+        if first is None:
+            by_key = self.law and self.law.pseudonym(kind, key, text, shape, free)
+            pseudonym = by_key or kind.draw(key, shape, free, self)
         else:
             key = f"{key} as {shape}"
             if (known := self._pairs.get(key)) is not None:
@@ -225,7 +206,7 @@ class Mapping(Draws, StaysHere):
         self._pairs[key] = pair = Pair(kind, shape, key, text, pseudonym)
         self.originals.add(text, pair)
         self.pseudonyms.add(pseudonym, pair)
-        self._note([kind.name, shape, key, text, pseudonym])
+        self._note(kind.name, shape, key, text, pseudonym)
         return pair
 
     def add(self, pair: Pair) -> None:
@@ -234,21 +215,43 @@ class Mapping(Draws, StaysHere):
             self.originals.add(pair.original, pair)
             self.pseudonyms.add(pair.pseudonym, pair)
 
-    def kept_in(self, entries: object, now: float) -> AbstractContextManager[object]:
-        """Holds the lock; what is in memory alone is kept nowhere else."""
-        return self.lock
+    @contextmanager
+    def kept_in(self, entries: Any, now: float) -> Iterator[None]:
+        """Holds the lock; a sealed one reads what a memo has, and keeps there what is added."""
+        with self.lock:
+            self.load(entries)
+            yield
+            if self._seal is None:
+                return
+            entries.use(self._within, now)
+            if self._unsaved:
+                data = json.dumps(self._unsaved).encode()
+                sealed = self._seal.closed(data, self._within + self._chain)
+                self._seen = entries.seal(self._within, sealed, now)
+                self._chain, self._unsaved = sealed[-TAG:], []
 
     def load(self, entries: Any) -> None:
-        """Reads what was kept elsewhere: here nothing."""
+        """Reads what a memo has of a sealed one; what was dropped there is dropped here too."""
+        if self._seal is None:
+            return
+        rows = entries.sealed(self._within, self._seen - 1)
+        if self._seen and (not rows or rows[0][0] != self._seen):
+            self._clear()
+        for number, sealed in rows[1 if self._seen else 0 :]:
+            data = self._seal.opened(sealed, self._within + self._chain)
+            self._seen, self._chain = number, sealed[-TAG:]
+            for record in json.loads(data):
+                if len(record) == 2:
+                    self._secrets.setdefault(*record)
+                elif len(record) == 3:
+                    self._otherwise[record[0], record[1]] = record[2]
+                else:
+                    self.add(Pair(self._kinds[record[0]], *record[1:]))
 
-    def _note(self, record: list[Any]) -> None:
-        """Notes what is to be kept elsewhere: here nothing."""
-
-    def _number(self, name: str, make: Callable[[], int]) -> int:
-        if name not in self._secrets:
-            self._secrets[name] = make()
-            self._note([name, self._secrets[name]])
-        return self._secrets[name]
+    def _note(self, *record: Any) -> None:
+        """Notes what is to be kept in the memo."""
+        if self._seal is not None:
+            self._unsaved.append([*record])
 
 
 def tried(draw: Callable[[], str | None], free: Free, tries: int = PATTERN_TRIES) -> str | None:

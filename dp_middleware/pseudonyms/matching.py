@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
 
-from dp_middleware.pseudonyms.addresses import POSSIBLE, opening, stays
+from dp_middleware.pseudonyms.addresses import POSSIBLE, Hosts, opening, stays
 
 V = TypeVar("V")
-Spans = Sequence[tuple[int, int]]
+Span = tuple[int, int]
+Spans = Sequence[Span]
 
 # scripts whose words are not parted by blanks
 _UNSPACED = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
@@ -30,17 +31,8 @@ _UNDECIDED = re.compile(r"[.,]\d{0,3}\Z")  # of a number, or behind it
 _ALIKE = str.maketrans("\u2018\u2019\u02bc\u2010\u2011\u2012\u2013\u2212", "'''-----")
 # what stands for a value that no law of its kind can replace
 LABEL = re.compile(r"[A-Z][A-Z_ -]*_[0-9]+")
-_CONTEXT = 3  # signs before a place that tell whether it continues a word or a number
-_BEGINNING = 80  # signs that may begin an address
+_BEGINNING = 80  # signs before a place that tell whether it continues a word or begins an address
 _ADDRESS = 300  # signs at the beginning and at the end of an open address that tell what it is
-
-
-class Match(NamedTuple, Generic[V]):
-    """Where a text was found, and what it stands for."""
-
-    start: int
-    end: int
-    value: V
 
 
 class Names(Generic[V]):
@@ -67,50 +59,50 @@ class Names(Generic[V]):
 
     def find(
         self, text: str, parts: Spans | None = None, folded: str | None = None
-    ) -> Iterator[Match[V]]:
-        """Yields the longest texts in these parts from left to right, none overlapping another.
-
-        ``folded`` is what :func:`fold` makes of the text.
-        """
+    ) -> Iterator[tuple[int, int, V]]:
+        """Yields ends and values of the longest texts in parts; ``folded`` is by :func:`fold`."""
         if not self.values:
             return
-        folded, heads = folded or fold(text), self._heads
-        escapes = "\\" in text or "%" in text
-        for start, end in [(0, len(text))] if parts is None else parts:
-            done = start
-            for piece in _PIECES.finditer(folded, start, end):
-                if not escapes and piece.group() not in heads:
-                    continue
-                for place in begins(folded, piece) if escapes else (piece.start(),):
-                    if place < done or folded[place : piece.end()] not in heads:
-                        continue
-                    if within_word(text, place) and not (escapes and is_escaped(folded, place)):
-                        continue
-                    if (match := self._longest(text, folded, place, end)) is not None:
-                        yield match
-                        done = match.end
+        folded, done = folded or fold(text), 0
+        parts = [(0, len(text))] if parts is None else parts
+        for place, limit in self._places(text, folded, parts, len(text) + 1):
+            longest = self._longest(text, folded, place, limit) if place >= done else None
+            if longest is not None:
+                done, spelled = longest
+                yield place, done, self.values[spelled]
 
     def open_at(self, text: str, start: int, folded: str) -> int:
         """Tells from which offset on the signs that follow a text decide what is found in it."""
-        escapes = "\\" in text or "%" in text
         ending = _UNDECIDED.search(folded, max(0, len(folded) - 4))
         undecided = len(folded) if ending is None else ending.start()
-        for piece in _PIECES.finditer(folded, start):
-            for place in begins(folded, piece) if escapes else (piece.start(),):
-                may_begin = piece.end() >= undecided or folded[place : piece.end()] in self._heads
-                if within_word(text, place) and not (escapes and is_escaped(folded, place)):
-                    continue
-                if may_begin and self._is_open(folded, place, undecided):
-                    return place
+        for place, _ in self._places(text, folded, [(start, len(folded))], undecided):
+            if self._is_open(folded, place, undecided):
+                return place
         return len(text)
 
-    def _longest(self, text: str, folded: str, start: int, limit: int) -> Match[V] | None:
+    def _places(self, text: str, folded: str, parts: Spans, undecided: int) -> Iterator[Span]:
+        """Where a text may begin, with a known or an undecided piece, and where its part ends."""
+        escapes, heads, decided = "\\" in text or "%" in text, self._heads, undecided > len(text)
+        for start, end in parts:
+            for piece in _PIECES.finditer(folded, start, end):
+                is_head = escapes or piece.group() in heads
+                if not is_head and (decided or piece.end() < undecided):
+                    continue
+                first, behind = piece.span()
+                for place in range(first, min(first + 1 + escapes, behind)):  # behind an escape
+                    if (folded[place:behind] in heads or behind >= undecided) and (
+                        (place == first and not within_word(text, place))
+                        or is_escaped(folded, place)
+                    ):
+                        yield place, end
+
+    def _longest(self, text: str, folded: str, start: int, limit: int) -> tuple[int, str] | None:
         best = None
         for end, spelled in self._walk(folded, start):
             if end <= limit and spelled in self.values and not within_word(text, end):
                 inside = goes_on(text, start) or goes_on(text, end)
                 if not (inside and NUMERAL.fullmatch(spelled)):
-                    best = Match(start, end, self.values[spelled])
+                    best = end, spelled
         return best
 
     def _is_open(self, folded: str, start: int, undecided: int) -> bool:
@@ -143,12 +135,9 @@ class Names(Generic[V]):
 
 
 class Restorer:
-    """Restores a text in pieces; what could still become a pseudonym is held back.
+    """Restores a text in pieces, but for pseudonyms in addresses of other hosts than are given."""
 
-    In an address of another host than these a pseudonym stays, if any are named.
-    """
-
-    def __init__(self, names: Names[Any], *, hosts: Container[str] | None = None) -> None:
+    def __init__(self, names: Names[Any], *, hosts: Hosts | None = None) -> None:
         self._names, self._hosts = names, hosts
         self._text, self._done = "", 0
 
@@ -183,13 +172,17 @@ class Restorer:
 
     def _context(self) -> str:
         """What stands before the place where it goes on, as far as it matters."""
-        if self._hosts is None:
-            return self._text[max(0, self._done - _CONTEXT) : self._done]
-        begun = opening(self._text, self._done) if POSSIBLE.search(self._text) else None
-        if begun is None:
-            return self._text[max(0, self._done - _BEGINNING) : self._done]
-        address = self._text[max(0, begun - _BEGINNING) : self._done]
-        return address if len(address) <= 2 * _ADDRESS else address[:_ADDRESS] + address[-_ADDRESS:]
+        begun = None
+        if self._hosts is not None and POSSIBLE.search(self._text):
+            begun = opening(self._text, self._done)
+        start = self._done if begun is None else begun
+        context = self._text[max(0, start - _BEGINNING) : self._done]
+        return context if len(context) <= 2 * _ADDRESS else context[:_ADDRESS] + context[-_ADDRESS:]
+
+
+def restore(text: str, names: Names[Any]) -> str:
+    """Returns a whole text with the originals in place of their pseudonyms."""
+    return Restorer(names).feed(text, more=False)
 
 
 def fold(text: str) -> str:
@@ -243,14 +236,6 @@ def is_escaped(folded: str, place: int) -> bool:
         (folded[place - 2] == "\\" and folded[place - 1] in "bfnrt")
         or (place > 2 and _ENCODED.match(folded, place - 3, place) is not None)
     )
-
-
-def begins(folded: str, piece: re.Match[str]) -> Iterator[int]:
-    """Where a word may begin in a piece."""
-    place, end = piece.span()
-    yield place
-    if place + 1 < end and is_escaped(folded, place + 1):
-        yield place + 1
 
 
 def goes_on(text: str, place: int) -> bool:

@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from dp_middleware.pseudonyms.cues import rules
 from dp_middleware.pseudonyms.detection import Entity
-from dp_middleware.pseudonyms.kinds.secrets import CREDENTIALS
+from dp_middleware.pseudonyms.kinds.contacts import CREDENTIALS
 
 _FORMS, _PHRASE, _RANDOM = rules("secrets", "forms", "phrase", "random")
 _COOKIES, _COOKIE, PUBLIC = rules("secrets", "cookies", "cookie", "public")
@@ -53,7 +53,7 @@ def _named(text: str) -> Iterator[Entity]:
                 if text[end : end + 1] == "(":  # a call
                     continue
             sure = rule not in (_ASSIGNED, _SAID)
-            if _opens(text[start:end], groups.get("word"), sure, prose=rule is _SAID):
+            if opens(text[start:end], groups.get("word"), sure, prose=rule is _SAID):
                 yield Entity(start, end, "secret")
 
 
@@ -65,7 +65,9 @@ def _overlapping(rule: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
         place = max(match.end("name") if "name" in rule.groupindex else match.end(), place + 1)
 
 
-def _opens(value: str, word: str | None, sure: bool, prose: bool) -> bool:
+def opens(
+    value: str, word: str | None = "password", sure: bool = True, prose: bool = False
+) -> bool:
     """Whether a value is a secret, by the word for a password before it, or ``sure`` of all."""
     if len(value) < 3 + (word is None or word[:2].lower() != "cv") or _NONE.fullmatch(value):
         return False
@@ -76,11 +78,6 @@ def _opens(value: str, word: str | None, sure: bool, prose: bool) -> bool:
     if _DIGITS.fullmatch(word):
         return re.fullmatch(r"[#*]?(?=\w*\d\d)[\dA-F-]{3,8}[#*]?", value) is not None
     return not (prose and _PLAIN.fullmatch(value))
-
-
-def opens(value: str) -> bool:
-    """Whether the value of a field of passwords is one."""
-    return _opens(value, "password", sure=True, prose=False)
 
 
 def _is_mixed(value: str) -> bool:

@@ -26,10 +26,7 @@ def random_words(count: int, entropy: Entropy) -> Words:
 
 
 def expanded(seed: bytes) -> Entropy:
-    """Bytes that follow from a secret seed of 32 random ones, the same again: SHAKE-256.
-
-    A seed is used once, for one draw; who knows it knows what was drawn for what.
-    """
+    """Bytes that follow from a secret seed of 32 random ones, for one draw: SHAKE-256."""
     numbers = count()
     return lambda size: shake_256(seed + next(numbers).to_bytes(8, "big")).digest(size)
 
@@ -50,12 +47,9 @@ OTHER = 1 << 64  # weight of every answer but the best one
 class Response:
     """Weights of M answers: the best one has its own, all others :data:`OTHER`.
 
-    Reference:
-        Kairouz, Oh and Viswanath (2014): k-ary randomised response.
-
     Guarantee:
-        Two laws of one size differ by at most best / OTHER at every answer, whichever answers
-        are the best ones: ln(best / OTHER) nats, and no more than the epsilon it is made for.
+        Two laws of one size differ by at most best / OTHER at every answer, whichever answers are
+        the best ones (Kairouz, Oh and Viswanath, 2014: k-ary randomised response).
     """
 
     size: int  # number M of answers, at least 1
@@ -98,13 +92,12 @@ class Coin:
     """Falls on heads with a probability of k / 2^64: then a text's own answer is released.
 
     Guarantee:
-        Else an answer comes from public masses. If a text's own has a mass of at least ``least``,
-        in (0, 1], no answer is likelier for one text than for another by more than the factor 1 + k
-        / ((2^64 - k) least).
+        Else an answer comes from public masses. Where those of a text's own are at least ``least``,
+        no answer is likelier for one text than for another by more than :attr:`ratio`.
     """
 
-    heads: int
-    least: Fraction
+    heads: int  # k
+    least: Fraction  # in (0, 1]
 
     @classmethod
     def of(cls, epsilon: Fraction, least: Fraction) -> Coin:
@@ -119,7 +112,7 @@ class Coin:
 
     @property
     def ratio(self) -> Fraction:
-        """Computes the factor of the guarantee, exactly."""
+        """Computes 1 + k / ((2^64 - k) least), exactly."""
         return 1 + self.heads / ((OTHER - self.heads) * self.least)
 
     @property

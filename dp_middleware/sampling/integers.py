@@ -31,8 +31,7 @@ WIDE_BELOW = -30.0  # log-probability below which a row uses 128 bits instead of
 def normalize(scores: torch.Tensor) -> torch.Tensor:
     """Turns rows of scores into log-probabilities, in place; -inf is outside the support.
 
-    A row is the same alone, and its sum is that of :func:`~dp_middleware.embedding.grid.folded`.
-    (``torch.log_softmax`` adds one by one: off by 7e-14 at V = 11,000.)
+    A row is the same alone: :func:`~dp_middleware.embedding.grid.folded` adds, not torch.
     """
     scores.sub_(scores.amax(dim=1, keepdim=True))
     return scores.sub_(folded(scores.exp()).log_()[:, None])
@@ -55,8 +54,8 @@ class IntegerRows:
 def integer_rows(log_probs: Rows) -> IntegerRows:
     """Rounds rows to integers: at least 1 on the support, the largest takes what is left.
 
-    ``log_probs`` are float64 (n, V), normalised, -inf off the support; the result is on their
-    device. ParameterError: a row holds NaN or its probabilities do not sum to one.
+    ``log_probs`` are float64 (n, V), -inf off the support; the result is on their device.
+    ParameterError: a row holds NaN or its probabilities do not sum to one.
     """
     rows = torch.as_tensor(log_probs)
     weights = torch.empty_like(rows)
@@ -163,15 +162,12 @@ class Table:
 
     def integers(self, size: int) -> list[int]:
         """Gives the integer of each of V outputs, exact; for tests and audits."""
-        wide = self.low is not None
-        low = self.low if self.low is not None else np.zeros_like(self.lasts)
-        pairs = zip(self.lasts, low, strict=True)
-        lasts = [(int(h) << 64) + int(k) if wide else int(h) for h, k in pairs]
-        widths = np.diff(np.array([-1, *lasts], dtype=object))
-        dense = [0] * size
-        outputs = range(size) if self.support is None else self.support.tolist()
-        for output, width in zip(outputs, widths, strict=True):
-            dense[output] = int(width)
+        lasts = [int(last) for last in self.lasts]
+        if self.low is not None:
+            lasts = [(high << 64) + int(low) for high, low in zip(lasts, self.low, strict=True)]
+        dense, outputs = [0] * size, range(size) if self.support is None else self.support
+        for output, before, last in zip(outputs, [-1, *lasts], lasts, strict=False):
+            dense[output] = last - before
         return dense
 
 
@@ -180,21 +176,21 @@ def tables(log_probs: Rows) -> list[Table]:
     made: list[Table] = []
     for (part,) in parts(torch.as_tensor(log_probs)):
         others = round_rows(part)
-        made += _narrow(others) if others.narrow else _wide(others)
+        lasts = _narrow(others) if others.narrow else _wide(others)
+        made += [_table(*row, s) for row, s in zip(lasts, _supports(others), strict=True)]
     return made
 
 
-def _narrow(others: Others) -> list[Table]:
-    """All rows have 64 bits."""
+def _narrow(others: Others) -> list[tuple[Words, Words | None]]:
+    """The last integers of rows that have 64 bits."""
     widths = words(others.weights)
     widths.scatter_(1, others.top, -widths.sum(dim=1, keepdim=True))  # modulo 2^64, as all sums
     widths[:, 0] -= 1
-    lasts = _unsigned(torch.cumsum(widths, dim=1))
-    return [_possible(row, None, s) for row, s in zip(lasts, _supports(others), strict=True)]
+    return [(row, None) for row in _unsigned(torch.cumsum(widths, dim=1))]
 
 
-def _wide(others: Others) -> list[Table]:
-    """Some row has 128 bits; all are added up as if they had."""
+def _wide(others: Others) -> list[tuple[Words, Words | None]]:
+    """The same where some row has 128 bits; all are added up as if they had."""
     lower, upper = halves(others.weights)
     left = left_over(others, lower, upper)
     for half, shift in ((lower, 0), (upper, 64)):
@@ -205,17 +201,14 @@ def _wide(others: Others) -> list[Table]:
     upper += (running ^ _SIGN) < (lower ^ _SIGN)  # what is carried; both are unsigned
     lasts = torch.cumsum(upper, dim=1).sub_((running == 0).to(torch.int64))
     rows = zip(others.bits, _unsigned(lasts), _unsigned(running.sub_(1)), strict=True)
-    return [
-        _possible(high, low, possible) if bits == 128 else _possible(low, None, possible)
-        for (bits, high, low), possible in zip(rows, _supports(others), strict=True)
-    ]
+    return [(high, low) if bits == 128 else (low, None) for bits, high, low in rows]
 
 
-def _possible(lasts: Words, low: Words | None, support: Ids | None) -> Table:
-    """The table of a row of all V outputs."""
-    if support is None:
-        return Table(lasts, low, None)
-    return Table(lasts[support], None if low is None else low[support], support)
+def _table(lasts: Words, low: Words | None, support: Ids | None) -> Table:
+    """Of a row of all V outputs."""
+    if support is not None:
+        lasts, low = lasts[support], None if low is None else low[support]
+    return Table(lasts, low, support)
 
 
 def _supports(others: Others) -> list[Ids | None]:
@@ -228,5 +221,4 @@ def _supports(others: Others) -> list[Ids | None]:
 
 
 def _unsigned(words_of: torch.Tensor) -> Words:
-    """The same bits as unsigned integers on the host."""
     return words_of.cpu().numpy().view(np.uint64)

@@ -7,16 +7,16 @@ same integers.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dp_middleware._torch import torch
-from dp_middleware.embedding.arrays import Floats, Ids
+from dp_middleware.embedding.arrays import Floats, Ids, slices
 from dp_middleware.errors import ParameterError
-from dp_middleware.sampling.cache import CachedRows, RowCache
+from dp_middleware.sampling._cache import CachedRows, RowCache
 from dp_middleware.sampling.entropy import Entropy as Entropy, Words, os_entropy as os_entropy
 from dp_middleware.sampling.integers import (
     WIDE_BELOW as WIDE_BELOW,
@@ -37,31 +37,24 @@ CACHE_BYTES = 5 << 28  # of cached tables of a process, unless the environment s
 def shared_cache(key: Hashable) -> CachedRows:
     """Returns the cached tables of a channel in this process, for all samplers of the same key.
 
-    All channels together take no more memory than ``$DP_MIDDLEWARE_ROW_CACHE_MB`` megabytes, read
-    once, when the first table is cached; a channel that needs room takes that of all others. The
-    key is of all that decides a row. ParameterError: the variable is no number of megabytes.
+    The key is of all that decides a row. All channels together take no more memory than
+    ``$DP_MIDDLEWARE_ROW_CACHE_MB`` megabytes; ParameterError: no such number.
     """
     if not _caches:
-        _caches.setdefault("process", RowCache(_limit()))  # atomic: threads get the same one
+        chosen = os.environ.get(_LIMIT, "")
+        if chosen and not (chosen.isascii() and chosen.isdigit()):
+            raise ParameterError(
+                f"expected {_LIMIT} as a whole number of megabytes, 0 for no cache, got {chosen!r}"
+            )
+        size = int(chosen) * 1_000_000 if chosen else CACHE_BYTES
+        _caches.setdefault("process", RowCache(size))  # atomic: threads get the same one
     return _caches["process"].channel(key)
-
-
-def _limit() -> int:
-    chosen = os.environ.get(_LIMIT, "")
-    if not chosen:
-        return CACHE_BYTES
-    if not (chosen.isascii() and chosen.isdigit()):
-        raise ParameterError(
-            f"expected {_LIMIT} as a whole number of megabytes, 0 for no cache, got {chosen!r}"
-        )
-    return int(chosen) * 1_000_000
 
 
 def bulk_entropy(count: int) -> bytes:
     """Draws bytes for noise, which takes many: OpenSSL's generator, seeded by the operating system.
 
-    AES in counter mode, seeded anew from time to time and in a forked child. Ten times as fast as
-    the operating system's own, which is used where Python was built without OpenSSL.
+    Ten times as fast as that system's own, which is used where Python has no OpenSSL.
     """
     try:
         from ssl import RAND_bytes
@@ -72,8 +65,7 @@ def bulk_entropy(count: int) -> bytes:
 
 def insecure_entropy(seed: int) -> Entropy:
     """Makes a reproducible source for tests. Releases drawn with it have no privacy whatsoever."""
-    generator = np.random.default_rng(seed)
-    return generator.bytes
+    return np.random.default_rng(seed).bytes
 
 
 def log_softmax(scores: ArrayLike) -> Floats:
@@ -85,9 +77,8 @@ def log_softmax(scores: ArrayLike) -> Floats:
 class Sampler:
     """Draws from the rows of one channel, keeping tables of tokens already seen.
 
-    The cache is per process, bounded and in memory only: which rows it holds tells which tokens
-    were typed. A cached token is faster than a new one; that timing is not protected. A draw is
-    decided by one table, whatever else is computed meanwhile; see ``cache.py``.
+    The cache is in memory only: which rows it holds tells which tokens were typed. A cached token
+    is faster than a new one; that timing is not protected.
     """
 
     def __init__(
@@ -105,8 +96,8 @@ class Sampler:
     def draw(self, ids: Ids, entropy: Entropy = os_entropy) -> Ids:
         """Draws an independent output id for each input id, int64 (n,).
 
-        The uniform integers are drawn first, in the order of the ids: what is cached decides
-        nothing. (Only the lower halves of integers of 128 bits come later, where they count.)
+        The uniform integers are drawn first, in the order of the ids, whatever is cached; only the
+        lower halves of integers of 128 bits come later, where they count.
         """
         uniform: Words = np.frombuffer(entropy(8 * len(ids)), dtype=np.uint64)
         known, outputs, held = self._cache.locate(ids, uniform)
@@ -126,7 +117,7 @@ class Sampler:
         places = places[np.argsort(inverse, kind="stable")]
         groups = np.split(places, np.cumsum(counts)[:-1])
         group_of = dict(zip(distinct.tolist(), groups, strict=True))
-        for number, table in self._tables_of(group_of, held):
+        for number, table in self._tables(group_of, held):
             group = group_of[number]
             released[group] = table.locate(uniform[group], entropy)
         return released
@@ -138,14 +129,12 @@ class Sampler:
         _, inverse, counts = np.unique(ids, return_inverse=True, return_counts=True)
         return (ids >= 0) & (counts[inverse] < OFTEN)
 
-    def _tables_of(self, ids: Iterable[int], held: dict[int, Table]) -> Iterator[tuple[int, Table]]:
+    def _tables(self, ids: Collection[int], held: dict[int, Table]) -> Iterator[tuple[int, Table]]:
         """A table for each id: the one that is held, else a computed one."""
-        wanted = list(ids)
-        yield from ((number, held[number]) for number in wanted if number in held)
-        absent = np.array([number for number in wanted if number not in held], dtype=np.int64)
-        for start in range(0, len(absent), self._batch):
-            batch = absent[start : start + self._batch]
-            yield from zip(batch.tolist(), self.tables(batch), strict=True)
+        yield from ((number, held[number]) for number in ids if number in held)
+        absent = np.array([number for number in ids if number not in held], dtype=np.int64)
+        for part in slices(len(absent), self._batch):
+            yield from zip(absent[part].tolist(), self.tables(absent[part]), strict=True)
 
     def tables(self, ids: Ids) -> list[Table]:
         """Computes tables of distinct ids; they are cached from now on."""

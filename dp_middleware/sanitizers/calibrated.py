@@ -12,15 +12,10 @@ from dp_middleware.certification import calibrate
 from dp_middleware.contexts import Context
 from dp_middleware.embedding import EmbeddingSpace
 from dp_middleware.errors import ParameterError
-from dp_middleware.mechanisms import (
-    MECHANISMS,
-    PublicCode,
-    TokenExponential,
-    WeightedResponse,
-    WithinClasses,
-)
+from dp_middleware.mechanisms import MECHANISMS, PublicCode, WeightedResponse, WithinClasses
 from dp_middleware.mechanisms.drawing import check_context
 from dp_middleware.mechanisms.text_mechanisms import Encoder
+from dp_middleware.mechanisms.token_exponential import TokenExponential
 from dp_middleware.privacy import Adjacency
 from dp_middleware.privacy.releases import Ledger
 from dp_middleware.sanitizers.policies import KeepPolicy, refuse_meaningless, relation_of
@@ -51,7 +46,7 @@ def sanitizer(
         space: Default :func:`default_space`.
         context: For a contextual mechanism; calibrated for texts as long as its window.
         encoder: For a mechanism of whole texts.
-        policy: See :class:`Sanitizer`, and so for the rest.
+        policy: As for :class:`Sanitizer`, as the rest.
         adjacency: What the certificate compares.
         ledger: Charged before any draw.
         subject: Whose budget is charged.
@@ -67,12 +62,9 @@ def sanitizer(
     refuse_meaningless(kind, where, epsilon)
     bare = kind.with_defaults(epsilon, where)
     relation = relation_of(bare, where, policy or KeepPolicy.nothing(), adjacency)
+    length = None if context is None else context.window
     made = Sanitizer(
-        calibrate(
-            *(bare, where, epsilon),
-            adjacency=relation,
-            length=None if context is None else context.window,
-        ),
+        calibrate(bare, where, epsilon, adjacency=relation, length=length),
         where,
         context=context,
         encoder=encoder,
@@ -97,18 +89,17 @@ def document_sanitizer(
 ) -> Sanitizer:
     """Makes a sanitizer that releases words for a whole text, of which nothing is public.
 
-    epsilon is for any text against any other, however long: nothing composes over tokens. From 40
-    nats on a release is mostly some rare words of the text itself, below them public words and
-    phrases that come near it. Who holds a list of a thousand texts with yours in it most likely
-    finds yours, at 25 nats as at 50.
+    epsilon is for any text against any other, however long. From 40 nats on a release is mostly
+    some rare words of the text itself, below them public words and phrases that come near it. Who
+    holds a list of a thousand texts with yours in it most likely finds yours, at 25 nats as at 50.
 
     Args:
         epsilon: Nats for a text or a sentence; a word costs 6 to 12.
         space: For what works on releases, as :class:`PrivRewrite`; default :func:`default_space`.
         encoder: What scores the private text, where raw text may go. Default the model of the
             default space on NumPy; without one the rarest words are taken from 40 nats on. Any
-            other, or units of your own, have all units encoded at first use, which takes two
-            minutes on two cores for 40,000, and is kept on disk.
+            other, or units of your own, have all units encoded at first use, 40,000 in two minutes
+            on two cores, and kept on disk.
         unit: What epsilon is for. For a ``"sentence"`` the number of sentences is public, each has
             a release of its own, a line, and a text of n costs n epsilon as a whole.
         code: A public distribution of your own, as ``dp.KeywordCode.tuned(texts)``.
@@ -117,8 +108,8 @@ def document_sanitizer(
     """
     _validate.one_of(("text", "sentence"), unit=unit)
     relation = Adjacency.sentences() if unit == "sentence" else Adjacency.texts()
-    terms: dict[str, Any] = {"encoder": encoder, "adjacency": relation}
-    terms |= {"ledger": ledger, "subject": subject}
+    terms: dict[str, Any] = {"encoder": encoder, "ledger": ledger, "subject": subject}
+    terms["adjacency"] = relation
     if code is None:
         return sanitizer(epsilon, WeightedResponse.name, space, **terms)
     where = space if space is not None else embedding.default_space()
@@ -132,9 +123,8 @@ def class_preserving(
 ) -> Sanitizer:
     """Makes a sanitizer that releases every token as one of its class, calibrated within classes.
 
-    **The class of every token is public**: that a position holds a three-digit number, a month or
-    a given name goes out as it is, and epsilon is about which one. In a small class that is few
-    alternatives: of seven weekdays one is guessed once in seven without any release.
+    **The class of every token is public**: that a position holds a month or a given name goes out
+    as it is, and epsilon is about which one; of seven weekdays one is guessed once in seven anyway.
 
     Args:
         epsilon: Nats per token occurrence, between two tokens of a class.
@@ -143,9 +133,8 @@ def class_preserving(
             :func:`token_classes` of the space's vocabulary.
 
     Raises:
-        ParameterError: Labels for another number of tokens, or a token that is alone in its class
-            and would be released unchanged. One with which unknown words share the class is not:
-            whichever was there, the token is released.
+        ParameterError: Labels for another number of tokens, or a token that is alone in its class,
+            without unknown words, and would be released unchanged.
         CannotCalibrate: See :func:`calibrate`.
     """
     where = space if space is not None else embedding.default_space()
@@ -160,7 +149,5 @@ def class_preserving(
             "class is released unchanged; join its class with another"
         )
     nominal = WithinClasses(mechanism=TokenExponential(epsilon=epsilon), classes=labels)
-    relation = nominal.adjacency
-    return Sanitizer(
-        calibrate(nominal, where, epsilon, adjacency=relation), where, adjacency=relation
-    )
+    mechanism = calibrate(nominal, where, epsilon, adjacency=nominal.adjacency)
+    return Sanitizer(mechanism, where, adjacency=nominal.adjacency)

@@ -19,7 +19,7 @@ from dp_middleware.mechanisms.drawing import FRESH
 from dp_middleware.sanitizers.policies import KeepPolicy
 from dp_middleware.sanitizers.spans import Scope, encode_with, private_parts
 from dp_middleware.vocabulary.frequencies import is_english, word_set
-from dp_middleware.vocabulary.vocabulary import UNKNOWN, Vocabulary
+from dp_middleware.vocabulary.vocabulary import UNKNOWN, Vocabulary, check_text
 
 T = TypeVar("T")
 
@@ -27,6 +27,7 @@ _LEAST = 6  # words of a text that tell its language
 _WORD = re.compile(r"[^\W\d_]+")
 _SPREAD = "".join(chr(k).lower() if chr(k).isalpha() else " " for k in range(128))
 _log = logging.getLogger("dp_middleware.sanitizers")
+
 _SCOPE_NOTE = "text outside the given spans is public, and so are their places and token counts"
 VERSION_NOTE = "that a text replaces an earlier version is public; each is a release of its own"
 
@@ -81,10 +82,7 @@ class Draft(StaysHere):
         return self.ids[self.perturbed] if self.kept else self.ids
 
     def releases(self, vocabulary: Vocabulary) -> Ids:
-        """Returns ids in reading order of what is public before the draw, ``FRESH`` for others.
-
-        What is public and not in the vocabulary is left out.
-        """
+        """Returns ids in reading order, ``FRESH`` where drawn; without public unknown ones."""
         perturbed = self.perturbed
         inside = np.where(perturbed, FRESH, self.ids)
         is_seen = perturbed | (self.ids != UNKNOWN)
@@ -122,22 +120,20 @@ class Draft(StaysHere):
 
 def read(text: str, scope: Scope | None, space: EmbeddingSpace, policy: KeepPolicy) -> Draft:
     """Cuts a text into what is public and what is to be drawn for; no scope: all of it."""
-    if not isinstance(text, str):
-        raise ParameterError(f"expected text of type str, got {type(text).__name__}")
+    check_text(text)
     vocabulary = space.vocabulary
-    ids: list[Ids] = []
-    kept: dict[int, str] = {}
-    public: list[str] = []
-    private: list[PrivateSpan] = []
+    ids, kept = list[Ids](), dict[int, str]()
+    public, private = list[str](), list[PrivateSpan]()
     position = start = 0
     whole = [(0, len(text), text, None)]
     for first, end, source, encode in whole if scope is None else private_parts(text, scope):
-        ids.append(tokenize_with(vocabulary.encode, source))
+        own = tokenize_with(vocabulary.encode, source)
         if policy.kept:
-            kept |= _spellings(source, ids[-1], start, space, policy)
+            kept |= _spellings(source, own, start, space, policy)
+        ids.append(own)
         public.append(text[position:first])
-        private.append(PrivateSpan(slice(start, start + len(ids[-1])), encode))
-        position, start = end, start + len(ids[-1])
+        private.append(PrivateSpan(slice(start, start + len(own)), encode))
+        position, start = end, start + len(own)
     public.append(text[position:])
     every = ids[0] if len(ids) == 1 else np.concatenate([np.empty(0, dtype=np.int64), *ids])
     return Draft(

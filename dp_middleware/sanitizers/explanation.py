@@ -11,6 +11,7 @@ import numpy as np
 
 from dp_middleware._forks import LeavesWithout, StaysHere
 from dp_middleware.embedding import EmbeddingSpace
+from dp_middleware.embedding.arrays import slices
 from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms.base import ChannelMechanism, Mechanism, rows_of
 from dp_middleware.mechanisms.kernels.lists import smallest
@@ -27,8 +28,8 @@ class Alternative(StaysHere):
 
     token: str = field(repr=False)
     count: int
-    retention: float = field(repr=False)
-    likely: tuple[tuple[str, float], ...] = field(repr=False)
+    retention: float = field(repr=False)  # its probability of staying
+    likely: tuple[tuple[str, float], ...] = field(repr=False)  # its likeliest outputs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,27 +37,16 @@ class Explanation(LeavesWithout):
     """A local dry run over a text: expectations, no draw, no charge. Private: keep it local.
 
     ``repr`` hides the alternatives and pickling drops them: unpickled, there are none.
-
-    Attributes:
-        tokens_total: Number of tokens.
-        tokens_verbatim: Tokens that would be kept by policy or lie outside the scope.
-        tokens_unknown: Tokens outside the vocabulary.
-        epsilon: Nats that a release spends on the whole text: each perturbed token spends those
-            of the certificate.
-        expected_retention: Mean probability that a perturbed token is drawn as itself.
-        alternatives: Per distinct perturbed token, in order of appearance: its count, its
-            probability of staying and its likeliest outputs.
-        warning: Why one must not retry until a release looks good.
     """
 
     _instead: ClassVar[Mapping[str, Any]] = {"alternatives": ()}
 
     tokens_total: int
-    tokens_verbatim: int
-    tokens_unknown: int
-    epsilon: float
-    expected_retention: float
-    alternatives: tuple[Alternative, ...] = field(repr=False)
+    tokens_verbatim: int  # would be kept by policy or lie outside the scope
+    tokens_unknown: int  # outside the vocabulary
+    epsilon: float  # nats that a release spends on the whole text, the certificate's on each token
+    expected_retention: float  # mean probability that a perturbed token is drawn as itself
+    alternatives: tuple[Alternative, ...] = field(repr=False)  # in order of appearance
     warning: str = (
         "Every release spends its epsilon again. Do not retry until one looks good: choosing "
         "among releases by looking at the input is itself a leak that no certificate covers."
@@ -73,7 +63,7 @@ def explain(
             "depends on the other tokens or is known by its draws only"
         )
     counts = Counter(draft.ids[draft.perturbed].tolist())
-    alternatives = list(_alternatives(counts, mechanism, space))
+    alternatives = tuple(_alternatives(counts, mechanism, space))
     perturbed = counts.total()
     expected = sum(token.count * token.retention for token in alternatives)
     return Explanation(
@@ -82,7 +72,7 @@ def explain(
         tokens_unknown=counts[UNKNOWN],
         epsilon=perturbed * epsilon if perturbed else 0.0,
         expected_retention=expected / perturbed if perturbed else 0.0,
-        alternatives=tuple(alternatives),
+        alternatives=alternatives,
     )
 
 
@@ -90,13 +80,12 @@ def _alternatives(
     counts: Counter[int], mechanism: ChannelMechanism, space: EmbeddingSpace
 ) -> Iterator[Alternative]:
     ids, tokens = np.array(list(counts), dtype=np.int64), space.vocabulary.tokens
-    for start in range(0, len(ids), space.block):
-        block = ids[start : start + space.block]
-        rows = rows_of(mechanism, block, space)
-        own = rows.gather(1, space.on_device(np.maximum(block, 0))[:, None])[:, 0]
+    for part in slices(len(ids), space.block):
+        rows = rows_of(mechanism, ids[part], space)
+        own = rows.gather(1, space.on_device(np.maximum(ids[part], 0))[:, None])[:, 0]
         likely = smallest(-rows, min(_LIKELY, len(space)))
         chances = rows.gather(1, likely).exp()
-        columns = (block.tolist(), own.exp().tolist(), likely.tolist(), chances.tolist())
+        columns = (ids[part].tolist(), own.exp().tolist(), likely.tolist(), chances.tolist())
         for number, kept, outputs, shares in zip(*columns, strict=True):
             known = number != UNKNOWN
             yield Alternative(

@@ -26,17 +26,13 @@ from dp_middleware.vocabulary import frequencies
 class KeepPolicy:
     """Says which tokens are released unchanged: a public list that does not depend on the data.
 
-    Under such a policy it is public at which positions a kept token stood, so the certificate
-    speaks of tokens that are not kept (``Adjacency.within``).
-
-    Attributes:
-        kept: Words and signs, compared without case and surrounding blanks, token by token: a
-            piece of a longer word is kept too if it is on the list.
-        label: Names the lists in the certificate.
+    Where a kept token stood is public, so the certificate speaks of tokens that are not kept
+    (``Adjacency.within``). Words and signs are compared without case and surrounding blanks, token
+    by token: a piece of a longer word is kept too if it is on the list.
     """
 
     kept: frozenset[str] = field(default=frozenset(), repr=False)
-    label: str = "nothing"
+    label: str = "nothing"  # names the lists in the certificate
 
     def __post_init__(self) -> None:
         if isinstance(self.kept, str):
@@ -55,11 +51,7 @@ class KeepPolicy:
 
     @classmethod
     def nltk_stop_words(cls) -> KeepPolicy:
-        """NLTK's English stop words, which papers keep; from an installed package.
-
-        Raises:
-            MissingExtra: Neither NLTK's data nor llama-index-core is installed.
-        """
+        """Keeps NLTK's English stop words, as papers do; MissingExtra: no package has them."""
         return cls(kept=frequencies.nltk_stop_words(), label="stop words (NLTK)")
 
     @classmethod
@@ -70,9 +62,7 @@ class KeepPolicy:
     @classmethod
     def words(cls, words: Iterable[str], *, label: str) -> KeepPolicy:
         """Keeps a list of your own. It must be public and not made from private text."""
-        if isinstance(words, str):
-            raise ParameterError("expected a collection of words to keep, got one str")
-        return cls(kept=frozenset(words), label=label)
+        return cls(kept=words, label=label)  # type: ignore[arg-type] # __post_init__ looks
 
     def __or__(self, other: KeepPolicy) -> KeepPolicy:
         labels = [p.label for p in (self, other) if p.kept]
@@ -83,7 +73,7 @@ class KeepPolicy:
         return _lists.on_list(space, self.kept)
 
 
-_MEANINGLESS = 1e-6  # share of the tokens that a guarantee protects
+_MEANINGLESS = 1e-6  # share of the tokens that a guarantee protects, docs/guarantees.md, Lemma 2
 
 
 def relation_of(
@@ -129,10 +119,7 @@ def quick_loss(mechanism: Mechanism, space: EmbeddingSpace, relation: Adjacency)
 
 
 def refuse_meaningless(kind: type[Mechanism], space: EmbeddingSpace, epsilon: float) -> None:
-    """Refuses an epsilon of the default mechanism at which nothing is hidden, before a long search.
-
-    By Lemma 2 of docs/guarantees.md all but a millionth of the tokens may then be told.
-    """
+    """Refuses an epsilon of the default mechanism that hides nothing, before a long search."""
     others = len(space) - 1
     if kind is not NearestResponse or others < 1 or not math.isfinite(epsilon):
         return

@@ -36,21 +36,20 @@ class Sanitizer(Payer):
     Args:
         mechanism: How a token is perturbed, or a text is.
         space: Vocabulary and vectors.
-        context: Where a contextual mechanism has its logits from; for others none. It must run
-            where raw text may go.
-        encoder: What a mechanism of whole texts scores them with, default an
-            :class:`~dp_middleware.EmbeddingService`; for others none. As for ``context``.
+        context: Where a contextual mechanism has its logits from; it must run where raw text may
+            go. For others none.
+        encoder: What a mechanism of whole texts scores them with, there too; default an
+            :class:`~dp_middleware.EmbeddingService`. For others none.
         policy: Tokens released unchanged; default none.
-        adjacency: What the certificate compares; default any substitution. A policy narrows it
-            to substitution among the tokens that are not kept.
+        adjacency: What the certificate compares; default any substitution, with a policy among
+            the tokens that are not kept.
         ledger: Charged before any draw.
         subject: Whose budget is charged; needed with a ledger.
         accept_infinite: Release even if the certified epsilon is infinite.
-        insecure_entropy: Replaces the secure source of bytes in tests. Never use it on
-            private text.
+        insecure_entropy: Replaces the secure source of bytes in tests, never for private text.
 
     Raises:
-        InfiniteEpsilon: The certificate, computed at first use, says that nothing is guaranteed.
+        InfiniteEpsilon: A look says that nothing is guaranteed; or the certificate, at first use.
         ParameterError: A ledger without a subject, a context missing or not used.
     """
 
@@ -104,8 +103,7 @@ class Sanitizer(Payer):
 
     @cached_property
     def _relation(self) -> Adjacency:
-        terms = self.mechanism, self.space, self.policy, self.adjacency
-        return policies.relation_of(*terms)
+        return policies.relation_of(self.mechanism, self.space, self.policy, self.adjacency)
 
     def _certify(self, tokens: int | None) -> Certificate:
         if self.context is not None:
@@ -117,8 +115,8 @@ class Sanitizer(Payer):
         """Perturbs a text.
 
         Args:
-            text: Private. Where no token is perturbed, nothing is charged or drawn; a mechanism of
-                whole texts charges and draws for any text.
+            text: Private. Where no token is perturbed, nothing is charged or drawn, but by a
+                mechanism of whole texts.
             scope: Private spans, as character offsets (start, end) or a function that finds them.
                 **Everything else is released as it is**, the whole text if there are no spans:
                 it is declared public, and so are the positions of the spans.
@@ -136,14 +134,10 @@ class Sanitizer(Payer):
     def release_batch(
         self, texts: Sequence[str], *, scope: Detector | Sequence[Scope] | None = None
     ) -> list[Release]:
-        """Perturbs texts independently; all are charged before the first draw.
+        """Perturbs texts independently as :meth:`release`; all are charged before the first draw.
 
-        Args:
-            texts: Private.
-            scope: A function that finds the private spans of a text, or one scope per text.
-
-        Raises:
-            As :meth:`release`. Charges made before an error stay spent.
+        ``scope`` is a function that finds the private spans of a text, or one scope per text.
+        Charges made before an error stay spent.
         """
         if isinstance(texts, str):
             raise ParameterError("expected a list of texts, got one str")
@@ -159,19 +153,15 @@ class Sanitizer(Payer):
         compose: Callable[[Certificate], Certificate] = lambda own: own,
         pay: Callable[[Sequence[Bill]], None] | None = None,
     ) -> list[tuple[Release, D]]:
-        """Charges for all fresh tokens, draws for them, and writes the texts.
+        """Charges for all fresh tokens, draws for them, and writes the texts; as :meth:`release`.
 
         Args:
             drafts: From :meth:`read`.
-            compose: Makes of a release's certificate the one that it is charged and released
-                with: that of the release and of what follows it.
+            compose: Makes of a release's certificate that of the release and of what follows it.
             pay: Charges for all of them, before the first draw; default :meth:`pay`.
 
         Returns:
             The releases, and the drafts with what was drawn; the latter are private.
-
-        Raises:
-            As :meth:`release`.
         """
         self._refuse_infinite(lambda: self.certificate.epsilon)
         fresh = [draft.fresh for draft in drafts]
@@ -216,10 +206,7 @@ class Sanitizer(Payer):
     def read(self, text: str, scope: Scope | None = None) -> Draft | TextDraft:
         """Cuts a text into what is public and what is to be drawn for. Private; for sessions.
 
-        Raises:
-            UnknownTokenError: The vocabulary's policy is ``"raise"``.
-            ParameterError: Not a text, a span outside of it, or a scope for a mechanism of whole
-                texts.
+        Raises as :meth:`release` does; ParameterError: a scope for a mechanism of whole texts.
         """
         if isinstance(self.mechanism, TextMechanism):
             return read_whole(text, scope, self._relation)
@@ -228,27 +215,19 @@ class Sanitizer(Payer):
     def explain(self, text: str, *, scope: Scope | None = None) -> Explanation:
         """Tells what would be kept and what the draws look like, locally: no draw, no charge.
 
-        Raises:
-            ParameterError: The mechanism has no law per token that could be shown.
+        ParameterError: the mechanism has no law per token that could be shown.
         """
-        draft = self.read(text, scope)
-        return explain(draft, self.mechanism, self.space, self.certificate.epsilon)
+        return explain(self.read(text, scope), self.mechanism, self.space, self.certificate.epsilon)
 
     def prepare(self) -> Path | None:
         """Computes the certificate before any text is there, and what tokens are drawn by.
 
-        Sanitizers with an equal mechanism and space, in this process or another, then draw from a
-        file in ``$DP_MIDDLEWARE_CACHE``: short lists of near codewords of a nearest response, the
-        default; landmarks of all rows, at most 100 MB, of exponentials of a distance or cosine and
-        of RANTEXT, on 512 tokens or more and the CPU. It is of all tokens: what is typed decides
-        nothing in it. Who can write to that folder chooses what is drawn, and is trusted.
+        Sanitizers with an equal mechanism and space then draw from a file of all tokens in
+        ``$DP_MIDDLEWARE_CACHE``: near codewords of a nearest response, the default; landmarks of
+        rows, at most 100 MB, of exponentials of a distance or cosine and of RANTEXT, on 512 tokens
+        or more and the CPU. Who can write to that folder chooses what is drawn, and is trusted.
 
-        Returns:
-            The file, which is kept if every byte is as written; ``None`` for other mechanisms.
-
-        Raises:
-            ParameterError: The folder cannot be written to.
-            InfiniteEpsilon: Nothing is guaranteed and ``accept_infinite`` is not set.
+        Returns the file; ``None`` for other mechanisms. ParameterError: it cannot be written.
         """
         self._refuse_infinite(lambda: self.certificate.epsilon)
         with told(f"preparing {self.mechanism.name}"):
@@ -260,11 +239,8 @@ class Sanitizer(Payer):
     def at(self, epsilon: float) -> Sanitizer:
         """Returns the same, calibrated to a certified epsilon of this or just below.
 
-        All else is the same; only a sanitizer from :func:`sanitizer` takes its mechanism's public
-        defaults anew, which may depend on epsilon, as a tuned codebook does.
-
-        Raises:
-            CannotCalibrate: The mechanism cannot reach this epsilon; see :func:`calibrate`.
+        A sanitizer from :func:`sanitizer` takes its mechanism's public defaults anew, which may
+        depend on epsilon, as a tuned codebook does. CannotCalibrate: see :func:`calibrate`.
         """
         policies.refuse_meaningless(type(self.mechanism), self.space, epsilon)
         twin, terms = copy.copy(self), (self._starting(epsilon), self.space, epsilon)

@@ -20,22 +20,13 @@ class Span:
     """Marks private characters of a text, and how what is released for them is written there.
 
     For text that is written in another way than it is read, such as a string in JSON: ``text``
-    is the string, ``encode`` writes one in JSON.
-
-    Attributes:
-        start: Offset of its first character.
-        end: Offset behind its last.
-        text: What is private, where it differs from ``source[start:end]``; this is perturbed.
-        encode: Makes of the released text what stands in place of the span. It must be public:
-            a function of its argument only, and not of any private text.
-
-    Raises:
-        ParameterError: ``encode`` is not a function.
+    is the string, which is perturbed, and ``encode`` makes of the released text what stands in
+    place of the span. It must be public: a function of its argument, and not of any private text.
     """
 
-    start: int
-    end: int
-    text: str | None = field(default=None, repr=False)
+    start: int  # offset of its first character
+    end: int  # behind its last
+    text: str | None = field(default=None, repr=False)  # default: source[start:end]
     encode: Callable[[str], str] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
@@ -66,8 +57,13 @@ Detector = Callable[[str], Iterable[Any]]
 Scope = Sequence[tuple[int, int] | Span] | Detector
 
 
-def spans_of(text: str, scope: Scope) -> list[Span]:
-    """The private spans of a text, sorted and disjoint; ParameterError quotes nothing of it."""
+def private_parts(
+    text: str, scope: Scope
+) -> Iterator[tuple[int, int, str, Callable[[str], str] | None]]:
+    """Yields the ends of each private span, what is private there, and its encoder, which works.
+
+    Sorted and disjoint. ParameterError quotes nothing of the text.
+    """
     failed = (
         f"expected spans (start, end) from {_name(scope)}, it failed with {{}}, whose message may "
         "quote the text; call it on a public text, or use another scope"
@@ -80,14 +76,7 @@ def spans_of(text: str, scope: Scope) -> list[Span]:
             f"expected spans inside the text of {len(text)} characters, got one outside from "
             f"{_name(scope)}; count characters from 0, the end is behind the last"
         )
-    return _merge(spans, scope)
-
-
-def private_parts(
-    text: str, scope: Scope
-) -> Iterator[tuple[int, int, str, Callable[[str], str] | None]]:
-    """Yields the ends of each private span, what is private there, and its encoder, which works."""
-    for span in spans_of(text, scope):
+    for span in _merge(spans, scope):
         if span.encode is not None:
             encode_with(span.encode, "")
         yield span.start, span.end, span.private(text), span.encode
@@ -110,7 +99,7 @@ def _span(result: Any) -> Span:
     if isinstance(result, re.Match):
         return Span(*result.span())
     if hasattr(result, "start_char"):  # of spaCy: start counts tokens
-        return Span(index(result.start_char), index(result.end_char))
+        result = result.start_char, result.end_char
     start, end = (result.start, result.end) if hasattr(result, "start") else result
     return Span(index(start), index(end))
 

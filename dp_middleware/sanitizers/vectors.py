@@ -15,16 +15,9 @@ from dp_middleware.sampling.sampler import bulk_entropy
 
 
 class VectorSanitizer(Payer):
-    """Releases a vector for each text through a :class:`VectorResponse`.
+    """Releases a vector for each text, which a local service encodes, charged once per text.
 
-    Args:
-        mechanism: How vectors are perturbed.
-        service: Encodes raw texts; local.
-        ledger: Charged before any draw, once per text.
-        subject: Whose budget is charged; needed with a ledger.
-
-    Raises:
-        ParameterError: No ``VectorResponse``, or a ledger without a subject.
+    ParameterError: no ``VectorResponse``, or a ledger without a subject.
     """
 
     def __init__(
@@ -43,9 +36,6 @@ class VectorSanitizer(Payer):
         self.mechanism, self.service = mechanism, service
         self.ledger, self.subject = ledger, subject
 
-    def __repr__(self) -> str:
-        return f"VectorSanitizer({self.mechanism.fingerprint}, {self.service!r})"
-
     @property
     def certificate(self) -> Certificate:
         """The guarantee of every vector, per text."""
@@ -54,13 +44,11 @@ class VectorSanitizer(Payer):
     def release(self, texts: Sequence[str]) -> list[list[float]]:
         """Returns a vector for each text; equal texts have independent ones.
 
-        Raises:
-            BudgetExhausted: From the ledger; nothing was drawn. Charges before it stay spent.
-            ParameterError: Not texts, or an encoder of another width than the components have.
-            EmbeddingError: The encoder failed.
+        BudgetExhausted, of the ledger, EmbeddingError and ParameterError, of texts and the width of
+        vectors, are raised before any draw; charges before them stay spent.
         """
         rows = [self.service.encode([text]) for text in check_texts(texts)]  # none sees another
         directions = [self.mechanism.directions(row) for row in rows]  # refuses before a charge
         self.pay([(self.certificate, 1)] * len(rows))
-        released = [self.mechanism.release(row, bulk_entropy) for row in directions]
-        return [vector for drawn in released for vector in drawn.tolist()]
+        drawn = [self.mechanism.release(row, bulk_entropy).tolist() for row in directions]
+        return [vector for vectors in drawn for vector in vectors]

@@ -12,7 +12,7 @@ from dp_middleware.errors import ParameterError
 from dp_middleware.privacy import Adjacency
 from dp_middleware.sanitizers.draft import VERSION_NOTE, Draft
 from dp_middleware.sanitizers.spans import Scope
-from dp_middleware.vocabulary.vocabulary import Vocabulary
+from dp_middleware.vocabulary.vocabulary import Vocabulary, check_text
 
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|[\n\r\u2028\u2029]+")
 
@@ -22,7 +22,7 @@ class TextDraft(StaysHere):
     """A text for which a text is released as a whole, or one for each sentence. Private."""
 
     text: str = field(repr=False)
-    parts: tuple[str, ...] = field(repr=False)  # the text, or its sentences, whose number is public
+    fresh: tuple[str, ...] = field(repr=False)  # the text, or its sentences, whose number is public
     released: tuple[str, ...] | None = None  # for each; ``None`` before the draw
     edited: bool = False  # whether something was released for an earlier version
 
@@ -32,17 +32,12 @@ class TextDraft(StaysHere):
     @property
     def tokens_total(self) -> int:
         """Number of parts."""
-        return len(self.parts)
+        return len(self.fresh)
 
     @property
     def assumptions(self) -> tuple[str, ...]:
         """What the certificate of its release says beside that of the mechanism."""
         return (VERSION_NOTE,) * self.edited
-
-    @property
-    def fresh(self) -> tuple[str, ...]:
-        """What is drawn for: the parts, also an empty one."""
-        return self.parts
 
     def fill(self, drawn: Sequence[str]) -> TextDraft:
         """Returns the same with what was released."""
@@ -58,20 +53,15 @@ D = TypeVar("D", Draft, TextDraft, Draft | TextDraft)
 
 
 def sentences(text: str) -> tuple[str, ...]:
-    """Returns the sentences of a text, by a public rule: at least one, which may be empty.
-
-    One ends at a line's end, or at signs of ``.!?`` before a blank; so an abbreviation ends one.
-    """
-    parts = (part.strip() for part in _SENTENCE_END.split(text))
-    return tuple(part for part in parts if part) or ("",)
+    """Cuts a text at each line's end and at signs of ``.!?`` before a blank: one part or more."""
+    return tuple(filter(None, map(str.strip, _SENTENCE_END.split(text)))) or ("",)
 
 
 def read_whole(text: str, scope: Scope | None, relation: Adjacency) -> TextDraft:
     """A text that is released as a whole, or by its sentences if these are what is replaced."""
-    if not isinstance(text, str):
-        raise ParameterError(f"expected text of type str, got {type(text).__name__}")
+    check_text(text)
     if scope is not None:
         raise ParameterError(
             "expected no scope= with a mechanism of whole texts: it releases a text for all of it"
         )
-    return TextDraft(text=text, parts=sentences(text) if relation.by_sentence else (text,))
+    return TextDraft(text=text, fresh=sentences(text) if relation.by_sentence else (text,))

@@ -21,7 +21,6 @@ _LISTS = Path(__file__).parent / "data"
 _LISTED = ("month", "weekday", "number word", "ordinal", "name")  # the first that has it
 _BLANKS = re.compile(r"^[ Ġ▁]+")
 _AROUND = " \t\r\nĠ▁"  # the last two stand for a blank in some vocabularies
-_CONTINUATION = "##"
 _PIECE = "piece: "
 _YEAR = re.compile(r"(?:19|20)\d\d", re.ASCII)
 _ORDINAL = re.compile(r"\d+(?:st|nd|rd|th)", re.ASCII)
@@ -36,30 +35,21 @@ def token_classes(vocabulary: Vocabulary) -> tuple[str, ...]:
     (given names of several cultures), year (1900 to 2099), number of k digits, number with a
     separator, punctuation, word. Pieces that continue a word have classes of their own. A word
     with another sense than that of its list has the class of the list: wherever "may" stands, a
-    month is released.
+    month is released. Classes of fewer than 5 tokens are counted among the words (or word pieces).
 
-    Args:
-        vocabulary: V tokens.
-
-    Returns:
-        V + 1 labels, the unknown symbol's last: that of a word, so that an unknown word looks
-        like any other; where unknown tokens are dropped, one of its own. Classes of fewer than
-        5 tokens are counted among the words (or word pieces).
+    Of the V + 1 labels the unknown symbol's is last: that of a word, so that an unknown word looks
+    like any other; where unknown tokens are dropped, one of its own.
     """
-    narrow = [_label(token, vocabulary.tokenizer.continuation) for token in vocabulary.tokens]
-    sizes = Counter(narrow)
-    wider = [f"{_PIECE}{WORD}" if label.startswith(_PIECE) else WORD for label in narrow]
-    labels = [
-        own if sizes[own] >= SMALLEST_CLASS else other
-        for own, other in zip(narrow, wider, strict=True)
-    ]
-    sizes = Counter(labels)
-    labels = [label if sizes[label] >= SMALLEST_CLASS else WORD for label in labels]
+    labels = [_label(token, vocabulary.tokenizer.continuation) for token in vocabulary.tokens]
+    for rest in (f"{_PIECE}{WORD}", WORD):
+        sizes = Counter(labels)
+        wider = {label: rest if label.startswith(_PIECE) else WORD for label in sizes}
+        labels = [own if sizes[own] >= SMALLEST_CLASS else wider[own] for own in labels]
     return (*labels, UNKNOWN_LABEL if vocabulary.unknown == "drop" else WORD)
 
 
 def _label(token: str, continuation: str) -> str:
-    prefix = continuation or _CONTINUATION
+    prefix = continuation or "##"
     if token.startswith(prefix) and token != prefix:
         return f"{_PIECE}{_kind(token.removeprefix(prefix))}"
     return _kind(_BLANKS.sub("", token), listed=True)
@@ -104,8 +94,7 @@ def _words() -> dict[str, str]:
 def word_of(token: str, continuation: str = "") -> str:
     """Finds the word of a token: no case, surrounding blanks or mark of a continued word.
 
-    A token such as ``" The"`` or ``"##ing"`` that is nothing else than these is its own word.
-    ``continuation`` is the tokenizer's mark, ``""`` if there is none.
+    A token that is nothing else than these is its own word.
     """
     return token.strip(_AROUND).removeprefix(continuation).strip(_AROUND).casefold() or token
 

@@ -26,19 +26,16 @@ _MOST = 0.5  # share of the words of English text from which on a vocabulary is 
 def english(vocabulary: Vocabulary) -> NDArray[np.float64]:
     """Counts occurrences of each token per word of English text, float64 (V,).
 
-    The 30,000 most frequent words in lower case, 94 % of a text; no digits, no punctuation. A word
-    of several tokens counts for each of them.
+    Of the 30,000 most frequent words in lower case, 94 % of a text, each for all of its tokens.
     """
     listed, shares = _words()
     ends = np.cumsum([len(word) + 1 for word in listed])
     tokenizer = vocabulary.tokenizer
     pieces = tokenizer.pieces(" " + " ".join(listed))  # each after a blank, as within a text
     ids = np.array([vocabulary.id_of(piece.token or "") for piece in pieces], dtype=np.int64)
-    word = np.searchsorted(ends, [piece.end for piece in pieces])
-    known = ids >= 0
-    occurrences = np.zeros(len(vocabulary))
-    np.add.at(occurrences, ids[known], shares[word[known]])
-    return occurrences
+    known, word = ids >= 0, np.searchsorted(ends, [piece.end for piece in pieces])
+    counts = np.bincount(ids[known], shares[word[known]], minlength=len(vocabulary))
+    return np.asarray(counts, dtype=np.float64)
 
 
 @lru_cache(8)
@@ -51,12 +48,9 @@ def is_english(vocabulary: Vocabulary) -> bool:
 
 def in_texts(vocabulary: Vocabulary, texts: Sequence[str]) -> NDArray[np.float64]:
     """Computes each token's share among those of the texts, float64 (V,); 0 without any."""
-    counts = np.zeros(len(vocabulary))
-    for text in texts:
-        ids = vocabulary.encode(text)
-        np.add.at(counts, ids[ids >= 0], 1.0)
-    counts /= max(1.0, counts.sum())
-    return counts
+    ids = np.concatenate([np.empty(0, dtype=np.int64), *map(vocabulary.encode, texts)])
+    counts = np.bincount(ids[ids >= 0], minlength=len(vocabulary))
+    return np.asarray(counts / max(1, counts.sum()))
 
 
 @cache
@@ -68,27 +62,20 @@ def fingerprint() -> str:
 @cache
 def _words() -> tuple[tuple[str, ...], NDArray[np.float64]]:
     """The words, and the share of each among those of a text."""
-    listed, decibels = _numbered(_WORDS.read_text(encoding="utf-8"))
-    return listed, np.power(10.0, -np.array(decibels) / 10)
+    decibels = _numbered(_WORDS.read_text(encoding="utf-8"))
+    return tuple(decibels), np.power(10.0, -np.array([*decibels.values()]) / 10)
 
 
-def _numbered(text: str) -> tuple[tuple[str, ...], list[int]]:
-    """The words of lines that begin with a number, and the number of each."""
-    every: list[str] = []
-    numbers: list[int] = []
-    for line in text.splitlines():
-        if not line.startswith("#"):
-            number, *listed = line.split()
-            every += listed
-            numbers += [int(number)] * len(listed)
-    return tuple(every), numbers
+def _numbered(text: str) -> dict[str, int]:
+    """The words of lines that begin with a number, with it."""
+    lines = (line.split() for line in text.splitlines() if not line.startswith("#"))
+    return {word: int(number) for number, *words in lines for word in words}
 
 
 @cache
 def keywords() -> dict[str, int]:
     """Reads counts of 160,000 English words in lower case, rarest last: no stop words or slurs."""
-    text = gzip.decompress(_KEYWORDS.read_bytes()).decode("ascii")
-    return dict(zip(*_numbered(text), strict=True))
+    return _numbered(gzip.decompress(_KEYWORDS.read_bytes()).decode("ascii"))
 
 
 @cache
@@ -111,13 +98,12 @@ def word_set() -> frozenset[str]:
 @lru_cache(8)
 def codewords(vocabulary: Vocabulary) -> NDArray[np.bool_]:
     """Tells which are whole words, of an English vocabulary no names or obscenities, bool (V,)."""
-    whole = vocabulary.whole_words
     if not is_english(vocabulary):
-        return whole
+        return vocabulary.whole_words
     lines = (_DATA / "codewords.txt").read_text(encoding="utf-8").splitlines()
     ordinary = {word for line in lines if not line.startswith("#") for word in line.split()}
     tokens = (token.removeprefix(" ").lower() for token in vocabulary.tokens)
-    return np.asarray(whole & np.fromiter((t in ordinary for t in tokens), dtype=np.bool_))
+    return np.asarray(vocabulary.whole_words & np.array([token in ordinary for token in tokens]))
 
 
 @cache
@@ -128,10 +114,9 @@ def stop_words() -> frozenset[str]:
 
 @cache
 def nltk_stop_words() -> frozenset[str]:
-    """Reads English stop words of NLTK, from its data or from the copy in llama-index-core.
+    """Reads NLTK's English stop words, of its data or llama-index-core; MissingExtra: of neither.
 
     Other words than scikit-learn's: no "bill" or "fire", but "don" and "t", pieces of "don't".
-    MissingExtra: neither is there.
     """
     place = ("_static", "nltk_cache", "corpora", "stopwords")
     folder = _files.package_folder("llama_index.core", *place)

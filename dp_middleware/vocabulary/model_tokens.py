@@ -5,21 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from dp_middleware.errors import ParameterError
+from dp_middleware.vocabulary.bert import WordPieceTokenizer
 from dp_middleware.vocabulary.tokenizers import LibraryTokenizer, first
 from dp_middleware.vocabulary.vocabulary import Vocabulary
-from dp_middleware.vocabulary.word_pieces import WordPieceTokenizer
 
-_BLANK_PIECE = "▁"
 _KINDS = ("ByteLevel", "Metaspace", "Sequence")  # decoders whose tokens keep their leading blank
-
-
-class ModelTokenizer(LibraryTokenizer):
-    """Reads byte-level or SentencePiece tokens of a model; strings keep their leading blank."""
-
-    def __init__(self, name: str, tokenizer: Any) -> None:
-        self.name = f"model:{name}"
-        self._tokenizer = tokenizer
-        self.spellings = _spellings(tokenizer)
 
 
 def vocabulary_of(
@@ -28,8 +18,7 @@ def vocabulary_of(
     """Makes a vocabulary of a model's tokens that are text, with the model's id of each.
 
     Special and added tokens, blanks, and parts of characters are left out; ``size``: the first so
-    many, in the model's order. ParameterError: a slow tokenizer, one of another kind, or of fewer
-    tokens.
+    many. ParameterError: a slow tokenizer, one of another kind, or of fewer tokens.
     """
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is None:
@@ -41,7 +30,7 @@ def vocabulary_of(
     if type(own.model).__name__ == "WordPiece":
         reader: LibraryTokenizer = WordPieceTokenizer(name, own)
     elif type(own.decoder).__name__ in _KINDS:
-        reader = ModelTokenizer(name, own)
+        reader = LibraryTokenizer(f"model:{name}", own, _spellings(own))
     else:
         raise ParameterError(
             "expected a tokenizer of bytes, SentencePiece or WordPieces, got another; make "
@@ -63,7 +52,7 @@ def _spellings(tokenizer: Any) -> list[str | None]:
     for token, number in numbers.items():
         if number in added:
             continue
-        text = reader.decode([token]) if is_bytes else token.replace(_BLANK_PIECE, " ")
+        text = reader.decode([token]) if is_bytes else token.replace("▁", " ")
         if "\ufffd" not in text and not (token.startswith("<0x") and token.endswith(">")):
             spelt[number] = text if text.strip() else ""
     return spelt

@@ -6,7 +6,7 @@ import itertools
 import re
 import unicodedata
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import lru_cache, partial
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -68,8 +68,18 @@ class NumberedTokenizer(ABC):
         """Lists those of a text in reading order, (n,), also of blanks; deterministic."""
 
     @abstractmethod
+    def places(self, section: str) -> Iterable[tuple[int, int, int]]:
+        """Lists the tokens of a section, which is clean: number, start and end."""
+
     def pieces(self, text: str) -> list[TextPiece]:
         """Cuts a text into tokens with their places; blanks are left out."""
+        spelt = self.spellings
+        return [
+            TextPiece(spelt[number], offset + start, offset + end)
+            for offset, section in sections(clean(text))
+            for number, start, end in self.places(section)
+            if spelt[number] != ""
+        ]
 
     def written(self, token: str) -> str:
         """Writes what a token adds to a text, whatever stands before it."""
@@ -169,28 +179,19 @@ class TiktokenTokenizer(NumberedTokenizer):
         parts = [encode(part) for _, part in sections(clean(text))]
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
-    def pieces(self, text: str) -> list[TextPiece]:
-        """Cuts a text into tokens with their places; one may hold a part of a character's bytes."""
-        spelling_of, pieces = self.spellings, []
-        for offset, section in sections(clean(text)):
-            numbers = self._encoding.encode_ordinary(section)
-            _, starts = self._encoding.decode_with_offsets(numbers)
-            tokens = self._encoding.decode_tokens_bytes(numbers)
-            inside = [0x80 <= token[0] < 0xC0 for token in tokens]  # begins within a character
-            ends = [*map(sum, zip(starts[1:], inside[1:], strict=True)), len(section)]
-            words = (
-                (spelling_of[n], *span) for n, *span in zip(numbers, starts, ends, strict=False)
-            )
-            pieces += [TextPiece(w, offset + s, offset + e) for w, s, e in words if w != ""]
-        return pieces
+    def places(self, section: str) -> Iterable[tuple[int, int, int]]:
+        """Lists the tokens of a section; one may hold a part of a character's bytes."""
+        numbers = self._encoding.encode_ordinary(section)
+        _, starts = self._encoding.decode_with_offsets(numbers)
+        tokens = self._encoding.decode_tokens_bytes(numbers)
+        inside = [0x80 <= token[0] < 0xC0 for token in tokens]  # begins within a character
+        ends = [*map(sum, zip(starts[1:], inside[1:], strict=True)), len(section)]
+        return zip(numbers, starts, ends, strict=False)
 
 
 @lru_cache(maxsize=4)
 def spellings(encoding: Any) -> list[str | None]:
-    """Spells each token of an encoding of tiktoken; ``None`` where it has no string of its own.
-
-    Of all tokens at once: which ones were read tells what was typed.
-    """
+    """Spells all tokens of an encoding of tiktoken; ``None`` where one has no string of its own."""
     spelt: list[str | None] = [None] * encoding.n_vocab
     for number in range(encoding.n_vocab):
         with suppress(KeyError, UnicodeDecodeError):  # a gap; a part of a character
@@ -202,7 +203,8 @@ def spellings(encoding: Any) -> list[str | None]:
 class LibraryTokenizer(NumberedTokenizer):
     """Wraps a tokenizer of the ``tokenizers`` library that reads special tokens as text."""
 
-    _tokenizer: Any
+    def __init__(self, name: str, tokenizer: Any, spellings: Sequence[str | None]) -> None:
+        self.name, self._tokenizer, self.spellings = name, tokenizer, spellings
 
     @property
     def texts(self) -> dict[int, str]:
@@ -215,14 +217,7 @@ class LibraryTokenizer(NumberedTokenizer):
         encodings = self._tokenizer.encode_batch_fast(parts, add_special_tokens=False)
         return np.concatenate([np.array(part.ids, dtype=np.int64) for part in encodings])
 
-    def pieces(self, text: str) -> list[TextPiece]:
-        """Cuts a text into tokens with their places; blanks carry no word and are left out."""
-        offsets, parts = zip(*sections(clean(text)), strict=True)
-        encodings = self._tokenizer.encode_batch(parts, add_special_tokens=False)
-        spellings = self.spellings
-        return [
-            TextPiece(spellings[number], offset + start, offset + end)
-            for offset, encoding in zip(offsets, encodings, strict=True)
-            for number, (start, end) in zip(encoding.ids, encoding.offsets, strict=True)
-            if spellings[number] != ""
-        ]
+    def places(self, section: str) -> Iterable[tuple[int, int, int]]:
+        """Lists the tokens of a section."""
+        encoding = self._tokenizer.encode(section, add_special_tokens=False)
+        return ((n, *span) for n, span in zip(encoding.ids, encoding.offsets, strict=True))

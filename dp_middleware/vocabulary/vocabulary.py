@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
@@ -13,17 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from dp_middleware import _files, _validate
 from dp_middleware.errors import ParameterError, UnknownTokenError, library
-from dp_middleware.vocabulary.bert import default_bert
-from dp_middleware.vocabulary.tokenizers import (
-    BlankTokenizer,
-    NumberedTokenizer,
-    TextPiece,
-    TiktokenTokenizer,
-    Tokenizer,
-    first,
-    spellings,
-)
-from dp_middleware.vocabulary.word_pieces import WordPieceTokenizer
+from dp_middleware.vocabulary import tokenizers
+from dp_middleware.vocabulary.bert import WordPieceTokenizer, default_bert
+from dp_middleware.vocabulary.tokenizers import NumberedTokenizer, TextPiece, Tokenizer
 
 _WORD = re.compile(r" ?[A-Za-z]+")
 UNKNOWN = -1
@@ -42,21 +34,14 @@ class Occurrence(NamedTuple):
 class Vocabulary:
     """Lists distinct tokens in order, with a tokenizer; public.
 
-    The out-of-vocabulary policy is an explicit choice; nothing passes through unchanged:
-
-    * ``"uniform"``: the unknown token has id -1; a sanitizer releases a uniform draw.
-    * ``"split"``: broken into the longest known tokens; what is left has id -1.
-    * ``"drop"``: left out, as InferDPT does. The token count then tells that it was there:
-      certified as a leak.
-    * ``"raise"``: :class:`UnknownTokenError` with the position.
-
     Args:
-        tokens: Distinct non-empty strings.
+        tokens: Distinct non-empty strings; ParameterError: others, or none.
         tokenizer: Splits and joins text; default: words split at blanks.
-        unknown: The policy above.
-
-    Raises:
-        ParameterError: No tokens, an empty or repeated token, or an unknown policy.
+        unknown: What becomes of an unknown token; none passes through unchanged. ``"uniform"``: it
+            has id -1, and a sanitizer releases a uniform draw. ``"split"``: it is broken into the
+            longest known tokens; what is left has id -1. ``"drop"``: it is left out, as InferDPT
+            does; that the token count tells it is certified as a leak. ``"raise"``:
+            :class:`UnknownTokenError` with the position.
     """
 
     def __init__(
@@ -67,11 +52,12 @@ class Vocabulary:
         unknown: Unknown = "uniform",
     ) -> None:
         _validate.one_of(("uniform", "split", "drop", "raise"), unknown=unknown)
-        self.tokens = tuple(tokens)
+        self.tokens, self.unknown = tuple(tokens), unknown
         if isinstance(tokens, str) or not all(isinstance(token, str) for token in self.tokens):
             raise ParameterError("expected a sequence of strings as tokens")
-        self.tokenizer: Tokenizer = tokenizer if tokenizer is not None else BlankTokenizer()
-        self.unknown = unknown
+        self.tokenizer: Tokenizer = (
+            tokenizer if tokenizer is not None else tokenizers.BlankTokenizer()
+        )
         self._ids: dict[str | None, int] = {t: number for number, t in enumerate(self.tokens)}
         if not self.tokens or "" in self._ids or len(self._ids) != len(self.tokens):
             raise ParameterError(
@@ -86,18 +72,15 @@ class Vocabulary:
     ) -> Vocabulary:
         """Takes the first ``size`` tokens that are ASCII letters with an optional leading blank.
 
-        Args:
-            encoding: Name of a tiktoken encoding such as ``"cl100k_base"``.
-            size: Number of tokens; ``None`` keeps all that qualify.
-            unknown: Out-of-vocabulary policy.
-
-        ParameterError: the encoding has fewer such tokens.
+        ``encoding`` is the name of one of tiktoken, such as ``"cl100k_base"``; no size: all that
+        qualify. ParameterError: it has fewer such tokens.
         """
         _files.use_bundled_tiktoken_files()
         source = library("tiktoken", "models").get_encoding(encoding)
-        words = [token for token in spellings(source) if token and _WORD.fullmatch(token)]
-        chosen = first(words, size, encoding)
-        return cls(chosen, tokenizer=TiktokenTokenizer(source), unknown=unknown)
+        spelt = tokenizers.spellings(source)
+        words = [token for token in spelt if token and _WORD.fullmatch(token)]
+        chosen = tokenizers.first(words, size, encoding)
+        return cls(chosen, tokenizer=tokenizers.TiktokenTokenizer(source), unknown=unknown)
 
     @classmethod
     def from_encoder(
@@ -109,31 +92,24 @@ class Vocabulary:
     ) -> Vocabulary:
         """Takes the encoder's own WordPieces, special and unused tokens left out, in its order.
 
-        Args:
-            name: Name or folder of a WordPiece encoder.
-            size: Number of tokens, from the first; ``None``: all. With ``unknown="split"`` the
-                rarer words are spelt by pieces, so that a third of the tokens still covers nearly
-                every text.
-            unknown: Out-of-vocabulary policy.
-
-        ParameterError: the encoder does not use WordPieces, or has fewer tokens.
+        ``name`` is that of a WordPiece encoder, or its folder; no size: all. With
+        ``unknown="split"`` rarer words are spelt by pieces, so that a third of the tokens still
+        covers nearly every text. ParameterError: no WordPieces, or fewer.
         """
         own = name == _files.DEFAULT_ENCODER
         source: Any = default_bert() if own else _files.encoder_tokenizer(name)
         if not own and type(source.model).__name__ != "WordPiece":
             raise ParameterError(f"expected a WordPiece encoder, got {name!r}; pass a word list")
         tokenizer = WordPieceTokenizer(name, source)
-        words = first([*tokenizer.texts.values()], size, name)
+        words = tokenizers.first([*tokenizer.texts.values()], size, name)
         return cls(words, tokenizer=tokenizer, unknown=unknown)
 
     def __len__(self) -> int:
         return len(self.tokens)
 
     def __repr__(self) -> str:
-        return (
-            f"Vocabulary({len(self)} tokens, {self.tokenizer.name}, "
-            f"unknown={self.unknown!r}, {self.fingerprint[:8]})"
-        )
+        kind = f"{self.tokenizer.name}, unknown={self.unknown!r}"
+        return f"Vocabulary({len(self)} tokens, {kind}, {self.fingerprint[:8]})"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Vocabulary) and self.fingerprint == other.fingerprint
@@ -152,10 +128,9 @@ class Vocabulary:
 
     @cached_property
     def whole_words(self) -> NDArray[np.bool_]:
-        """Tells which tokens are readable words of their own, bool (V,); all of them if none is.
+        """Tells which tokens are words of their own, of three letters or more; all if none is.
 
-        Three letters or more that continue no word: a vocabulary with leading blanks marks its
-        words by them, one with a continuation prefix marks what is none.
+        A vocabulary with leading blanks marks its words by them; bool (V,).
         """
         blanks = any(token.startswith(" ") for token in self.tokens)
         prefix = self.tokenizer.continuation
@@ -180,9 +155,8 @@ class Vocabulary:
     def encode(self, text: str) -> NDArray[np.int64]:
         """Reads the ids of a text's tokens, int64 (n,), -1 for an unknown one.
 
-        Deterministic; no special tokens, truncation or padding; words of over 100 characters are
-        split; control characters count as blanks. UnknownTokenError: an unknown token under
-        ``unknown="raise"``.
+        No special tokens, truncation or padding; words of over 100 characters are split; control
+        characters count as blanks. UnknownTokenError: an unknown token under ``unknown="raise"``.
         """
         ids = self.look_up(text)
         if self.unknown == "uniform" or not (ids == UNKNOWN).any():
@@ -191,7 +165,7 @@ class Vocabulary:
 
     def look_up(self, text: str) -> NDArray[np.int64]:
         """Does :meth:`encode` before the unknown policy: an id for each token of the tokenizer."""
-        _check_text(text)
+        check_text(text)
         if not isinstance(self.tokenizer, NumberedTokenizer):
             pieces = self.tokenizer.pieces(text)
             return np.array([self._ids.get(p.token, UNKNOWN) for p in pieces], dtype=np.int64)
@@ -203,30 +177,44 @@ class Vocabulary:
         """The id of each number of a tokenizer that has numbers."""
         assert isinstance(self.tokenizer, NumberedTokenizer)
         ids = {**self._ids, "": _BLANK}
-        spelt = self.tokenizer.spellings
-        return np.array([ids.get(spelling, UNKNOWN) for spelling in spelt], dtype=np.int64)
+        return np.array([ids.get(word, UNKNOWN) for word in self.tokenizer.spellings])
 
     def occurrences(self, text: str) -> list[Occurrence]:
         """Reads a text's tokens with ids and character offsets, after the unknown policy."""
-        _check_text(text)
+        check_text(text)
         pieces = self.tokenizer.pieces(text)
-        number_of = self._ids.get
-        tokens = [Occurrence(number_of(word, UNKNOWN), start, end) for word, start, end in pieces]
-        if self.unknown == "uniform":
-            return tokens
         known: list[Occurrence] = []
-        for position, (piece, occurrence) in enumerate(zip(pieces, tokens, strict=True)):
-            if occurrence.id != UNKNOWN:
-                known.append(occurrence)
+        for position, piece in enumerate(pieces, start=1):
+            number = self._ids.get(piece.token, UNKNOWN)
+            if number != UNKNOWN or self.unknown == "uniform":
+                known.append(Occurrence(number, piece.start, piece.end))
             elif self.unknown == "split":
-                parts = _split(text, piece, self._ids, self._longest, self.tokenizer.continuation)
-                known.extend(parts)
+                known.extend(self._split(text, piece))
             elif self.unknown == "raise":
                 raise UnknownTokenError(
-                    f"token {position + 1} of {len(pieces)} is not in vocabulary "
+                    f"token {position} of {len(pieces)} is not in vocabulary "
                     f"{self.tokenizer.name}:{self.fingerprint[:8]}; see unknown="
                 )
         return known
+
+    def _split(self, text: str, piece: TextPiece) -> Iterator[Occurrence]:
+        """Longest known token first, from the left; a character no token covers is unknown."""
+        continuation = self.tokenizer.continuation
+        word = text[piece.start : piece.end] if piece.token is None else piece.token
+        inside = piece.token is not None and word.startswith(continuation)
+        word = word.removeprefix(continuation) if inside else word
+        # a token of other characters than the text's has the place of the whole piece
+        in_place = piece.token is None or len(word) == piece.end - piece.start
+        left = 0
+        while left < len(word):
+            prefix = continuation if left or inside else ""
+            for right in range(min(len(word), left + self._longest), left, -1):
+                number = self._ids.get(prefix + word[left:right], UNKNOWN)
+                if number != UNKNOWN:
+                    break
+            start, end = (left, right) if in_place else (0, piece.end - piece.start)
+            yield Occurrence(number, piece.start + start, piece.start + end)
+            left = right
 
     def decode(self, ids: ArrayLike) -> str:
         """Writes the text of ids, a function of these alone; ParameterError: one outside."""
@@ -255,39 +243,10 @@ class Vocabulary:
 
     def spell(self, ids: NDArray[np.int64]) -> list[str]:
         """Lists the tokens of ids that are in the vocabulary."""
-        words: list[str] = self._spellings[ids].tolist()
-        return words
-
-    @cached_property
-    def _spellings(self) -> NDArray[np.object_]:
-        return np.array(self.tokens, dtype=object)
+        return [self.tokens[number] for number in ids.tolist()]
 
 
-def _check_text(text: str) -> None:
+def check_text(text: str) -> None:
+    """Refuses what is no text, by ParameterError."""
     if not isinstance(text, str):
         raise ParameterError(f"expected text of type str, got {type(text).__name__}")
-
-
-def _split(
-    text: str, piece: TextPiece, ids: Mapping[str | None, int], longest: int, continuation: str
-) -> Iterator[Occurrence]:
-    """Longest known token first, from the left; a character no token covers is unknown.
-
-    ``piece`` is a token of the private text that is not in the vocabulary, ``longest`` the number
-    of characters of its longest token.
-    """
-    word = text[piece.start : piece.end] if piece.token is None else piece.token
-    inside = piece.token is not None and word.startswith(continuation)
-    word = word.removeprefix(continuation) if inside else word
-    # a token of other characters than the text's has the place of the whole piece
-    in_place = piece.token is None or len(word) == piece.end - piece.start
-    left = 0
-    while left < len(word):
-        prefix = continuation if left or inside else ""
-        for right in range(min(len(word), left + longest), left, -1):
-            number = ids.get(prefix + word[left:right], UNKNOWN)
-            if number != UNKNOWN:
-                break
-        start, end = (left, right) if in_place else (0, piece.end - piece.start)
-        yield Occurrence(number, piece.start + start, piece.start + end)
-        left = right

@@ -1,4 +1,4 @@
-from ._answers import note_answer as note_answer
+from ._boundary import note_answer as note_answer
 from .agents import DPAgentMiddleware as DPAgentMiddleware
 from .chat_model import DPChatModel as DPChatModel
 from .check import Finding as Finding, check_agent as check_agent, check_chain as check_chain

@@ -13,12 +13,11 @@ from typing import Any, TypeVar, cast
 
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
 from langchain_core.messages.tool import tool_call_chunk
-from langchain_core.outputs import ChatGeneration
 from langchain_core.runnables import Runnable, RunnableBinding, RunnableConfig, RunnablePassthrough
 from pydantic import BaseModel, Field
 
 from dp_middleware._quiet import afed, fed
-from dp_middleware.conversation.exchange import Exchange, Reply
+from dp_middleware.conversation.exchange import Exchange, Reply, each_in
 from dp_middleware.errors import ParameterError
 from dp_middleware.privacy.releases import Receipt
 
@@ -26,13 +25,6 @@ Kind = TypeVar("Kind", bound=type)
 
 METADATA = "dp"  # of an answer that an adapter has shown
 
-_REMEDIES = {
-    "map": "call batch()",
-    "as_tool": "call it inside no tool",
-    "with_retry": "retry around the call, or put the part that fails behind a PrivateHead",
-    "with_fallbacks": "fall back around the call, or put the part that fails behind a PrivateHead",
-    "configurable_alternatives": "choose before you wrap",
-}
 _HANDS_ON = ("with_fallbacks", "configurable_alternatives")  # raw input to other Runnables
 _WRAPPERS = ("map", "with_retry", "pipe", "__or__", *_HANDS_ON)
 LISTENERS = ("with_types", "with_listeners", "with_alisteners")
@@ -88,8 +80,8 @@ class RefusedWrappers:
     def _require_public(self, name: str) -> None:
         if ("send" if name in _HANDS_ON else "record") not in self._allowed:
             raise ParameterError(
-                f"{name}() of {type(self._component).__name__} would trace raw inputs or hand "
-                f"them on; {_REMEDIES.get(name, 'put a PrivateHead first')}"
+                f"{name}() of {type(self._component).__name__} would trace raw inputs or hand them "
+                "on; call batch(), retry and fall back around the call, or put a PrivateHead first"
             )
 
 
@@ -172,16 +164,15 @@ class ReleasedCalls(RefusedWrappers):
     ) -> Any:
         """Gives the events of the rest; of ``version="v3"`` an awaitable, as LangChain does."""
 
-        async def begun() -> Any:
-            entered = await asyncio.to_thread(self._enter, input, config)
-            return entered.rest.astream_events(entered.input, entered.config, **kwargs)
-
         async def typed() -> Any:
-            return await (await begun())
+            entered = await asyncio.to_thread(self._enter, input, config)
+            return await entered.rest.astream_events(entered.input, entered.config, **kwargs)
 
         async def untyped() -> AsyncIterator[Any]:
-            async with aclosing(await begun()) as events:
-                async for event in events:
+            entered = await asyncio.to_thread(self._enter, input, config)
+            events = entered.rest.astream_events(entered.input, entered.config, **kwargs)
+            async with aclosing(events) as begun:
+                async for event in begun:
                     yield event
 
         return typed() if kwargs.get("version") == "v3" else untyped()
@@ -205,22 +196,15 @@ def restored(exchange: Exchange | None, value: Any) -> Any:
         names = {"content", "additional_kwargs", "tool_calls", "invalid_tool_calls"}
         fields = {name: getattr(value, name) for name in names & {*type(value).model_fields}}
         return value.model_copy(update=exchange.restore_fields(fields))
-    if isinstance(value, ChatGeneration):
-        return ChatGeneration(message=again(value.message), generation_info=value.generation_info)
     if isinstance(value, BaseModel):
         fields = {name: again(getattr(value, name)) for name in type(value).model_fields}
         return value.model_copy(update=fields)
-    if isinstance(value, dict):
-        return {again(key): again(part) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [*map(again, value)] if isinstance(value, list) else tuple(map(again, value))
+    if isinstance(value, dict | list | tuple):
+        return each_in(value, again)
     if isinstance(value, str):
         return exchange.restore(value)
     is_number = isinstance(value, int | float) and math.isfinite(value)
     return exchange.restore_value(value) if is_number else value
-
-
-# what is shown in pieces -------------------------------------------------------------------------
 
 
 class _Stream:
@@ -248,29 +232,26 @@ class _Stream:
         if not isinstance(piece, AIMessageChunk):
             return restored(self._exchange, piece)
         self._last, content = piece, piece.content
-        shown: Any = (
+        made = {"tool_calls", "invalid_tool_calls"}  # of the chunks
+        data = {name: getattr(piece, name) for name in {*type(piece).model_fields} - made}
+        data["additional_kwargs"] = {}  # what else a provider says of its calls is said above
+        data["content"] = (
             reply.text(content)
             if isinstance(content, str)
             else [_shown_block(reply, block, place) for place, block in enumerate(content)]
         )
         calls = [{**call, "args": _shown_call(reply, call)} for call in piece.tool_call_chunks]
-        data = {name: getattr(piece, name) for name in type(piece).model_fields}
-        for name in ("tool_calls", "invalid_tool_calls"):  # made of the chunks
-            data.pop(name, None)
-        data["additional_kwargs"] = {}  # what else a provider says of its calls is said above
-        return AIMessageChunk(**{**data, "content": shown, "tool_call_chunks": calls})
+        return AIMessageChunk(**{**data, "tool_call_chunks": calls})
 
     def _rest(self, place: Any, text: str) -> Any:
         if isinstance(self._last, str):
             return text
-        if place == "text":
-            return AIMessageChunk(content=text, id=self._last.id)
-        kind, index = place
+        kind, index = ("text", None) if place == "text" else place
+        content: Any = text if kind == "text" else ""
         if kind == "block":
-            block = {"type": "text", "text": text, "index": index}
-            return AIMessageChunk(content=[block], id=self._last.id)
-        call = tool_call_chunk(args=text, index=index)
-        return AIMessageChunk(content="", tool_call_chunks=[call], id=self._last.id)
+            content = [{"type": "text", "text": text, "index": index}]
+        calls = [tool_call_chunk(args=text, index=index)] if kind == "call" else []
+        return AIMessageChunk(content=content, tool_call_chunks=calls, id=self._last.id)
 
 
 def _shown_block(reply: Reply, block: Any, place: int) -> Any:

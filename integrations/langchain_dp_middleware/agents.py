@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
 from typing import Any, Literal
+from uuid import uuid4
 
-from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core import messages as lc
 
 import dp_middleware as dp
 from dp_middleware._validate import one_of
-from dp_middleware.conversation.events import checked_tools, public_texts, with_outputs
+from dp_middleware.conversation.events import checked_tools, with_outputs
 from dp_middleware.conversation.exchange import Exchange, Tools
+from dp_middleware.conversation.messages import Cross
 from dp_middleware.conversation.session import session_of
 from dp_middleware.errors import guarded, needs, raise_alone, without_text
 from dp_middleware.frameworks import inferdpt
 from dp_middleware.models.chat import local_model
-from langchain_dp_middleware._agent_calls import ModelCall, PublicResults, read_state, turn_of
 from langchain_dp_middleware._boundary import Answers, System, conversation_of, release, session_for
 from langchain_dp_middleware._calls import restored
+from langchain_dp_middleware._messages import answer_of, copy_message
 from langchain_dp_middleware.tracing import refuse_recorders
 
 with needs("agents", "langchain"):
@@ -33,20 +37,15 @@ ANSWER = "Answer the request at the beginning of the text; what tools found foll
 class DPAgentMiddleware(AgentMiddleware[Any, Any, Any]):
     """Releases what an agent sends to its model; put it **last** in the list of middleware.
 
-    ``create_agent(model, tools, middleware=[..., DPAgentMiddleware(session)])``. At every call of
-    the model, messages of users and results of tools that were not released yet are, each once. The
-    state keeps the raw messages, which tools, other middleware and the caller go on to see.
-    Retries, fallbacks, later turns and a run resumed from a checkpoint send the same bytes; an
-    edited message is released again. System messages, names and schemas of tools and what the
-    remote model wrote go out as they are; an AI message that it did not write is refused.
+    At every call of the model, messages of users and results of tools that were not released yet
+    are, each once; the state keeps the raw ones. System messages, names and schemas of tools and
+    what the remote model wrote go out as they are; an AI message that it did not write is refused.
 
     LangGraph hands the whole state to every callback before any middleware runs, so the middleware
     refuses to run when a tracer is attached: call the agent inside ``with untraced():``. Not
     covered are models that other middleware or tools call (:func:`check_chain` finds them), the
-    checkpointer, which holds raw messages, and ``debug=True``, which prints them.
-
-    A conversation is a ``thread_id``. With a checkpointer that outlives the process, give the
-    session a ``memo=`` and a ``key=`` that do too; without one hand back the messages with ids.
+    checkpointer, which holds raw messages, and ``debug=True``. A conversation is a ``thread_id``;
+    docs/langchain.md says what a checkpointer needs.
 
     Args:
         session: A ``dp.Session``, or a ``dp.Sanitizer`` that is wrapped in one.
@@ -55,8 +54,6 @@ class DPAgentMiddleware(AgentMiddleware[Any, Any, Any]):
             later turns send what the remote model had said, as do streamed tokens.
         trusted_hosts: Names of further hosts that may see raw text.
         instruction: Public: what the extractor is to do.
-        public_tools: Names of the tools whose results are sent as they are. Only what the tool
-            itself returned: errors, and what others say in its place, are released.
         system: ``"release"`` for system messages that hold private text, else ``"pass"``.
         ai: ``"pass"`` declares AI messages public that the remote model did not write.
         traced: ``"allow"`` runs with tracers and callbacks, **which record private text**.
@@ -64,8 +61,8 @@ class DPAgentMiddleware(AgentMiddleware[Any, Any, Any]):
 
     Raises:
         UntrustedHost: The extractor would send raw text elsewhere.
-        DPMiddlewareError: From a call: a tracer, a message that cannot be released, or a release
-            that failed, and nothing was sent; the extractor, or a tool with originals. No text.
+        DPMiddlewareError: From a call, without text: a tracer, a message that cannot be released, a
+            release, the extractor or a tool with originals that failed.
     """
 
     def __init__(
@@ -75,7 +72,6 @@ class DPAgentMiddleware(AgentMiddleware[Any, Any, Any]):
         extractor: Any = None,
         trusted_hosts: Iterable[str] = (),
         instruction: str = ANSWER,
-        public_tools: Collection[str] = (),
         system: System = "pass",
         ai: Answers = "noted",
         traced: Literal["refuse", "allow"] = "refuse",
@@ -86,18 +82,15 @@ class DPAgentMiddleware(AgentMiddleware[Any, Any, Any]):
         one_of(("pass", "release"), system=system)
         one_of(("noted", "pass"), ai=ai)
         self._session, self._system, self._ai = session_of(session), system, ai
-        self._tools = checked_tools(tools)
-        self._public = PublicResults(self._session, public_texts(public_tools, "public_tools"))
-        self._traced = traced
-        self._instruction = instruction
+        self._tools, self._traced, self._instruction = checked_tools(tools), traced, instruction
         self._extractor: Any = None if extractor is None else local_model(extractor, trusted_hosts)
 
     def wrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> ModelResponse[Any]:
         """Sends what was released, notes what the remote model answered, and restores it."""
-        call, swapped = self._swapped(request)
-        response, questions = self._shown(call, request, handler(swapped))
+        exchange, swapped = self._swapped(request)
+        response, questions = self._shown(exchange, request, handler(swapped))
         for k, question in questions:
             response.result[k] = _with_text(response.result[k], self._extractor(question))
         return response
@@ -105,9 +98,9 @@ class DPAgentMiddleware(AgentMiddleware[Any, Any, Any]):
     async def awrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[Any]]
     ) -> ModelResponse[Any]:
-        call, swapped = await asyncio.to_thread(self._swapped, request)
+        exchange, swapped = await asyncio.to_thread(self._swapped, request)
         said = await handler(swapped)
-        response, questions = await asyncio.to_thread(self._shown, call, request, said)
+        response, questions = await asyncio.to_thread(self._shown, exchange, request, said)
         for k, question in questions:
             text = await self._extractor.acall(question)
             response.result[k] = _with_text(response.result[k], text)
@@ -116,19 +109,15 @@ class DPAgentMiddleware(AgentMiddleware[Any, Any, Any]):
     def wrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Any]
     ) -> Any:
-        """Marks what a public tool returned; of what one with originals raises, keeps the kind."""
-        tool = request.tool_call["name"]
-        with self._textless(tool):
-            result = handler(request)
-        return self._public.mark(result, tool)
+        """Keeps the kind alone of what a tool with originals raises."""
+        with self._textless(request.tool_call["name"]):
+            return handler(request)
 
     async def awrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Any]]
     ) -> Any:
-        tool = request.tool_call["name"]
-        with self._textless(tool):
-            result = await handler(request)
-        return self._public.mark(result, tool)
+        with self._textless(request.tool_call["name"]):
+            return await handler(request)
 
     @contextmanager
     def _textless(self, tool: str) -> Iterator[None]:
@@ -144,48 +133,61 @@ class DPAgentMiddleware(AgentMiddleware[Any, Any, Any]):
             failure = without_text(error, f"the tool {tool!r}", "it was called with originals")
         raise_alone(failure)
 
-    def _swapped(self, request: ModelRequest[Any]) -> tuple[ModelCall, ModelRequest[Any]]:
+    def _swapped(self, request: ModelRequest[Any]) -> tuple[Exchange, ModelRequest[Any]]:
         """Releases a request of a run that nothing records; schemas of answers get originals."""
         if self._traced == "refuse":
             refuse_recorders(type(self).__name__)
         session, name = session_for(self._session, None), conversation_of(None)
         specs = getattr(request.response_format, "schema_specs", ())
-        options: Any = {"tools": with_outputs(self._tools, [spec.name for spec in specs])}
-        messages, before = request.messages, request.state.get("messages") or ()
-        prompt = system = request.system_message
-        if self._system == "pass":
-            prompt = None
-
-        def released(messages: Any, prompt: Any, name: str | None) -> tuple[Any, Exchange]:
-            private = read_state(messages, prompt, self._public, self._system)
-            [crossed] = release(session, [private], name, self._ai, **options)
-            return crossed
-
-        own = None
-        if name is None and before and list(before) != list(messages):  # which others changed
-            _, own = guarded(released, before, None, None)
-            name = own.conversation
-        sent, exchange = guarded(released, messages, prompt, name)
+        tools = with_outputs(self._tools, [spec.name for spec in specs])
+        system = request.system_message
+        prompt = None if self._system == "pass" else system
+        copy = partial(self._copied, request.messages, prompt)
+        sent, exchange = guarded(lambda: release(session, copy, name, self._ai, tools=tools))
         if prompt is not None:
             system, *sent = sent
-        swapped = request.override(messages=sent, system_message=system)
-        return ModelCall(exchange, own or exchange), swapped
+        return exchange, request.override(messages=sent, system_message=system)
+
+    def _copied(
+        self, messages: Sequence[lc.AnyMessage], prompt: lc.SystemMessage | None, cross: Cross
+    ) -> list[Any]:
+        """Copies an agent's messages, behind a private system prompt if there is one."""
+        places = enumerate(messages)
+        copies = [copy_message(m, self._system, f"message {k}", cross) for k, m in places]
+        if prompt is None:
+            return copies
+        stands_aside: Cross = lambda m: cross(replace(m, aside=True))  # noqa: E731
+        nameless = prompt.model_copy(update={"id": None})
+        return [copy_message(nameless, self._system, "system", stands_aside), *copies]
 
     def _shown(
-        self, call: ModelCall, request: ModelRequest[Any], response: ModelResponse[Any]
+        self, exchange: Exchange, request: ModelRequest[Any], response: ModelResponse[Any]
     ) -> tuple[ModelResponse[Any], list[tuple[int, inferdpt.Messages]]]:
-        """What is shown, and what the extractor is asked of answers with a text, by places."""
+        """Notes answers; what is shown, and what the extractor is asked of some, by places."""
         extracts = self._extractor is not None
-        shown = call.shown(response.result, extracts=extracts)
-        turn = turn_of(request.messages)
-        questions = [
-            (k, inferdpt.for_extractor(turn, message.text, self._instruction))
-            for k, message in enumerate(shown if extracts else ())
-            if isinstance(message, AIMessage) and not message.tool_calls and message.text.strip()
-        ]
-        structured = restored(call.exchange, response.structured_response)
+        shown, questions = list[lc.BaseMessage](), list[tuple[int, inferdpt.Messages]]()
+        turn = _turn_of(request.messages)
+        for place, remote in enumerate(response.result):
+            if isinstance(remote, lc.AIMessage) and not remote.id:
+                remote = remote.model_copy(update={"id": str(uuid4())})
+            seen = restored(exchange, remote)
+            shown.append(seen)
+            if isinstance(remote, lc.AIMessage):
+                answer = answer_of(remote)
+                exchange.note(answer, answer if extracts else answer_of(seen))
+                if extracts and not seen.tool_calls and seen.text.strip():
+                    question = inferdpt.for_extractor(turn, seen.text, self._instruction)
+                    questions.append((place, question))
+        structured = restored(exchange, response.structured_response)
         return ModelResponse(shown, structured), questions
 
 
-def _with_text(remote: BaseMessage, text: str) -> BaseMessage:
+def _with_text(remote: lc.BaseMessage, text: str) -> lc.BaseMessage:
     return remote.model_copy(update={"content": text, "additional_kwargs": {}})
+
+
+def _turn_of(messages: Sequence[lc.AnyMessage]) -> str:
+    """Returns the user's last message and what tools found for it, for a local model. Private."""
+    last = max((k for k, m in enumerate(messages) if isinstance(m, lc.HumanMessage)), default=0)
+    said = [m for m in messages[last:] if isinstance(m, lc.HumanMessage | lc.ToolMessage)]
+    return "\n\n".join(str(message.text) for message in said)

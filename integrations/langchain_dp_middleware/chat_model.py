@@ -2,44 +2,40 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
+from langchain_core import runnables as lcr
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import BaseMessage
-from langchain_core.outputs import LLMResult
-from langchain_core.runnables import (
-    Runnable,
-    RunnableBinding,
-    RunnableConfig,
-    RunnableSequence,
-    ensure_config,
-)
+from langchain_core.outputs import ChatGeneration, ChatResult, LLMResult
 from langchain_core.runnables.base import coerce_to_runnable
 from langchain_core.runnables.config import merge_configs
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import AfterValidator, Field
 
 from dp_middleware.conversation.events import checked_tools, with_outputs
-from dp_middleware.conversation.exchange import Exchange
 from dp_middleware.conversation.session import session_of
 from dp_middleware.errors import ParameterError
-from langchain_dp_middleware._answers import note_all, with_notes
-from langchain_dp_middleware._boundary import MODEL_CONFIG, Answers, System, cross
-from langchain_dp_middleware._calls import Entered, PrivateBinding, ReleasedCalls, restored
-from langchain_dp_middleware._messages import read_transcript
+from langchain_dp_middleware._boundary import (
+    MODEL_CONFIG,
+    Answers,
+    System,
+    cross,
+    with_notes,
+)
+from langchain_dp_middleware._calls import Entered, PrivateBinding, ReleasedCalls
+from langchain_dp_middleware._messages import copy_transcript
 from langchain_dp_middleware.head import Head
 
 
 class DPChatModel(ReleasedCalls, BaseChatModel):
     """Stands for a remote chat model and hands it released messages, at every public method.
 
-    For whatever takes a model: agents, third-party chains, summarizers. Tools, structured output,
-    streaming and the model's own settings keep working. Its answers are noted in the session, so
-    that a later transcript may hold them. Callbacks of the inner model's runs get released text.
+    Tools, structured output, streaming and the model's own settings keep working. Its answers are
+    noted in the session, so that a later transcript may hold them. Callbacks of the inner model's
+    runs get released text.
     Those of an enclosing sequence, graph or agent record what that is given, raw; put a
     :class:`PrivateHead`, whose options and errors these are, in front of it where they may not.
 
@@ -65,25 +61,23 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
         fields: dict[str, Any] = {"session": session_of(session), "inner": inner}
         super().__init__(**options, **fields)
 
-    # composition -----------------------------------------------------------------------------
-
     def bind_tools(
         self,
         tools: Sequence[dict[str, Any] | type | Callable[..., Any] | Any],
         *,
         tool_choice: Any = None,
         **kwargs: Any,
-    ) -> Runnable[Any, Any]:
+    ) -> lcr.Runnable[Any, Any]:
         """Binds tools as the inner model does; they are public."""
         options = kwargs if tool_choice is None else {**kwargs, "tool_choice": tool_choice}
         bound = self.inner.bind_tools(tools, **options)
-        if not isinstance(bound, RunnableBinding) or not isinstance(bound.bound, BaseChatModel):
+        if not isinstance(bound, lcr.RunnableBinding) or not isinstance(bound.bound, BaseChatModel):
             kind = type(bound).__name__
             raise ParameterError(f"expected tools bound as arguments of calls, got {kind}")
         model = self.model_copy(update={"inner": bound.bound})
         return BoundModel(bound=model, kwargs=bound.kwargs)
 
-    def with_structured_output(self, schema: Any, **kwargs: Any) -> Runnable[Any, Any]:
+    def with_structured_output(self, schema: Any, **kwargs: Any) -> lcr.Runnable[Any, Any]:
         """Returns the inner model's own, behind the same boundary, as are further steps."""
         model = self
         with contextlib.suppress(Exception):  # the inner model says what is wrong with a schema
@@ -101,28 +95,22 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
 
     _wrapped = _derived  # retries and fallbacks send the same release, pipes get its answers
 
-    # calls of chat models --------------------------------------------------------------------
-
     def generate(
-        self, messages: list[list[BaseMessage]], stop: Any = None, callbacks: Any = None, **kw: Any
+        self, messages: Any, stop: Any = None, callbacks: Any = None, **kw: Any
     ) -> LLMResult:
-        """Releases every transcript, all of which are looked at before one is charged."""
-        released, exchanges = self._released(*messages)
-        answers = self.inner.generate(released, stop, callbacks, **kw)
-        return _answered(answers, exchanges)
+        """Answers every transcript in a call of its own."""
+        return _result(self.batch(messages, _config_of(callbacks, kw), stop=stop, **kw))
 
     async def agenerate(
-        self, messages: list[list[BaseMessage]], stop: Any = None, callbacks: Any = None, **kw: Any
+        self, messages: Any, stop: Any = None, callbacks: Any = None, **kw: Any
     ) -> LLMResult:
-        released, exchanges = await asyncio.to_thread(self._released, *messages)
-        answers = await self.inner.agenerate(released, stop, callbacks, **kw)
-        return await asyncio.to_thread(_answered, answers, exchanges)
+        return _result(await self.abatch(messages, _config_of(callbacks, kw), stop=stop, **kw))
 
-    def _generate(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> Any:
-        [released], [exchange] = self._released(messages)
-        return restored(exchange, self.inner._generate(released, *args, **kwargs))
-
-    # description -----------------------------------------------------------------------------
+    def _generate(
+        self, messages: Any, stop: Any = None, run_manager: Any = None, **kw: Any
+    ) -> ChatResult:
+        [message] = self.batch([messages], stop=stop, **kw)
+        return ChatResult(generations=[ChatGeneration(message=message)])
 
     @property
     def _llm_type(self) -> str:
@@ -138,35 +126,22 @@ class DPChatModel(ReleasedCalls, BaseChatModel):
     def _resolve_model_profile(self) -> Any:
         return self.inner.profile
 
-    # the boundary ----------------------------------------------------------------------------
-
-    @property
-    def _behind(self) -> Runnable[Any, Any]:
-        return self.inner
-
-    def _enter(self, value: Any, config: RunnableConfig | None) -> Entered:
+    def _enter(self, value: Any, config: lcr.RunnableConfig | None) -> Entered:
         return ModelHead(model=self, then=self.inner)._enter(value, config)
 
-    def _released(self, *transcripts: list[BaseMessage]) -> tuple[list[Any], list[Exchange]]:
-        """What ``generate`` takes is not converted: the inner model would fail after the charge."""
-        if not all(isinstance(m, BaseMessage) for messages in transcripts for m in messages):
-            raise ParameterError("expected lists of messages, got something else; use invoke()")
-        crossed = cross(self, transcripts, read_transcript, None, tools=self.tools)
-        return [released for released, _ in crossed], [exchange for _, exchange in crossed]
+
+def _config_of(callbacks: Any, options: dict[str, Any]) -> Any:
+    """Takes what a config has out of the options of ``generate``."""
+    names = ("tags", "metadata", "run_name", "run_id")
+    config = {name: options.pop(name) for name in names if name in options}
+    return {"callbacks": callbacks, **{name: value for name, value in config.items() if value}}
 
 
-def _answered(answers: LLMResult, exchanges: Sequence[Exchange]) -> LLMResult:
-    rows = []
-    for row, exchange in zip(answers.generations, exchanges, strict=True):
-        note_all(exchange, row)
-        rows.append(restored(exchange, row))
-    return answers.model_copy(update={"generations": rows})
+def _result(answers: Sequence[Any]) -> LLMResult:
+    return LLMResult(generations=[[ChatGeneration(message=message)] for message in answers])
 
 
-# what is made of the model: it is made of the inner one, behind the same boundary -----------------
-
-
-@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class ModelHead(Head):
     """The boundary of a chat model in front of what is made of it; may run in other runs."""
 
@@ -174,37 +149,29 @@ class ModelHead(Head):
 
     model: Any
 
-    def __repr__(self) -> str:
-        return f"{self.model!r}\n| {self.then!r}"
-
     def __ror__(self, other: Any) -> Any:
-        return RunnableSequence(coerce_to_runnable(other), self)
+        return lcr.RunnableSequence(coerce_to_runnable(other), self)
 
     def _with_rest(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
-        """A fallback that is a DPChatModel is called behind this boundary."""
-        if name == "with_fallbacks":
-            fallbacks, *args = args or [kwargs.pop("fallbacks")]  # type: ignore[assignment]
-            ours = DPChatModel | ModelHead | BoundModel
-            args = ([x._behind if isinstance(x, ours) else x for x in fallbacks], *args)
+        """Refuses a fallback that would release again what this boundary has released."""
+        fallbacks = (*args, kwargs.get("fallbacks"))[0] if name == "with_fallbacks" else ()
+        if any(isinstance(fallback, ReleasedCalls | BoundModel) for fallback in fallbacks):
+            raise ParameterError("expected plain models as fallbacks: they get what was released")
         return super()._with_rest(name, *args, **kwargs)
 
     @property
     def _component(self) -> Any:
         return self.model
 
-    @property
-    def _behind(self) -> Runnable[Any, Any]:
-        return self._rest.with_config(self.config) if self.config else self._rest
-
-    def _enter(self, value: Any, config: RunnableConfig | None) -> Entered:
+    def _enter(self, value: Any, config: lcr.RunnableConfig | None) -> Entered:
         model, asked = self.model, self._merged(config)
-        [(released, exchange)] = cross(model, [value], read_transcript, asked, tools=model.tools)
+        released, exchange = cross(model, value, copy_transcript, asked, tools=model.tools)
         fields = {name: getattr(model, name) for name in ("callbacks", "tags", "metadata")}
         own: Any = {name: field for name, field in fields.items() if field}
         return Entered(
             rest=with_notes(self._rest, exchange),
             input=released,
-            config=merge_configs(own, ensure_config(asked)),
+            config=merge_configs(own, lcr.ensure_config(asked)),
             exchange=exchange,
             receipt=exchange.receipt,
         )
@@ -224,12 +191,8 @@ class BoundModel(PrivateBinding):
         model: Any = self.bound
         return ModelHead(model=model, then=model.inner.bind(**self.kwargs), config=self.config)
 
-    @property
-    def _behind(self) -> Runnable[Any, Any]:
-        return self.head._behind
-
-    bind = RunnableBinding.bind
-    with_config = RunnableBinding.with_config
+    bind = lcr.RunnableBinding.bind
+    with_config = lcr.RunnableBinding.with_config
 
     def _derived(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
         return getattr(self.head, name)(*args, **kwargs)

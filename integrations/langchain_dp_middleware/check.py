@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
-from typing import Any
+from contextlib import suppress
+from typing import Any, NamedTuple
 
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import Runnable, RunnableBinding, RunnableSequence
@@ -26,8 +26,7 @@ _WRAP = "give it DPChatModel(session, model), or, if it may see raw text, name i
 _VENDORS = {"openai", "anthropic", "groq", "mistralai", "cohere", "ollama", "google"}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Finding:
+class Finding(NamedTuple):
     """Names what sends raw text out, or keeps the middleware from working, and what to do."""
 
     where: str
@@ -41,19 +40,15 @@ class Finding:
 def check_chain(runnable: Any, *, local: Collection[Any] = ()) -> list[Finding]:
     """Finds where raw input reaches what is not of this package, without running the chain.
 
-    Follows the input through sequences, parallel steps, branches and fallbacks. It is raw until
-    a component of this package releases it; documents of a retriever, results of tools and answers
-    of local models are raw wherever they come from. In an agent or graph every node is given raw
-    messages: its own model is fine behind a :class:`DPAgentMiddleware`, those that tools and other
-    middleware hold are not. Looks into declared fields, closures and partials; globals, and what a
-    function builds when it is called, are not seen: no finding is no proof.
+    Input is raw until a component of this package releases it; documents of a retriever, results of
+    tools and answers of local models are raw wherever they come from. In an agent or graph every
+    node is given raw messages: its own model is fine behind a :class:`DPAgentMiddleware`, those
+    that tools and other middleware hold are not. Looks into declared fields, closures and partials;
+    globals, and what a function builds when it is called, are not seen: no finding is no proof.
 
     Args:
         runnable: A chain, an agent or a graph; its input is taken to be private.
         local: Models and retrievers that may see raw text. Others may if they run here.
-
-    Raises:
-        ParameterError: Not a Runnable.
     """
     if not isinstance(runnable, Runnable):
         raise ParameterError(f"expected a Runnable, got {type(runnable).__name__}")
@@ -63,7 +58,6 @@ def check_chain(runnable: Any, *, local: Collection[Any] = ()) -> list[Finding]:
 
 
 check_agent = check_chain
-"""Under the name that a reader of agents looks for."""
 
 
 class _Chain:
@@ -205,11 +199,10 @@ def _is_ours(x: Any) -> bool:
 
 def _is_local(x: Any) -> bool:
     """Tells whether a model, or a retriever with all that it is made of, runs on this machine."""
-    try:
+    with suppress(UntrustedHost):
         require_trusted(locate(x) if _is_model(x) else locate_retriever(x))
-    except UntrustedHost:
-        return False
-    return True
+        return True
+    return False
 
 
 def _bare(model: Any) -> Any:

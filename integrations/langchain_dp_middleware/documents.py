@@ -52,39 +52,30 @@ class DPDocumentTransformer(BaseDocumentTransformer):
         self._session = session_of(session)
         self._metadata = public_texts(metadata, "metadata")
 
-    def __repr__(self) -> str:
-        return f"DPDocumentTransformer({self._session!r}, metadata={self._metadata!r})"
-
     def transform_documents(
         self, documents: Sequence[Document], **kwargs: Any
     ) -> Sequence[Document]:
         session = guarded(for_subject, self._session, None)
-        return release_documents(
-            session, documents, self._metadata, lambda document: document.id or ONCE
-        )
+        return guarded(_release, session, documents, self._metadata, lambda d: d.id or ONCE)
 
 
-def release_documents(
+def _release(
     session: dp.Session,
     documents: Sequence[Document],
     metadata: tuple[str, ...],
     identify: Callable[[Document], Any],
 ) -> list[Document]:
-    """Returns released copies, by event ids or ``ONCE``: content, id and the metadata named."""
-
-    def work() -> list[Document]:
-        events = [(identify(document), "user", document.page_content) for document in documents]
-        releases = session.release_many(events, conversation=_CONVERSATION)
-        return [
-            Document(
-                page_content=release.text,
-                id=document.id,
-                metadata={k: document.metadata[k] for k in metadata if k in document.metadata},
-            )
-            for document, release in zip(documents, releases, strict=True)
-        ]
-
-    return guarded(work)
+    """Makes released copies, by event ids or ``ONCE``: content, id and the metadata named."""
+    events = [(identify(document), "user", document.page_content) for document in documents]
+    releases = session.release_many(events, conversation=_CONVERSATION)
+    return [
+        Document(
+            page_content=release.text,
+            id=document.id,
+            metadata={k: document.metadata[k] for k in metadata if k in document.metadata},
+        )
+        for document, release in zip(documents, releases, strict=True)
+    ]
 
 
 class DPEmbeddings(Embeddings):
@@ -97,11 +88,11 @@ class DPEmbeddings(Embeddings):
 
     Args:
         session: A ``dp.Session``, a ``dp.Sanitizer`` or a ``dp.VectorResponse``.
-        inner: Embeds. For a ``dp.VectorResponse`` it must be local, and may be a
-            ``dp.EmbeddingService``.
-        ledger: For a ``dp.VectorResponse``: charged once per text, before the draw.
-        subject: For a ``dp.VectorResponse``: whose budget is charged; needed with a ledger.
-        trusted_hosts: For a ``dp.VectorResponse``: hosts that may see raw text.
+        inner: Embeds. For a ``dp.VectorResponse``, as are the others, it must be local, and may be
+            a ``dp.EmbeddingService``.
+        ledger: Charged once per text, before the draw.
+        subject: Whose budget is charged; needed with a ledger.
+        trusted_hosts: Hosts that may see raw text.
 
     Raises:
         UntrustedHost: The inner model of a ``dp.VectorResponse`` is remote.
@@ -126,54 +117,42 @@ class DPEmbeddings(Embeddings):
                 "expected ledger=, subject= and trusted_hosts= with a dp.VectorResponse only: a "
                 "session has a ledger, and its inner model sees released text"
             )
-        self._session = session_of(session)
         if not isinstance(inner, Embeddings):
             kind = type(inner).__name__
             raise ParameterError(f"expected a LangChain embedding model, got {kind}")
-        self._inner = inner
-
-    def __repr__(self) -> str:
-        return f"DPEmbeddings({self._vectors or self._session!r})"
+        self._session, self._inner = session_of(session), inner
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         if self._vectors is not None:
             return guarded(self._vectors.release, texts)
-        return self._inner.embed_documents(self._released(texts))
+        return self._inner.embed_documents(guarded(self._released, texts))
 
     def embed_query(self, text: str) -> list[float]:
         if self._vectors is not None:
             return self.embed_documents([text])[0]
-        return self._inner.embed_query(*self._released([text]))
+        return self._inner.embed_query(*guarded(self._released, [text]))
 
     def _released(self, texts: Sequence[str]) -> list[str]:
-        def work() -> list[str]:
-            events = [(ONCE, "user", text) for text in texts]
-            session = for_subject(self._session, None)
-            return [release.text for release in session.release_many(events)]
-
-        return guarded(work)
+        session, events = for_subject(self._session, None), [(ONCE, "user", text) for text in texts]
+        return [release.text for release in session.release_many(events)]
 
 
-_REMEDY = (
-    "retrieve first, in a call of its own, and give the documents to the chain; or, if the query "
-    'is public, as one that a remote model wrote, say so with query="public"'
-)
+_REMEDY = 'retrieve in a call of its own, or, if the query is public, say query="public"'
 _Names = BeforeValidator(partial(public_texts, name="public_metadata"))
 
 
 class DPRetriever(ReleasedCalls, BaseRetriever):
     """Finds documents with a local retriever, which sees the raw query, and releases them.
 
-    Neither the query nor the documents found are seen by callbacks or tracers; these are told the
-    released documents. Which documents were found, that is their ids and public metadata, depends
-    on the query and **is not protected**. A document found again is the same release and costs
-    nothing, so it needs an id, or ``identify``. In a chain the query would be recorded by the run
-    of the chain: it refuses to run inside one. Retrieve first, and give the documents to the chain.
+    Callbacks and tracers are told the released documents alone. Which documents were found, that is
+    their ids and public metadata, depends on the query and **is not protected**. A document found
+    again is the same release and costs nothing. It refuses to run inside a chain, which would
+    record the query: retrieve first, and give the documents to the chain.
 
     Attributes:
         session: A ``dp.Session``, or a ``dp.Sanitizer`` that is wrapped in one.
-        retriever: A LangChain retriever that is in process, on loopback or on a trusted host, with
-            all that it is made of. An index or a model that is not known to be local is refused.
+        retriever: A LangChain retriever that is known to be in process, on loopback or on a trusted
+            host, with all that it is made of.
         public_metadata: Keys of the metadata of documents that are kept; all others are cut.
         query: ``"private"``, or ``"public"`` for one that may be recorded, such as what a remote
             model asks a tool.
@@ -222,19 +201,17 @@ class DPRetriever(ReleasedCalls, BaseRetriever):
     def _enter(self, value: Any, config: RunnableConfig | None, **kwargs: Any) -> Entered:
         if self.query == "private":
             refuse_outer_run(config, "DPRetriever", _REMEDY)
-        at = guarded(lambda: session_for(self.session, config))
+        at = guarded(session_for, self.session, config)
         found = self._release(at, value, **kwargs)
         return Entered(input=found, config=config or RunnableConfig())
 
     def _release(self, session: dp.Session, query: Any, **kwargs: Any) -> list[Document]:
         if not isinstance(query, str):
             raise ParameterError(f"expected a query of type str, got {type(query).__name__}")
-        documents = guarded(
-            lambda: Context().run(_search, self.retriever, query, kwargs),
-            what="the local retriever",
-        )
+        search = (Context().run, _search, self.retriever, query, kwargs)
+        documents = guarded(*search, what="the local retriever")
         identify = self.identify or _id_of
-        return release_documents(session, documents, self.public_metadata, identify)
+        return guarded(_release, session, documents, self.public_metadata, identify)
 
 
 def _search(retriever: BaseRetriever, query: str, kwargs: dict[str, Any]) -> list[Document]:
@@ -250,8 +227,5 @@ def _search(retriever: BaseRetriever, query: str, kwargs: dict[str, Any]) -> lis
 
 def _id_of(document: Document) -> str:
     if document.id is None:
-        raise ParameterError(
-            "expected documents with ids, by which one found again is known, got one without; "
-            "give ids to the index, or a function with identify="
-        )
+        raise ParameterError("expected documents with ids, got one without; see identify=")
     return document.id

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar, Literal, NoReturn, Self
@@ -18,7 +18,6 @@ from dp_middleware.conversation.exchange import Exchange, Tools
 from dp_middleware.conversation.session import session_of
 from dp_middleware.errors import ParameterError, guarded
 from dp_middleware.privacy.releases import receipts
-from langchain_dp_middleware._answers import with_notes
 from langchain_dp_middleware._boundary import (
     OWN,
     USAGE,
@@ -27,32 +26,25 @@ from langchain_dp_middleware._boundary import (
     asked_of,
     cross,
     refuse_outer_run,
+    with_notes,
 )
 from langchain_dp_middleware._calls import LISTENERS, Entered, ReleasedCalls, by_way
-from langchain_dp_middleware._messages import read_input
+from langchain_dp_middleware._messages import copy_input
 
-_REMEDY = (
-    "put a PrivateHead first instead, or, if all that records this chain may see raw text, set "
-    'traced="allow"'
-)
+_REMEDY = 'put a PrivateHead first, or, if what records it may see raw text, set traced="allow"'
 
 
 # A plain Runnable, not a RunnableSerializable: pydantic would copy the session into configured
 # copies and offer it to serializers; a frozen dataclass hands on the same object.
 @by_way("_with_rest", "bind", "with_retry", "with_fallbacks", *LISTENERS)
-@by_way("_batched", "batch", "abatch", "batch_as_completed", "abatch_as_completed")
-@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Head(ReleasedCalls, Runnable[Any, Any]):
-    """First step of a chain: ``head | a | b`` is again a head, which runs ``a | b`` itself.
-
-    ``then`` is the rest of the chain; ``None``: the released input is the output. ``config`` is
-    merged into the config of every call.
-    """
+    """First step of a chain: ``head | a | b`` is again a head, which runs ``a | b`` itself."""
 
     goes_first: ClassVar[bool] = True
 
     then: Runnable[Any, Any] | None = None
-    config: RunnableConfig = field(default_factory=RunnableConfig)
+    config: RunnableConfig = field(default_factory=RunnableConfig, repr=False)
 
     def __post_init__(self) -> None:
         if isinstance(self.then, Head) and self.then.goes_first:
@@ -87,18 +79,11 @@ class Head(ReleasedCalls, Runnable[Any, Any]):
     def _with_rest(self, name: str, /, *args: Any, **kwargs: Any) -> Self:
         return replace(self, then=getattr(self._rest, name)(*args, **kwargs))
 
-    def _batched(self, name: str, /, inputs: Any, config: Any = None, **kwargs: Any) -> Any:
-        """A batch reads ``max_concurrency`` in the config that it is given."""
-        is_one = not isinstance(config, Sequence)
-        merged = self._merged(config) if is_one else [self._merged(own) for own in config]
-        bare = replace(self, config=RunnableConfig())
-        return getattr(Runnable, name)(bare, inputs, merged, **kwargs)
-
     def _merged(self, config: RunnableConfig | None) -> RunnableConfig:
         return merge_configs(*filter(None, (self.config, config)))
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False)
 class Releasing(ReleasedCalls, Runnable[Any, Any]):
     """Releases what is private in an input; what heads and sanitizers have in common."""
 
@@ -118,11 +103,10 @@ class Releasing(ReleasedCalls, Runnable[Any, Any]):
     def _cross(
         self, value: Any, config: RunnableConfig | None, tools: Tools = ()
     ) -> tuple[Any, Exchange]:
-        [crossed] = cross(self, [value], partial(read_input, self.keys), config, tools=tools)
-        return crossed
+        return cross(self, value, partial(copy_input, self.keys), config, tools=tools)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False)
 class PrivateHead(Releasing, Head):
     """Stands first in a chain; what stands to its right receives released text only.
 
@@ -131,23 +115,12 @@ class PrivateHead(Releasing, Head):
     rest, which callbacks, tracers and events see. Binding, retries, fallbacks and listeners apply
     to the rest. Inside another run, which has recorded its input, the head refuses to run.
 
-    Human and tool messages are released without their metadata, artifact and author's name. System
-    messages pass by default, AI messages only if the session knows them as remote answers. Ids,
+    Human and tool messages are released without their metadata, artifact and author's name. Ids,
     roles, names of tools, numbers of messages, blocks and tokens, ``config`` and keyword arguments
     are public. What returns gets back the originals of pseudonyms that stood in this very input.
 
-    A message with an id is released once, and so is a transcript without ids as far as its
-    beginning stays the same; a text that is no message is new at every call. The ``configurable``
-    of a config names the conversation (``thread_id``) and the epsilon of a call (``dp_epsilon``).
-
-    Example:
-        >>> import dp_middleware as dp
-        >>> from langchain_core.runnables import RunnableLambda
-        >>> space = dp.EmbeddingSpace(dp.Vocabulary(["red", "blue"]), [[1, 0], [0, 1]])
-        >>> sanitizer = dp.Sanitizer(dp.TokenExponential(epsilon=2.0), space)
-        >>> chain = PrivateHead(sanitizer, keys=["text"]) | RunnableLambda(lambda d: d["text"])
-        >>> set(chain.invoke({"text": "red blue"}).split()) <= {"red", "blue"}
-        True
+    A text that is no message is a new release at every call. The ``configurable`` of a config names
+    the conversation (``thread_id``) and the epsilon of a call (``dp_epsilon``).
 
     Attributes:
         session: A ``dp.Session``, or a ``dp.Sanitizer`` for which one is made.
@@ -155,20 +128,17 @@ class PrivateHead(Releasing, Head):
             others public; None: on a dict, every value is private and must be text.
         then: The rest of the chain, set by ``|``; None: the released input is the output.
         config: Merged into the config of every call; set by :meth:`with_config`.
-        system: What happens to system messages: ``"pass"``: they are public, sent as they are;
-            ``"release"``: private.
-        ai: What happens to AI messages: ``"noted"``: sent if the session knows them as remote
-            answers, refused otherwise; ``"pass"``: others are declared public and sent.
+        system: System messages are public (``"pass"``), or private (``"release"``).
+        ai: AI messages are sent if the session knows them as remote answers (``"noted"``), or
+            others are declared public and sent, too (``"pass"``).
         answers: ``"note"``: what the chat model at the beginning of the rest answers, behind
             nothing but prompts, is noted in the session as a remote answer. Default: ``"ignore"``.
-        tools: Names of the tools whose calls get the originals of pseudonyms, or ``"all"``; others
-            get the pseudonyms.
+        tools: Names of the tools that are called with the originals of pseudonyms, or ``"all"``.
 
     Raises:
-        ParameterError: From a call, before anything is charged or sent: an input that cannot be
-            released, a missing key, or a head inside another run.
-        EventRefused: From a call: an AI message that the session does not know.
-        DPMiddlewareError: From a call: the release failed, and nothing was sent. Holds no text.
+        DPMiddlewareError: From a call, before anything is sent, without text: an input that cannot
+            be released, a missing key or a head inside another run (ParameterError), an AI message
+            that the session does not know (EventRefused), or the release failed.
     """
 
     answers: Literal["ignore", "note"] = field(default="ignore", kw_only=True)
@@ -179,10 +149,6 @@ class PrivateHead(Releasing, Head):
         super().__post_init__()
         one_of(("ignore", "note"), answers=self.answers)
         object.__setattr__(self, "tools", checked_tools(self.tools))
-
-    def __repr__(self) -> str:
-        rest = "" if self.then is None else f"\n| {self.then!r}"
-        return f"PrivateHead({self.session!r}, keys={self.keys!r}){rest}"
 
     def _enter(self, value: Any, config: RunnableConfig | None) -> Entered:
         """Lets the release itself be the output of a head without a rest: nothing is restored."""
@@ -197,13 +163,13 @@ class PrivateHead(Releasing, Head):
         )
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False)
 class DPSanitizer(Releasing):
     """Releases what passes through: text, prompt values, messages, or chosen keys of a dict.
 
-    In the middle of a chain callbacks and tracers of the sequence have recorded the raw text. So it
-    refuses to run inside another run unless ``traced="allow"`` declares that these may see it.
-    Without such a reason use :class:`PrivateHead`, whose fields these are but for ``traced``.
+    Its fields are those of :class:`PrivateHead`. In the middle of a chain callbacks and tracers of
+    the sequence have recorded the raw text: it refuses to run inside another run unless
+    ``traced="allow"`` declares that these may see it.
     """
 
     traced: Literal["refuse", "allow"] = "refuse"
@@ -212,9 +178,6 @@ class DPSanitizer(Releasing):
         super().__post_init__()
         one_of(("refuse", "allow"), traced=self.traced)
 
-    def __repr__(self) -> str:
-        return f"DPSanitizer({self.session!r}, keys={self.keys!r}, traced={self.traced!r})"
-
     def _enter(self, value: Any, config: RunnableConfig | None) -> Entered:
         config = config or RunnableConfig()
         if self.traced == "refuse":
@@ -222,14 +185,13 @@ class DPSanitizer(Releasing):
         return Entered(input=self._cross(value, config)[0], config=config)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False)
 class PrivRewriteRunnable(Head):
-    """Makes of a private text its rewrite, which may be published; of the same kind.
+    """Makes of a private text, a ``str``, its rewrite, which may be published.
 
-    A text gives a text; a prompt value, list of messages or dict that holds one private text gives
-    one with the rewrite in its place. It goes first, as :class:`PrivateHead` does, and refuses to
-    run inside another run. Every call is charged for both phases of :class:`dp.PrivRewrite`.
-    Callbacks around the call see what the generator is asked: the sanitized text.
+    It goes first, as :class:`PrivateHead` does, and refuses to run inside another run. Every call
+    is charged for both phases of :class:`dp.PrivRewrite`. Callbacks around the call see what the
+    generator is asked: the sanitized text.
 
     Attributes:
         rewriter: A ``dp.PrivRewrite``.
@@ -242,30 +204,13 @@ class PrivRewriteRunnable(Head):
         if not isinstance(self.rewriter, dp.PrivRewrite):
             raise ParameterError(f"expected a dp.PrivRewrite, got {type(self.rewriter).__name__}")
 
-    def __repr__(self) -> str:
-        rest = "" if self.then is None else f"\n| {self.then!r}"
-        return f"PrivRewriteRunnable({self.rewriter!r}){rest}"
-
     def _enter(self, value: Any, config: RunnableConfig | None) -> Entered:
         merged = self._merged(config)
         refuse_outer_run(merged, "PrivRewriteRunnable")
         if asked := [name for name in OWN if asked_of(merged).get(name) is not None]:
             raise ParameterError(f"PrivRewriteRunnable takes no {asked[0]} in the config")
-        text, build = guarded(lambda: _one_text(value))
+        if not isinstance(value, str):
+            raise ParameterError(f"expected one private text, got {type(value).__name__}")
         with receipts() as receipt, set_config_context(merged) as context:
-            release = context.run(guarded, lambda: self.rewriter.rewrite(text), what="the rewrite")
-        return Entered(rest=self._rest, input=build(release.text), config=merged, receipt=receipt)
-
-
-def _one_text(value: Any) -> tuple[str, Callable[[str], Any]]:
-    """The private text of an input, and how the rewrite is put in its place."""
-    private = read_input(None, value, "pass")
-    events = [message for message in private.transcript if not message.public]
-    if len(events) != 1 or len(events[0].texts) != 1 or events[0].role == "assistant":
-        raise ParameterError(f"expected one private text, or human message, got {len(events)}")
-
-    def build(text: str) -> Any:
-        sent = (m if m.public else replace(m, texts=(text,)) for m in private.transcript)
-        return private.copy(list(sent))
-
-    return events[0].text, build
+            sent = context.run(guarded, self.rewriter.rewrite, value, what="the rewrite").text
+        return Entered(rest=self._rest, input=sent, config=merged, receipt=receipt)

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, NoReturn
 from uuid import uuid4
 
+from langchain_core import messages as lc
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import (
-    AIMessage,
-    AIMessageChunk,
-    BaseMessage,
-    HumanMessage,
-    SystemMessage,
-)
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import set_config_context
 from pydantic import Field
@@ -29,30 +23,24 @@ from dp_middleware.frameworks import chat_model, inferdpt
 from dp_middleware.models.chat import local_model
 from langchain_dp_middleware._boundary import MODEL_CONFIG, Answers, System, cross, refuse_outer_run
 from langchain_dp_middleware._calls import RefusedWrappers, by_way, signed
-from langchain_dp_middleware._messages import message_of, messages_in, read_transcript
+from langchain_dp_middleware._messages import copy_transcript, message_of, messages_in
 
-REMEDY = (
-    "call it alone, as the whole app, or, if all that records the run may see raw text, set "
-    'traced="allow"'
-)
-
-_NOTE = (
-    "keep the ids of this model's answers, or whole transcripts to the letter, or tell the session "
-    "what a remote model wrote with note_answer(session, message)"
+_REMEDY = 'call it alone, or, if all that records the run may see raw text, set traced="allow"'
+_REFUSED = (
+    *("bind_tools", "with_structured_output", "generate", "agenerate"),
+    *("stream_events", "astream_events"),
 )
 
 
-@by_way("_refused", "bind_tools", "with_structured_output", "generate", "agenerate")
-@by_way("_refused", "stream_events", "astream_events")
+@by_way("_refused", *_REFUSED)
 class InferDPTChatModel(RefusedWrappers, BaseChatModel):
     """Answers from the raw text with a local model, helped by a remote one that never sees it.
 
-    The messages are released and sent to ``remote``; ``extractor`` writes the answer from the raw
-    messages and the remote model's draft. Its calls leave no record. The answer is **private**. In
-    a later transcript it is replaced by the draft that it came from, known by its id, or without
-    one by its place behind the same messages. System messages are the instruction, public and sent
-    as they are; human messages are released; other roles are refused. Callbacks of a call see what
-    the remote model is sent. It refuses to run inside another run, which would record the answer.
+    The messages are released and sent to ``remote``; ``extractor`` writes the answer, **private**,
+    from the raw messages and the remote model's draft. Its calls leave no record. In a later
+    transcript the answer, known by its id or its place, is replaced by the draft. System messages
+    are the instruction, public; human messages are released; other roles are refused. Callbacks see
+    what the remote model is sent. It refuses to run inside another run, which would record answers.
 
     Attributes:
         session: A ``dp.Session``, or a ``dp.Sanitizer`` for which one is made.
@@ -102,39 +90,41 @@ class InferDPTChatModel(RefusedWrappers, BaseChatModel):
     def _refused(self, name: str, *args: Any, **kwargs: Any) -> NoReturn:
         """Refuses what would trace raw text, or give something else than the extractor's text."""
         raise ParameterError(
-            f"InferDPTChatModel has no {name}(): it answers with text, by invoke(), batch() and "
-            "stream(); use DPChatModel, or an agent with DPAgentMiddleware(session, extractor=...)"
+            f"InferDPTChatModel has no {name}(), but invoke(), batch() and stream(); use "
+            "DPChatModel, or an agent with DPAgentMiddleware(session, extractor=...)"
         )
 
     def _generate(self, *args: Any, **kwargs: Any) -> NoReturn:
         self._refused("generate")
 
-    def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> AIMessage:
+    def invoke(
+        self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
+    ) -> lc.AIMessage:
         asked = self._asked(input, config, kwargs)
         return asked.answered(self.extractor(asked.question))
 
     async def ainvoke(
         self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
-    ) -> AIMessage:
+    ) -> lc.AIMessage:
         asked = await in_thread(self._asked, input, config, kwargs)
         return asked.answered(await self.extractor.acall(asked.question))
 
     def stream(
         self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
-    ) -> Iterator[AIMessageChunk]:
+    ) -> Iterator[lc.AIMessageChunk]:
         asked, said = self._asked(input, config, kwargs), ""
         try:
             for piece in self.extractor.stream(asked.question):
                 said += piece
-                yield AIMessageChunk(content=piece, id=asked.name)
+                yield lc.AIMessageChunk(content=piece, id=asked.name)
         finally:  # also of one that is left
             asked.note_place(said)
-        last = AIMessageChunk(content="", id=asked.name, chunk_position="last")
+        last = lc.AIMessageChunk(content="", id=asked.name, chunk_position="last")
         yield signed(last, asked.exchange.receipt)
 
     async def astream(
         self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
-    ) -> AsyncIterator[AIMessageChunk]:
+    ) -> AsyncIterator[lc.AIMessageChunk]:
         pieces: Any = self.stream(input, config, **kwargs)
         async with aclosing(pieces_in_thread(pieces)) as later:
             async for piece in later:
@@ -143,58 +133,53 @@ class InferDPTChatModel(RefusedWrappers, BaseChatModel):
     def _asked(self, value: Any, config: RunnableConfig | None, options: dict[str, Any]) -> Asked:
         config = config or RunnableConfig()
         if self.traced == "refuse":
-            refuse_outer_run(config, "InferDPTChatModel", REMEDY)
+            refuse_outer_run(config, "InferDPTChatModel", _REMEDY)
         if settings := sorted(name for name, option in options.items() if option is not None):
             raise ParameterError(f"expected settings on the two models themselves, got {settings}")
         messages = messages_of(value)
-        [(released, exchange)] = cross(self, [messages], read_transcript, config, remedy=_NOTE)
-        history, text, instruction = turn_of(released, self.instruction)
+        released, exchange = cross(self, messages, copy_transcript, config)
         unit = self.session.sanitizer.certificate.unit
-        sent = [*history, *inferdpt.for_remote(text, instruction, unit)]
+        sent = self._turn(released, lambda text, told: inferdpt.for_remote(text, told, unit))
         with set_config_context(config) as context:
             draft = context.run(self.remote, sent)
-        question = guarded(self._question, messages, draft)
+        extract = lambda text, told: inferdpt.for_extractor(text, draft, told)  # noqa: E731
+        question = guarded(self._turn, messages, extract)
         asked = Asked(exchange=exchange, question=question, draft=draft)
         remote = Message(role="assistant", texts=(draft,), id=asked.name)
         exchange.note(remote, remote)  # goes out again for an answer of this id
         return asked
 
-    def _question(self, messages: list[BaseMessage], draft: str) -> Any:
-        history, text, instruction = turn_of(messages, self.instruction)
-        return [*history, *inferdpt.for_extractor(text, draft, instruction)]
+    def _turn(
+        self, messages: Sequence[lc.BaseMessage], write: Callable[[str, str], inferdpt.Messages]
+    ) -> inferdpt.Messages:
+        """Returns the history, and what is written of the last text and the instruction."""
+        rules = [message.text for message in messages if isinstance(message, lc.SystemMessage)]
+        *before, last = [m for m in messages if not isinstance(m, lc.SystemMessage)]
+        history = [
+            {"role": "assistant" if isinstance(m, lc.AIMessage) else "user", "content": str(m.text)}
+            for m in before
+        ]
+        return [*history, *write(str(last.text), "\n\n".join(rules) or self.instruction)]
 
     @property
     def _llm_type(self) -> str:
         return "dp-inferdpt"
 
 
-def messages_of(value: object) -> list[BaseMessage]:
+def messages_of(value: object) -> list[lc.BaseMessage]:
     """Makes messages of a text, prompt value or list; a bare text is new at every call."""
     messages = [
-        HumanMessage(x, id=str(uuid4()))
+        lc.HumanMessage(x, id=str(uuid4()))
         if isinstance(x, str)
         else message_of(x, f"the input, message {i}")
         for i, x in enumerate(messages_in(value))
     ]
-    if not all(isinstance(x, HumanMessage | SystemMessage | AIMessage) for x in messages):
+    if not all(isinstance(x, lc.HumanMessage | lc.SystemMessage | lc.AIMessage) for x in messages):
         raise ParameterError("expected human, system and ai messages, got others")
     last = messages[-1] if messages else None
-    if not isinstance(last, HumanMessage) or not last.text.strip():
+    if not isinstance(last, lc.HumanMessage) or not last.text.strip():
         raise ParameterError("expected a human message with text at the end of the transcript")
     return messages
-
-
-def turn_of(
-    messages: Sequence[BaseMessage], instruction: str
-) -> tuple[inferdpt.Messages, str, str]:
-    """Splits a transcript: its history, its last text, and its system messages or instruction."""
-    rules = [message.text for message in messages if isinstance(message, SystemMessage)]
-    *before, last = [message for message in messages if not isinstance(message, SystemMessage)]
-    history = [
-        {"role": "assistant" if isinstance(m, AIMessage) else "user", "content": str(m.text)}
-        for m in before
-    ]
-    return history, str(last.text), "\n\n".join(rules) or instruction
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -206,9 +191,9 @@ class Asked:
     draft: str
     name: str = field(default_factory=lambda: f"dp-{uuid4()}")
 
-    def answered(self, text: str) -> AIMessage:
+    def answered(self, text: str) -> lc.AIMessage:
         self.note_place(text)
-        answer: AIMessage = signed(AIMessage(text, id=self.name), self.exchange.receipt)
+        answer: lc.AIMessage = signed(lc.AIMessage(text, id=self.name), self.exchange.receipt)
         return answer
 
     def note_place(self, answer: str) -> None:

@@ -17,12 +17,9 @@ from langsmith.run_helpers import get_current_run_tree
 
 from dp_middleware import _quiet
 from dp_middleware.errors import ParameterError
-from langchain_dp_middleware._answers import Noting
+from langchain_dp_middleware._boundary import Noting
 
-_REMEDY = (
-    "call the agent inside `with untraced():` and without callbacks, or declare with "
-    'traced="allow" that these may record private text'
-)
+_REMEDY = 'call it inside `with untraced():`, or, if they may see raw text, set traced="allow"'
 
 
 def refuse_recorders(name: str) -> None:
@@ -43,14 +40,12 @@ def untraced() -> Iterator[None]:
 
     For agents, whose state is private: ``with untraced(): agent.invoke(...)``. Await and read
     streams inside the block: it holds for its context and its copies, such as tasks and LangChain's
-    own threads, and not for threads and pools of your own. It switches off LangSmith, handlers of
+    own threads, not for threads and pools of your own. It switches off LangSmith, handlers of
     context variables and of the environment, ``set_debug``, and what the run around the block would
-    hand down. Callbacks that a call in the block is given, and those that a model, a tool or a
-    retriever was made with, are called.
+    hand down. Callbacks that a call, a model, a tool or a retriever was given are called.
 
     Raises:
-        ParameterError: A handler remains that an instrumentor puts into every call. Names its
-            class.
+        ParameterError: A handler remains that an instrumentor puts into every call.
     """
     with quiet():
         if recorders := _recorders(CallbackManager.configure(ensure_config().get("callbacks"))):
@@ -85,22 +80,20 @@ class _Deaf:
     ignore_retriever = ignore_retry = ignore_custom_event = True
 
 
-class _DeafConsole(_Deaf, ConsoleCallbackHandler):
-    """Stands where ``set_debug`` would put a handler that prints."""
-
-
-class _DeafPrinter(_Deaf, StdOutCallbackHandler):
-    """Stands where ``verbose=True`` would put a handler that prints."""
+# they stand where ``set_debug`` and ``verbose=True`` would put a handler that prints
+_DEAF = [
+    type("_Deaf", (_Deaf, kind), {}) for kind in (ConsoleCallbackHandler, StdOutCallbackHandler)
+]
 
 
 def deaf_handlers() -> list[Any]:
     """Makes what a run hands down, so that no handler that prints is put beside it."""
-    return [_DeafConsole(), _DeafPrinter()]
+    return [kind() for kind in _DEAF]
 
 
 def _recorders(callbacks: Any) -> list[str]:
     """Class names of handlers, but for those that record nothing or carry an untraced stream."""
-    harmless: list[type] = [Noting, _DeafConsole, _DeafPrinter]
+    harmless: list[type] = [Noting, *_DEAF]
     if _quiet.is_unrecorded():
         harmless += [_AstreamEventsCallbackHandler, LogStreamCallbackHandler]
     kinds = {type(handler) for handler in getattr(callbacks, "handlers", callbacks) or ()}

@@ -1,7 +1,5 @@
 """LiteLLM: a guardrail of its proxy that releases requests and restores answers."""
 
-from __future__ import annotations
-
 from dp_middleware.errors import needs
 
 with needs("litellm", "litellm[proxy]"):

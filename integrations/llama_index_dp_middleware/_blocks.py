@@ -26,13 +26,10 @@ _subject: ContextVar[str | None] = ContextVar("llama_index_dp_middleware_subject
 def epsilon(value: float) -> Iterator[None]:
     """Lets all components in this block release at this epsilon, or at their own if smaller.
 
-    Of nested blocks the smallest epsilon holds. What was released at another one is released and
-    charged again. Tasks that begin in the block and threads of ``asyncio.to_thread`` belong to it;
-    **other threads and processes** do not: give them ``session.at(value)``.
-
-    Args:
-        value: Nats per token occurrence, public. A call raises NotPrepared where it takes a search
-            first, by ``session.at(value)`` or ``dp-middleware prepare`` when your program starts.
+    ``value``: nats per token occurrence, public. Of nested blocks the smallest holds. What was
+    released at another epsilon is released and charged again. Tasks that begin in the block and
+    ``asyncio.to_thread`` belong to it, **other threads** do not: give them ``session.at(value)``. A
+    call raises NotPrepared where the epsilon takes a search first.
     """
     with _set(_epsilon, min(checked_epsilon(value), _epsilon.get())):
         yield
@@ -75,11 +72,8 @@ def unrecorded() -> Iterator[None]:
 
     For what stands above a component and records raw text itself: an agent, a workflow, an
     ingestion pipeline, a query engine over a raw index. Await, read streams and shut down inside
-    the block: it holds for its context and the tasks that it makes, not for threads and processes
-    of your own nor for what runs after it. Call :func:`quiet_recorders` before, once.
-
-    Raises:
-        ParameterError: A recorder of LlamaIndex is there that was not made discreet.
+    the block: it holds for its context and the tasks that it makes. Call :func:`quiet_recorders`
+    once before: a recorder that was not made discreet raises ParameterError.
     """
     refuse_recorders()
     with _quiet.unrecorded():

@@ -1,56 +1,58 @@
-"""Chat messages as messages of a transcript, and back; prompts that were declared public."""
+"""Copies of chat messages, in which all private text crosses; and the answers to them."""
 
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Collection, Iterable, Iterator
-from typing import Any
+from collections.abc import AsyncGenerator, Collection, Generator, Hashable, Iterator
+from contextlib import aclosing, contextmanager, suppress
+from typing import Any, TypeVar
 
 from llama_index.core.base.llms import types as llms
-from llama_index.core.prompts import ChatPromptTemplate, PromptTemplate, SelectorPromptTemplate
+from llama_index.core.llms.llm import LLM
+from llama_index.core.llms.structured_llm import StructuredLLM
+from pydantic import BaseModel
 
-from dp_middleware.conversation.messages import Message, Reading, Role, ToolCall
-from dp_middleware.conversation.templates import Parts, Template, parts_of
-from dp_middleware.errors import ParameterError
+from dp_middleware._quiet import afed, fed
+from dp_middleware.conversation.exchange import RESTORATION, Exchange, Growing, Show
+from dp_middleware.conversation.messages import Cross, Message, Role, ToolCall, is_json, role_of
+from dp_middleware.errors import ParameterError, guarded
 
-_ROLES: dict[llms.MessageRole, Role] = {
-    llms.MessageRole.SYSTEM: "system",
-    llms.MessageRole.DEVELOPER: "system",
-    llms.MessageRole.USER: "user",
-    llms.MessageRole.TOOL: "tool",
-    llms.MessageRole.FUNCTION: "tool",
-    llms.MessageRole.ASSISTANT: "assistant",
-    llms.MessageRole.CHATBOT: "assistant",
-    llms.MessageRole.MODEL: "assistant",
-}
-_VALUE = re.compile(r"\{[a-zA-Z_][a-zA-Z0-9_]*(?:\.[a-zA-Z_][a-zA-Z0-9_]*)*\}")  # as LlamaIndex's
+Response = TypeVar("Response", llms.ChatResponse, llms.CompletionResponse)
+
+_WORDS = ("text", "content")  # of blocks
+_THOUGHTS = "thinking_delta"
+_ANSWERS = ("assistant", "chatbot", "model")
 
 
-def read_message(message: Any, where: str, templates: Collection[Template] = ()) -> Reading:
-    """Reads a message's texts, of templates the values."""
+def copy_message(
+    message: Any, where: str, public: Collection[str], cross: Cross
+) -> llms.ChatMessage:
+    """Copies a message; of a system message ``public`` texts are sent as they are."""
     if not isinstance(message, llms.ChatMessage):
         raise ParameterError(f"{where}: expected a ChatMessage, got {type(message).__name__}")
-    kind, role = message.role, _ROLES.get(message.role)
+    kind, role = message.role, _role_of(message.role)
     if role == "assistant":
-        return Reading(answer_of(message), lambda sent: _said_again(sent, kind))
+        return _said_again(cross(answer_of(message)), kind)
     if role is None:
         raise ParameterError(f"{where}: the role {kind} cannot be released")
-    blocks: list[Parts] = []
-    for block in message.blocks:
-        if not isinstance(block, llms.TextBlock):
-            raise ParameterError(f"{where}: only text blocks can be released, got others")
-        blocks.append(parts_of(templates, role, block.text))
+    said = [block.text for block in message.blocks if isinstance(block, llms.TextBlock)]
+    if len(said) < len(message.blocks):
+        raise ParameterError(f"{where}: only text blocks can be released, got others")
+    passes = {text for text in said if role == "system" and text in public}
+    texts = tuple(text for text in said if text not in passes)
+    sent = iter(cross(Message(role=role, texts=texts, public=not texts)).texts)
+    copies = [text if text in passes else next(sent) for text in said]
     call = message.additional_kwargs.get("tool_call_id")
     kept = {"tool_call_id": call} if role == "tool" and isinstance(call, str) else {}
+    return llms.ChatMessage(
+        role=kind,
+        blocks=[llms.TextBlock(text=text) for text in copies],
+        additional_kwargs=kept,
+    )
 
-    def build(sent: Message) -> llms.ChatMessage:
-        texts = iter(sent.texts)
-        copies = [llms.TextBlock(text=block.joined(texts)) for block in blocks]
-        return llms.ChatMessage(role=kind, blocks=copies, additional_kwargs=kept)
 
-    texts = tuple(value for block in blocks for value in block.values)
-    return Reading(Message(role=role, texts=texts, public=not texts), build)
+def _role_of(kind: llms.MessageRole) -> Role | None:
+    return "assistant" if kind.value in _ANSWERS else role_of(kind.value)
 
 
 def answer_of(message: llms.ChatMessage) -> Message:
@@ -58,7 +60,9 @@ def answer_of(message: llms.ChatMessage) -> Message:
     calls, thoughts = list[ToolCall](), list[Any]()
     for block in message.blocks:
         if isinstance(block, llms.ToolCallBlock):
-            arguments = _spelled(block.tool_kwargs)
+            arguments: Any = block.tool_kwargs
+            if not isinstance(arguments, str) or not is_json(arguments):
+                arguments = json.dumps(arguments, default=str)
             calls.append(ToolCall(block.tool_call_id or "", block.tool_name, arguments))
         elif isinstance(block, llms.ThinkingBlock):
             thoughts.append(block.model_dump(mode="json"))
@@ -85,38 +89,132 @@ def _said_again(sent: Message, role: llms.MessageRole) -> llms.ChatMessage:
     return llms.ChatMessage(role=role, blocks=blocks)
 
 
-def _spelled(arguments: Any) -> str:
-    """Spells arguments as JSON; text that is none becomes a text of JSON."""
-    if not isinstance(arguments, str):
-        return json.dumps(arguments, default=str)
-    try:
-        json.loads(arguments)
-    except ValueError:
-        return json.dumps(arguments)
-    return arguments
+class AnswerCall:
+    """What a model is sent, and its answer, of a structured model an object: JSON, and ``raw``."""
+
+    def __init__(self, exchange: Exchange, model: LLM, sent: Any) -> None:
+        self.model, self.sent = model, sent
+        self._exchange, self._structured = exchange, isinstance(model, StructuredLLM)
+        self._growing: dict[Hashable, Growing] = {}
+        self._words, self._thoughts = (exchange.restorer(**self._form(False)) for _ in range(2))
+        self._last: tuple[Any, Any] | None = None  # piece, and what was shown of it
+
+    def note(self, response: Response) -> Response:
+        """Notes an answer, which may go out again, and returns what is shown of it."""
+        shown = self._whole(response)
+        self._note(response, shown, left=False)
+        return self._signed(shown)
+
+    def note_pieces(
+        self, pieces: Generator[Response, None, None]
+    ) -> Generator[Response, None, None]:
+        """Does as :meth:`note`, of an answer in pieces, as far as it went when it is left."""
+        with self._noting():
+            yield from fed(pieces, self._feed, self._close)
+
+    async def anote_pieces(
+        self, pieces: AsyncGenerator[Response, None]
+    ) -> AsyncGenerator[Response, None]:
+        async with aclosing(afed(pieces, self._feed, self._close)) as shown:
+            with self._noting():
+                async for piece in shown:
+                    yield piece
+
+    @contextmanager
+    def _noting(self) -> Iterator[None]:
+        """Notes the last piece; where the reader went, garbage is collected: it never waits."""
+        left = False
+        try:
+            yield
+        except GeneratorExit:
+            left = True
+            raise
+        finally:
+            if self._last is not None:
+                self._note(*self._last, left=left)
+
+    def _note(self, remote: Response, shown: Response, *, left: bool) -> None:
+        with suppress(ParameterError):  # an answer that cannot be sent again
+            for own, other in zip(_forms(remote), _forms(shown), strict=True):
+                self._exchange.note(own, other, left=left)
+
+    def _signed(self, response: Response) -> Response:
+        if receipt := self._exchange.receipt.to_dict():
+            response.additional_kwargs["dp"] = receipt
+        return response
+
+    def _whole(self, response: Response) -> Response:
+        if not self._exchange.restores:
+            return response
+        shown: Response = guarded(self._copy, response, self._complete, what=RESTORATION)
+        return shown
+
+    def _feed(self, piece: Response) -> Response:
+        shown = guarded(self._grow, piece, what=RESTORATION) if self._exchange.restores else piece
+        self._last = piece, shown
+        return self._signed(shown)
+
+    def _grow(self, piece: Any) -> Any:
+        copy = self._copy(piece, self._grown)
+        words = None if piece.delta is None else self._words.feed(piece.delta)
+        thought = self._thoughts.feed(piece.additional_kwargs.get(_THOUGHTS) or "")
+        return _with(copy, words, thought)
+
+    def _close(self) -> Iterator[Any]:
+        """Yields a last piece, which has the whole answer, if anything was held back."""
+        if self._last is None:
+            return
+        remote, shown = self._last
+        words, thought = self._words.close(), self._thoughts.close()
+        whole = self._whole(remote)
+        said, before = (getattr(x, "message", None) or x.text for x in (whole, shown))
+        if words or thought or said != before:
+            self._last = remote, _with(whole, words, thought)
+            yield self._signed(self._last[1])
+
+    def _form(self, is_call: bool) -> dict[str, bool]:
+        return {"json": is_call or self._structured, "shown": not is_call}
+
+    def _complete(self, place: Hashable, text: str, is_call: bool) -> str:
+        return self._exchange.restore(text, **self._form(is_call))
+
+    def _grown(self, place: Hashable, text: str, is_call: bool) -> str:
+        """Shows a text that has grown since the last piece, or is another one."""
+        growing = self._growing.get(place)
+        if growing is None or not text.startswith(growing.said):
+            growing = self._growing[place] = self._exchange.restorer(**self._form(is_call))
+        growing.feed(text[len(growing.said) :])
+        return growing.shown
+
+    def _copy(self, response: Any, show: Show) -> Any:
+        """Copies a response: ``delta`` and what is public are as before."""
+
+        def restored(value: Any, words: tuple[str, ...], place: str) -> Any:
+            return self._exchange.restore_fields(value, words, place, show=show)
+
+        said: Any = getattr(response, "message", response)
+        update: dict[str, Any] = {"additional_kwargs": restored(said.additional_kwargs, (), "kept")}
+        if said is response:
+            text = update["text"] = show("text", response.text, False)
+        else:
+            blocks = restored(said.blocks, _WORDS, "blocks")
+            shown = said.model_copy(update={**update, "blocks": blocks})
+            update, text = {"message": shown}, shown.content or ""
+        if self._structured and isinstance(response.raw, BaseModel):
+            update["raw"] = type(response.raw).model_validate_json(text)
+        return response.model_copy(update=update)
 
 
-def templates_of(prompts: Iterable[Any]) -> tuple[Template, ...]:
-    """Returns the fixed parts of prompts; of chats what has values or is the system's."""
-    if isinstance(prompts, str):
-        raise ParameterError("expected public_templates=['...'], a collection of templates")
-    return tuple(template for prompt in prompts for template in _templates(prompt))
+def _with(piece: Any, words: str | None, thought: str) -> Any:
+    more = {name: value for name, value in piece.additional_kwargs.items() if name != _THOUGHTS}
+    if thought:
+        more[_THOUGHTS] = thought
+    return piece.model_copy(update={"delta": words, "additional_kwargs": more})
 
 
-def _templates(x: Any) -> Iterator[Template]:
-    if isinstance(x, Template):
-        yield x
-    elif isinstance(x, str) or type(x) is PromptTemplate:
-        yield Template(fixed=tuple(_VALUE.split(x if isinstance(x, str) else x.template)))
-    elif isinstance(x, ChatPromptTemplate):
-        for message in x.message_templates:
-            role = _ROLES.get(message.role)
-            for block in message.blocks:
-                fixed = _VALUE.split(block.text) if isinstance(block, llms.TextBlock) else []
-                if any(fixed) and (len(fixed) > 1 or role == "system"):
-                    yield Template(fixed=tuple(fixed), role=role)
-    elif isinstance(x, SelectorPromptTemplate):
-        for prompt in (x.default_template, *(prompt for _, prompt in x.conditionals or ())):
-            yield from _templates(prompt)
-    else:
-        raise ParameterError(f"expected a prompt template, got {type(x).__name__}")
+def _forms(response: Any) -> list[Message]:
+    """Returns what an answer may be when it is sent again: chat engines keep stripped text."""
+    message = getattr(response, "message", None) or llms.ChatMessage(response.text)
+    own = answer_of(message)
+    stripped = Message(role="assistant", texts=((message.content or "").strip(),))
+    return [own, stripped] if own.words() != stripped.words() else [own]

@@ -79,14 +79,6 @@ class ServiceEmbedding(BaseEmbedding):
         return (await self.aget_text_embedding_batch([text]))[0]
 
     @unspanned
-    def get_query_embedding(self, query: str) -> Embedding:
-        return self.get_text_embedding(query)
-
-    @unspanned
-    async def aget_query_embedding(self, query: str) -> Embedding:
-        return await self.aget_text_embedding(query)
-
-    @unspanned
     def __call__(self, nodes: Sequence[BaseNode], **kwargs: Any) -> Sequence[BaseNode]:
         texts = [node.get_content(metadata_mode=MetadataMode.EMBED) for node in nodes]
         for node, vector in zip(nodes, self.get_text_embedding_batch(texts), strict=True):
@@ -99,7 +91,8 @@ class ServiceEmbedding(BaseEmbedding):
 
     # what the base class has its own methods call, and requires
     _get_text_embedding, _aget_text_embedding = get_text_embedding, aget_text_embedding
-    _get_query_embedding, _aget_query_embedding = get_query_embedding, aget_query_embedding
+    get_query_embedding = _get_query_embedding = get_text_embedding  # type: ignore[assignment]
+    aget_query_embedding = _aget_query_embedding = aget_text_embedding  # type: ignore[assignment]
     _get_text_embeddings = get_text_embedding_batch
     _aget_text_embeddings = aget_text_embedding_batch
 
@@ -115,9 +108,9 @@ class DPEmbedding(ServiceEmbedding):
 
     Args:
         response: A ``dp.VectorResponse``.
-        inner: A local embedding model: a LlamaIndex or LangChain one, or a ``dp.EmbeddingService``;
+        inner: A local embedding model of LlamaIndex or LangChain, or a ``dp.EmbeddingService``;
             default: the default model's. It sees raw text.
-        ledger: Charged once per text, before the draw. Of a session: ``session.sanitizer.ledger``.
+        ledger: Charged once per text, before the draw.
         subject: Whose budget is charged; needed with a ledger.
         trusted_hosts: Hosts that may see raw text.
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import weakref
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
-from threading import Lock
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 from llama_index.core.base.base_query_engine import BaseQueryEngine
@@ -34,25 +32,20 @@ from llama_index_dp_middleware.nodes import CONVERSATION, release_scored
 _INSTRUCTION = "Answer the question that is the Original Text."
 _WITH_PASSAGES = "Answer the question at the end of the Original Text from what stands before it."
 
-Found = tuple[list[NodeWithScore], list[NodeWithScore]]
-"""Raw nodes, and their released copies."""
-
 
 class DPQueryEngine(BaseQueryEngine):
     """Releases a query, has an engine answer it, and may extract the final answer locally.
 
     The engine, its spans and its models see the released query; no other span or event is made.
 
-    With ``retriever``, a **local** one over raw text finds nodes for the raw query, unrecorded, in
-    asynchronous calls in a thread; the engine's synthesizer is given released copies of them, its
-    own retriever and postprocessors are not used. Which nodes are found, how many and in which
-    order **has no guarantee**.
+    With ``retriever``, a **local** one over raw text finds nodes for the raw query, unrecorded; the
+    engine's synthesizer is given released copies of them, its own retriever and postprocessors are
+    not used. Which nodes are found, how many and in which order **has no guarantee**.
 
     With a session of pseudonyms the answer has the originals that stood in its query and in its
-    ``source_nodes``; all queries and nodes of a session have the same ones. With ``extractor``, a
-    local model writes the answer from the raw query, the raw nodes that ``retriever`` found and the
-    remote answer: it is private. Then ``metadata["remote_text"]`` is what the remote model wrote,
-    ``metadata["dp"]`` what was released and charged, with its certificate.
+    ``source_nodes``. With ``extractor``, a local model writes the answer, private, from the raw
+    query and nodes and the remote answer; ``metadata["remote_text"]`` is what the remote model
+    wrote, ``metadata["dp"]`` what was released and charged, with its certificate.
 
     Args:
         session: Releases the query and the nodes.
@@ -64,10 +57,8 @@ class DPQueryEngine(BaseQueryEngine):
         trusted_hosts: Names of further hosts that may see raw text.
 
     Raises:
-        UntrustedHost: The retriever or the extractor would send raw text elsewhere, or it holds a
-            part of another package of which it is not known.
-        DPMiddlewareError: From a call: an image, or a step failed. Holds no text; what was charged
-            stays spent.
+        UntrustedHost: The retriever or the extractor would send raw text elsewhere, or may.
+        DPMiddlewareError: From a call, without text: an image, or a step failed.
     """
 
     def __init__(
@@ -98,33 +89,28 @@ class DPQueryEngine(BaseQueryEngine):
 
     @unspanned
     def query(self, str_or_query_bundle: QueryType) -> responses.RESPONSE_TYPE:
-        query = _bundle(str_or_query_bundle)
-        receipt, (passages, nodes), released = self._release(query)
-        inner, is_found = self._inner, self._retriever is not None
-        answer = inner.synthesize(released, nodes) if is_found else inner.query(released)
-        exchange = self._exchange(query, passages, answer)
+        asked = self._asked(str_or_query_bundle)
+        answer = getattr(self._inner, asked.way)(*asked.sent)
+        exchange = self._exchange(asked, answer)
         if self._extractor is None:
-            return _restored(exchange, answer, receipt)
+            return _restored(exchange, answer, asked.receipt)
         if isinstance(answer, responses.StreamingResponse):
             answer = answer.get_response()
-        question, kept = _extraction(exchange, query, passages, answer, receipt)
+        question, kept = asked.extraction(exchange, answer)
         if self._streaming:
             return responses.StreamingResponse(self._extractor.stream(question), **kept)
         return responses.Response(self._extractor(question), **kept)
 
     @unspanned
     async def aquery(self, str_or_query_bundle: QueryType) -> responses.RESPONSE_TYPE:
-        query = _bundle(str_or_query_bundle)
-        receipt, (passages, nodes), released = await in_thread(self._release, query)
-        inner, is_found = self._inner, self._retriever is not None
-        pending = inner.asynthesize(released, nodes) if is_found else inner.aquery(released)
-        answer = await pending
-        exchange = await in_thread(self._exchange, query, passages, answer)
+        asked = await in_thread(self._asked, str_or_query_bundle)
+        answer = await getattr(self._inner, f"a{asked.way}")(*asked.sent)
+        exchange = await in_thread(self._exchange, asked, answer)
         if self._extractor is None:
-            return _restored(exchange, answer, receipt)
+            return _restored(exchange, answer, asked.receipt)
         if isinstance(answer, responses.AsyncStreamingResponse):
             answer = await answer.get_response()
-        question, kept = _extraction(exchange, query, passages, answer, receipt)
+        question, kept = asked.extraction(exchange, answer)
         if self._streaming:
             pieces = pieces_in_thread(self._extractor.stream(question))
             return responses.AsyncStreamingResponse(pieces, **kept)
@@ -133,46 +119,42 @@ class DPQueryEngine(BaseQueryEngine):
     _query: Any = query  # what the base class requires
     _aquery: Any = aquery
 
-    def _release(self, query: QueryBundle) -> tuple[Receipt, Found, QueryBundle]:
+    def _asked(self, asked: QueryType) -> _Asked:
         """Finds nodes for a query, unrecorded, and releases both."""
+        query = QueryBundle(asked) if isinstance(asked, str) else asked
+        require_words(query)
         with receipts() as receipt:
             if self._retriever is None:
-                return receipt, ([], []), self._transform.run(query)
+                return _Asked(query, [], "query", (self._transform.run(query),), receipt)
             with unrecorded():
                 raw = guarded(self._retriever.retrieve, query, what="the retriever")
             nodes = guarded(release_scored, self._transform.session, raw, self._metadata)
-            return receipt, (raw, nodes), self._transform.run(query)
+            return _Asked(query, raw, "synthesize", (self._transform.run(query), nodes), receipt)
 
-    def _exchange(
-        self, query: QueryBundle, passages: list[NodeWithScore], answer: responses.RESPONSE_TYPE
-    ) -> Exchange:
+    def _exchange(self, asked: _Asked, answer: responses.RESPONSE_TYPE) -> Exchange:
         quoted = [scored.node.get_content() for scored in answer.source_nodes]
-        return self._transform.exchange(query, passages, quoted)
+        return self._transform.exchange(asked.query, asked.passages, quoted)
 
 
-def _extraction(
-    exchange: Exchange,
-    query: QueryBundle,
-    passages: Sequence[NodeWithScore],
-    answer: Any,
-    receipt: Receipt,
-) -> tuple[inferdpt.Messages, dict[str, Any]]:
-    """Writes what a local model is asked about a raw query and the raw nodes for it. Private."""
-    remote, texts = str(answer), [scored.node.get_content() for scored in passages]
-    document = "\n\n".join([*texts, query.query_str])
-    instruction = _WITH_PASSAGES if texts else _INSTRUCTION
-    question = inferdpt.for_extractor(document, exchange.restore(remote), instruction)
-    metadata = {"remote_text": remote, "dp": receipt.to_dict()}
-    return question, {"source_nodes": answer.source_nodes, "metadata": metadata}
+class _Asked(NamedTuple):
+    """A query and the nodes for it, both raw, and what an engine is asked in their place."""
 
+    query: QueryBundle
+    passages: list[NodeWithScore]
+    way: str  # the engine's method
+    sent: tuple[Any, ...]  # its arguments
+    receipt: Receipt
 
-def _bundle(query: QueryType) -> QueryBundle:
-    bundle = QueryBundle(query) if isinstance(query, str) else query
-    require_words(bundle)
-    return bundle
-
-
-# responses: restored, or written by a local model from raw text --------------------------------
+    def extraction(
+        self, exchange: Exchange, answer: Any
+    ) -> tuple[inferdpt.Messages, dict[str, Any]]:
+        """Writes what a local model is asked about the raw query and nodes. Private."""
+        remote, texts = str(answer), [scored.node.get_content() for scored in self.passages]
+        document = "\n\n".join([*texts, self.query.query_str])
+        instruction = _WITH_PASSAGES if texts else _INSTRUCTION
+        question = inferdpt.for_extractor(document, exchange.restore(remote), instruction)
+        metadata = {"remote_text": remote, "dp": self.receipt.to_dict()}
+        return question, {"source_nodes": answer.source_nodes, "metadata": metadata}
 
 
 def _restored(
@@ -194,9 +176,8 @@ def _restored(
             text = exchange.restore(value.model_dump_json(), json=True)
             value = guarded(type(value).model_validate_json, text, what=RESTORATION)
         return responses.PydanticResponse(value, answer.source_nodes, metadata)
-    return replace(
-        answer, response=answer.response and exchange.restore(answer.response), metadata=metadata
-    )
+    shown = answer.response and exchange.restore(answer.response)
+    return replace(answer, response=shown, metadata=metadata)
 
 
 class DPQueryTransform(BaseQueryTransform):
@@ -209,8 +190,6 @@ class DPQueryTransform(BaseQueryTransform):
 
     def __init__(self, session: dp.Session | dp.Sanitizer) -> None:
         self.session = session_of(session)
-        self._events: dict[int, str] = {}
-        self._lock = Lock()
 
     def _get_prompts(self) -> PromptDictType:
         return {}
@@ -220,25 +199,18 @@ class DPQueryTransform(BaseQueryTransform):
 
     @unspanned
     def _run(self, query_bundle: QueryBundle, metadata: dict[str, Any]) -> QueryBundle:
-        return self._release(query_bundle)
+        [sent] = self.exchange(query_bundle).sent
+        return QueryBundle(sent.text)
 
     async def arun(self, query_bundle: QueryBundle) -> QueryBundle:
-        return await asyncio.to_thread(self._release, query_bundle)
-
-    def _release(self, bundle: QueryBundle) -> QueryBundle:
-        [sent] = self.exchange(bundle).sent
-        return QueryBundle(sent.text)
+        return await asyncio.to_thread(self._run, query_bundle, {})
 
     def exchange(
         self, bundle: QueryBundle, nodes: Sequence[NodeWithScore] = (), quoted: Iterable[str] = ()
     ) -> Exchange:
         """Releases a query behind nodes for it; ``quoted``: released ones, found by an engine."""
         require_words(bundle)
-        with self._lock:  # a bundle keeps the id of its event for as long as it lives
-            if id(bundle) not in self._events:
-                self._events[id(bundle)] = str(uuid4())
-                weakref.finalize(bundle, self._events.pop, id(bundle), None)
-            event_id = self._events[id(bundle)]
+        event_id = vars(bundle).setdefault("_dp_event", str(uuid4()))  # for as long as it lives
         passages = {scored.node.id_: scored.node.get_content() for scored in nodes}
         transcript = [
             *(Message(role="tool", texts=(text,), id=name) for name, text in passages.items()),

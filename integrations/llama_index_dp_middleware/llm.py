@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from contextvars import copy_context
 from dataclasses import replace
-from typing import Any, NoReturn
+from functools import partial
+from itertools import takewhile
+from typing import Any, Literal, NoReturn
 
 from llama_index.core.base.llms import types as llms
 from llama_index.core.bridge.pydantic import PrivateAttr
@@ -17,13 +19,21 @@ import dp_middleware as dp
 from dp_middleware import _quiet
 from dp_middleware._validate import one_of
 from dp_middleware.conversation.events import checked_tools, public_texts, with_outputs
-from dp_middleware.conversation.exchange import Tools
+from dp_middleware.conversation.exchange import Exchange, Tools
+from dp_middleware.conversation.messages import (
+    ONCE,
+    Cross,
+    Message,
+    copy_of,
+    printed,
+    transcript_of,
+)
 from dp_middleware.conversation.session import session_of
-from dp_middleware.conversation.templates import Template
-from dp_middleware.errors import ParameterError
-from llama_index_dp_middleware._answers import System, Transcript
-from llama_index_dp_middleware._blocks import unrecorded, unspanned
-from llama_index_dp_middleware._messages import templates_of
+from dp_middleware.errors import ParameterError, guarded
+from llama_index_dp_middleware._blocks import in_block, unrecorded, unspanned
+from llama_index_dp_middleware._messages import AnswerCall, copy_message
+
+System = Literal["pass", "release"]
 
 _SETTINGS = (
     *("completion_to_prompt", "messages_to_prompt", "output_parser"),
@@ -63,7 +73,7 @@ def _released(name: str) -> Any:
 
     def call_of(self: Any, args: Any, kwargs: Any) -> tuple[Any, list[Any]]:
         private, *rest = args or (kwargs.pop("messages" if is_chat else "prompt"),)
-        return self._transcript.call(private, is_chat=is_chat), rest
+        return self._call(private, is_chat=is_chat), rest
 
     @unspanned
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -81,41 +91,37 @@ def _released(name: str) -> Any:
 class DPLLM(FunctionCallingLLM):
     """Releases messages and prompts, then calls the inner model, which is the one that records.
 
-    The blocks of a message are released as one text, without metadata. Messages have no ids here,
-    so a transcript must start at its conversation's beginning: it may grow, and what was sent is
-    sent again with the same bytes and costs nothing. Answers of the inner model may go out again,
-    no others. **System messages are released** too: memories write what users said into them.
-    Those before the history are known by their place: another text there is charged alone. Keyword
-    arguments of a call, and names and descriptions of tools, are public.
+    Messages have no ids here, so a transcript must start at its conversation's beginning: it may
+    grow, and what was sent is sent again with the same bytes and costs nothing. Answers of the
+    inner model may go out again, no others. **System messages are released** too: memories write
+    what users said into them. Those before the history are known by their place: another text there
+    is charged alone. Keyword arguments of a call, and names and descriptions of tools, are public.
 
     With a session of pseudonyms answers and thoughts have the originals that stood in their own
-    messages, and so have the arguments of ``tools``, also in pieces; ``raw`` stays what the remote
-    model wrote.
-
+    messages, and so have the arguments of ``tools``; ``raw`` stays what the remote model wrote.
     What stands above the model records raw text: see :func:`unrecorded`. Do not override methods in
     a subclass: LlamaIndex makes spans of overrides.
 
     Args:
         session: Releases messages and prompts.
         inner: The remote model; its own ``system_prompt`` is public.
-        public_system: Public texts: a text block of a system message that is one of them, to the
-            letter, is sent as it is.
-        public_templates: Public prompts, as LlamaIndex's templates or as texts with ``{values}``:
-            of a text that is one of them with values, to the letter, only the values are released;
-            one that could be cut in two ways is released whole. That a text is so made is public.
-        system: ``"pass"`` sends all other system messages as they are: only where no memory block,
-            summary or anything else puts private text there.
+        public_system: Text blocks of system messages that are sent as they are.
+        system: ``"pass"`` sends all system messages as they are: only where nothing, such as a
+            memory block or a summary, puts private text there.
         conversation: Its public name, if it has one; else messages go on in the conversation that
             they continue.
         tools: Names of the tools that are called with the originals of pseudonyms, or ``"all"``.
 
     Raises:
-        DPMiddlewareError: From a call: content that is not text, an answer that is not the inner
-            model's, or the release failed. Nothing was sent. Holds no text.
+        DPMiddlewareError: From a call, without text, and nothing was sent: content that is not
+            text, an answer that is not the inner model's, or the release failed.
     """
 
     _inner: Any = PrivateAttr()
-    _transcript: Transcript = PrivateAttr()
+    _session: dp.Session = PrivateAttr()
+    _system: System = PrivateAttr()
+    _public: Collection[str] = PrivateAttr()
+    _options: dict[str, Any] = PrivateAttr()  # of an exchange
 
     def __init__(
         self,
@@ -123,7 +129,6 @@ class DPLLM(FunctionCallingLLM):
         inner: LLM,
         *,
         public_system: Collection[str] = (),
-        public_templates: Collection[Any] = (),
         system: System = "release",
         conversation: str | None = None,
         tools: Tools = (),
@@ -132,18 +137,11 @@ class DPLLM(FunctionCallingLLM):
             raise ParameterError(f"expected inner= a LlamaIndex LLM, got {type(inner).__name__}")
         one_of(("pass", "release"), system=system)
         texts = public_texts(public_system, "public_system")
-        named = filter(None, {*texts, inner.system_prompt})
-        public = (Template(fixed=(text,), role="system") for text in named)
-        transcript = Transcript(
-            session=session_of(session),
-            system=system,
-            templates=(*templates_of(public_templates), *public),
-            conversation=conversation,
-            tools=checked_tools(tools),
-            inner=inner,
-        )
+        session, public = session_of(session), {*texts, *filter(None, [inner.system_prompt])}
+        options = {"conversation": conversation, "tools": checked_tools(tools)}
         super().__init__(**{name: getattr(inner, name) for name in _SETTINGS})
-        self._inner, self._transcript = inner, transcript
+        self._inner, self._session, self._system = inner, session, system
+        self._public, self._options = public, options
 
     def __getstate__(self) -> NoReturn:  # the base class would leave the session out
         raise TypeError("expected a DPLLM to stay in its process: make another")
@@ -162,8 +160,6 @@ class DPLLM(FunctionCallingLLM):
     stream_chat, astream_chat = _released("stream_chat"), _released("astream_chat")
     complete, acomplete = _released("complete"), _released("acomplete")
     stream_complete, astream_complete = _released("stream_complete"), _released("astream_complete")
-
-    # tools and structured output ---------------------------------------------------------------
 
     @unspanned
     def _prepare_chat_with_tools(
@@ -199,14 +195,47 @@ class DPLLM(FunctionCallingLLM):
     def answering(self, output: Any) -> DPLLM:
         """Returns the same model: an output is no tool, and has the originals."""
         names = (output.__name__, output.model_json_schema().get("title"))
-        tools = with_outputs(self._transcript.tools, filter(None, names))
+        tools = with_outputs(self._options["tools"], filter(None, names))
         twin = self.model_copy()
-        twin._inner, twin._transcript = self._inner, replace(self._transcript, tools=tools)
+        twin._options = {**self._options, "tools": tools}
         return twin
 
     def as_structured_llm(self, output_cls: Any, **kwargs: Any) -> Any:
         """Wraps the inner structured model, in the same session and conversation."""
-        inner, transcript = self._inner.as_structured_llm(output_cls, **kwargs), self._transcript
-        names = ("system", "conversation", "tools")
-        options = {name: getattr(transcript, name) for name in names}
-        return DPLLM(transcript.session, inner, public_templates=transcript.templates, **options)
+        inner = self._inner.as_structured_llm(output_cls, **kwargs)
+        options = {"public_system": self._public, "system": self._system, **self._options}
+        return DPLLM(self._session, inner, **options)
+
+    def _call(self, private: Any, *, is_chat: bool) -> AnswerCall:
+        """Releases messages, or a prompt, which is a new event at every call."""
+        work = self._messages if is_chat else self._prompt
+        exchange, sent = guarded(lambda: work(in_block(self._session), private))
+        return AnswerCall(exchange, self._inner, sent)
+
+    def _prompt(self, session: dp.Session, prompt: str) -> tuple[Exchange, str]:
+        once = Message(role="user", texts=(prompt,), id=ONCE)
+        exchange = session.exchange([once], **self._options)
+        return exchange, exchange.sent[0].text
+
+    def _messages(
+        self, session: dp.Session, messages: Sequence[llms.ChatMessage]
+    ) -> tuple[Exchange, list[llms.ChatMessage]]:
+        """Releases messages; those before the history, which memories rewrite, stand aside."""
+
+        def copy(cross: Cross) -> list[llms.ChatMessage]:
+            copied = partial(copy_message, public=self._public, cross=cross)
+            return [copied(message, f"message {k}") for k, message in enumerate(messages)]
+
+        told = transcript_of(copy)
+        if session.restores:
+            told = [*map(printed, told)]
+        if self._system == "pass":
+            told = [replace(m, public=m.public or m.role == "system") for m in told]
+        private = [place for place, message in enumerate(told) if not message.public]
+        leading = list(takewhile(lambda place: told[place].role == "system", private))
+        begun = [told[place] for place in private[len(leading) :]][:1]
+        start = session.digest(begun[0].role, begun[0].event.text) if begun else ""
+        for number, place in enumerate(leading):
+            told[place] = replace(told[place], aside=True, id=f"{start} {number}")
+        exchange = session.exchange(told, **self._options)
+        return exchange, copy_of(copy, exchange.sent)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import pickle
-from collections.abc import Callable, Collection, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Sequence
 from typing import Any, NoReturn
 from uuid import uuid4
 
@@ -40,6 +38,10 @@ class _Releases(BaseModel):
         super().__init__(metadata=keys)
         self._session = session
 
+    def __getstate__(self) -> NoReturn:  # the base class would leave the session out
+        name = type(self).__name__
+        raise TypeError(f"expected no num_workers: a {name} holds a session, which stays here")
+
     @classmethod
     def class_name(cls) -> str:
         return cls.__name__
@@ -52,32 +54,17 @@ class DPTransform(_Releases, schema.TransformComponent):
     source and of the previous and the next node. Ids, order and the numbers of nodes and tokens are
     public. A node that is seen again with its id and text costs nothing; ids must be unique.
 
-    With ``num_workers`` its sanitizer goes to other processes, where it makes a new session: all
-    charges arrive, draws are independent, the memo is not shared, and no block reaches them. Steps
-    before it hold raw text, and so does the span of ``IngestionPipeline.run``: :func:`unrecorded`.
+    It stays in its process: ``num_workers`` is refused. Steps before it hold raw text, and so does
+    the span of ``IngestionPipeline.run``: :func:`unrecorded`.
 
     Raises:
-        ParameterError: From a call: a node that is not text; nothing was charged. From pickling: a
-            scope that cannot go to another process, or pseudonyms.
+        ParameterError: From a call: a node that is not text; nothing was charged.
     """
 
     def __init__(  # again: type checkers would be shown pydantic's own
         self, session: dp.Session | dp.Sanitizer, *, metadata: Collection[str] = ()
     ) -> None:
         super().__init__(session, metadata=metadata)
-
-    def __reduce__(self) -> tuple[Callable[..., DPTransform], tuple[Any, ...]]:
-        """Sends the sanitizer to another process: a session holds a key."""
-        if self._session.restores:
-            raise ParameterError("expected no num_workers with pseudonyms: they stay in a process")
-        scopes = dict(self._session.scopes)
-        with suppress(Exception):  # whatever the detectors raise
-            pickle.dumps(scopes)
-            return _elsewhere, (self._session.sanitizer, scopes, self.metadata)
-        raise ParameterError(
-            "expected a scope= that can go to another process, got one that cannot be pickled; "
-            "use a function of a module, functools.partial of one, or no num_workers"
-        )
 
     @unspanned
     def __call__(self, nodes: Sequence[schema.BaseNode], **kwargs: Any) -> list[schema.BaseNode]:
@@ -95,30 +82,18 @@ class DPTransform(_Releases, schema.TransformComponent):
         return {**super().to_dict(**kwargs), "salt": uuid4().hex}
 
 
-def _elsewhere(
-    sanitizer: dp.Sanitizer, scopes: dict[str, Any], metadata: tuple[str, ...]
-) -> DPTransform:
-    return DPTransform(dp.Session(sanitizer, scope=scopes), metadata=metadata)
-
-
 class DPNodePostprocessor(_Releases, BaseNodePostprocessor):
     """Releases retrieved nodes for the model that reads them; put it last.
 
     For an index of raw text that stays local. Gives new nodes as :class:`DPTransform` does, without
-    scores. A node that is retrieved again is answered from the session's memo. With a session of
-    pseudonyms nodes have the same ones as in :class:`DPQueryTransform`.
-
-    Which nodes are retrieved, how many and in which order **has no guarantee**. The retriever's own
-    spans hold raw nodes: see :func:`unrecorded`, or use :class:`DPQueryEngine`.
+    scores. Which nodes are retrieved, how many and in which order **has no guarantee**. The
+    retriever's own spans hold raw nodes: see :func:`unrecorded`, or use :class:`DPQueryEngine`.
     """
 
     def __init__(  # again: type checkers would be shown pydantic's own
         self, session: dp.Session | dp.Sanitizer, *, metadata: Collection[str] = ()
     ) -> None:
         super().__init__(session, metadata=metadata)
-
-    def __getstate__(self) -> NoReturn:  # the base class would leave the session out
-        raise TypeError("expected a DPNodePostprocessor to stay in its process: make another")
 
     @unspanned
     def _postprocess_nodes(

@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import (
-    AsyncIterator,
-    Awaitable,
-    Callable,
-    Collection,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 from agents import Model, ModelResponse, RunConfig
-from agents.run_config import CallModelData, CallModelInputFilter, ModelInputData
 from pydantic import BaseModel
 
 from dp_middleware._quiet import aclosing
@@ -24,9 +15,6 @@ from dp_middleware.conversation.exchange import Exchange, Growing, Tools
 from dp_middleware.conversation.messages import Message, Role, answer_of, item_of, printed
 from dp_middleware.conversation.session import session_of
 from dp_middleware.errors import ParameterError
-
-Release = Callable[[str | None, Any], Awaitable[tuple[Exchange, str | None, list[Any]]]]
-"""Of instructions and an input."""
 
 _ROLES: dict[str, Role] = {"user": "user", "system": "system", "developer": "system"}
 _SAID = ("output_text", "refusal")  # parts of an answer
@@ -47,14 +35,13 @@ class DPModel(Model):
     Args:
         session: A ``dp.Session``, a ``dp.Sanitizer`` or ``dp.Pseudonyms``.
         inner: The remote model.
-        public_instructions: Instructions that are sent as they are, to the letter.
-        conversation: Its public name; else a run goes on in the conversation that its input
-            continues.
+        public_instructions: Instructions that are sent as they are.
+        conversation: Its public name; else a run goes on in the one that its input continues.
         tools: Names of the tools that are called with the originals of pseudonyms, or ``"all"``.
 
     Raises:
-        DPMiddlewareError: From a call: the release failed, the input has another content than text,
-            or an answer that is not the remote model's. Nothing was sent. Holds no text.
+        DPMiddlewareError: From a call, without text, and nothing was sent: content that is not
+            text, an answer that is not the remote model's, or the release failed.
     """
 
     def __init__(
@@ -68,9 +55,9 @@ class DPModel(Model):
     ) -> None:
         if isinstance(inner, DPModel) or not isinstance(inner, Model):
             raise ParameterError(f"expected inner= an agents.Model, got {type(inner).__name__}")
-        self._inner = inner
-        options: Any = {"conversation": conversation, "tools": checked_tools(tools)}
-        self._released = releasing(session, public_instructions, **options)
+        self._inner, self._session = inner, session_of(session)
+        self._public = public_texts(public_instructions, "public_instructions")
+        self._options: Any = {"conversation": conversation, "tools": checked_tools(tools)}
 
     async def get_response(
         self, system_instructions: str | None, input: Any, *args: Any, **options: Any
@@ -105,7 +92,18 @@ class DPModel(Model):
             raise ParameterError("expected the whole transcript, got an id of one kept elsewhere")
         if (options.get("prompt") or {}).get("variables"):
             raise ParameterError("expected no variables of a stored prompt: they are not released")
-        return await self._released(instructions, given)
+        items = [{"role": "user", "content": given}] if isinstance(given, str) else given
+        calls: set[str] = set()
+        transcript = [_message(item, f"input item {k}", calls) for k, item in enumerate(items)]
+        if self._session.restores:  # the SDK prints what a function returned
+            transcript = [*map(printed, transcript)]
+        if instructions is not None:
+            told, public = (instructions,), instructions in self._public
+            transcript.insert(0, Message(role="system", texts=told, aside=True, public=public))
+        exchange = await self._session.aexchange(transcript, **self._options)
+        sent = list(exchange.sent)
+        rules = None if instructions is None else sent.pop(0).text
+        return exchange, rules, [item_of(*pair) for pair in zip(items, sent, strict=True)]
 
 
 class _ShownEvents:
@@ -122,10 +120,14 @@ class _ShownEvents:
         if kind == "response.output_item.added":
             self._tools[index] = getattr(event.item, "name", "")
         if kind.endswith(".delta") and isinstance(event.delta, str):
-            _, restorer = self._open.get((index, kind)) or (None, self._restorer(kind, index))
+            if (index, kind) in self._open:
+                _, restorer = self._open[index, kind]
+            elif kind == _ARGUMENTS:
+                restorer = self._exchange.tool_restorer(self._tools.get(index, ""))
+            else:
+                restorer = self._exchange.restorer()
             self._open[index, kind] = event, restorer
-            shown = restorer.feed(event.delta)
-            yield event.model_copy(update={"delta": shown})
+            yield event.model_copy(update={"delta": restorer.feed(event.delta)})
             return
         if kind == "response.output_item.done":
             _answered(self._exchange, event.item)
@@ -134,11 +136,6 @@ class _ShownEvents:
             if rest := restorer.close():
                 yield begun.model_copy(update={"delta": rest})
         yield self._exchange.restore_fields(event, _WORDS, tool=self._tools.get(index, ""))
-
-    def _restorer(self, kind: str, index: Any) -> Growing:
-        if kind != _ARGUMENTS:
-            return self._exchange.restorer()
-        return self._exchange.tool_restorer(self._tools.get(index, ""))
 
 
 def _answered(exchange: Exchange, item: BaseModel) -> Any:
@@ -161,51 +158,6 @@ def private_run(session: object, inner: Model, **settings: Any) -> RunConfig:
         raise ParameterError("expected neither trace_include_sensitive_data=True nor model=")
     model = DPModel(session, inner, **{k: settings.pop(k) for k in _OURS if k in settings})
     return RunConfig(**{**settings, "model": model, "trace_include_sensitive_data": False})
-
-
-def release_input(
-    session: object, *, public_instructions: Collection[str] = (), conversation: str | None = None
-) -> CallModelInputFilter:
-    """Makes a ``call_model_input_filter`` that releases instructions, messages, outputs of tools.
-
-    For models that the SDK finds by name. It sees no answers, so **answers in the input are
-    declared public**: they are sent as they are, or under new pseudonyms, and nothing is restored.
-    It cannot see how the run is traced: give that ``trace_include_sensitive_data=False``, or spans
-    of functions export what tools returned. :class:`DPModel`, whose options these are, can.
-    """
-    options: Any = {"conversation": conversation, "unknown": "pass"}
-    released = releasing(session, public_instructions, **options)
-
-    async def filtered(data: CallModelData[Any]) -> ModelInputData:
-        given = data.model_data
-        _, instructions, items = await released(given.instructions, given.input)
-        return ModelInputData(input=items, instructions=instructions)
-
-    return filtered
-
-
-def releasing(session: object, public: Collection[str], **options: Any) -> Release:
-    """Makes what releases instructions and input items: what may be sent are new objects."""
-    own, public = session_of(session), public_texts(public, "public_instructions")
-
-    async def released(
-        instructions: str | None, given: str | Sequence[Any]
-    ) -> tuple[Exchange, str | None, list[Any]]:
-        items = [{"role": "user", "content": given}] if isinstance(given, str) else given
-        calls: set[str] = set()
-        transcript = [_message(item, f"input item {k}", calls) for k, item in enumerate(items)]
-        if own.restores:  # the SDK prints what a function returned
-            transcript = [*map(printed, transcript)]
-        if instructions is not None:
-            told = (instructions,)
-            rule = Message(role="system", texts=told, aside=True, public=instructions in public)
-            transcript.insert(0, rule)
-        exchange = await own.aexchange(transcript, **options)
-        sent = list(exchange.sent)
-        rules = None if instructions is None else sent.pop(0).text
-        return exchange, rules, [item_of(*pair) for pair in zip(items, sent, strict=True)]
-
-    return released
 
 
 def _message(item: Any, where: str, calls: set[str]) -> Message:

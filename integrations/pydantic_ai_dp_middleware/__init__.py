@@ -1,7 +1,5 @@
 """pydantic-ai: a model around another one, which is sent released text only."""
 
-from __future__ import annotations
-
 from dp_middleware.errors import needs
 
 with needs("pydantic-ai", "pydantic-ai-slim"):

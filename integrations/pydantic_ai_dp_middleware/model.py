@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
 from pydantic_ai import messages as ai
@@ -14,7 +14,14 @@ from pydantic_ai.usage import RequestUsage
 
 from dp_middleware.conversation.events import checked_tools, public_texts, with_outputs
 from dp_middleware.conversation.exchange import Exchange, Growing, Tools
-from dp_middleware.conversation.messages import Message, Role, ToolCall
+from dp_middleware.conversation.messages import (
+    Cross,
+    Message,
+    Role,
+    ToolCall,
+    copy_of,
+    transcript_of,
+)
 from dp_middleware.conversation.session import session_of
 from dp_middleware.errors import ParameterError
 
@@ -23,6 +30,7 @@ _GROWING: tuple[tuple[type, str, Any], ...] = (  # parts, where they grow, and b
     (ai.ThinkingPart, "content", ai.ThinkingPartDelta),
     (ai.BaseToolCallPart, "args", ai.ToolCallPartDelta),
 )
+_THOUGHT = ("content", "id", "signature", "provider_name")  # what of it is sent again
 
 
 class DPModel(WrapperModel):
@@ -37,14 +45,13 @@ class DPModel(WrapperModel):
     Args:
         session: A ``dp.Session``, a ``dp.Sanitizer`` or ``dp.Pseudonyms``.
         inner: The remote model.
-        public_instructions: Instructions and system prompts that are sent as they are, to the
-            letter.
+        public_instructions: Instructions and system prompts that are sent as they are.
         conversation: Its public name; else messages go on in the conversation that they continue.
         tools: Names of the tools that are called with the originals of pseudonyms, or ``"all"``.
 
     Raises:
-        DPMiddlewareError: From a call: the release failed, the messages have another content than
-            text, or an answer that is not the remote model's. Nothing was sent. Holds no text.
+        DPMiddlewareError: From a call, without text, and nothing was sent: content that is not
+            text, an answer that is not the remote model's, or the release failed.
     """
 
     def __init__(
@@ -72,8 +79,7 @@ class DPModel(WrapperModel):
         """Asks the inner model what was released."""
         exchange, sent, parameters = await self._released(messages, model_request_parameters)
         response = await self.wrapped.request(sent, model_settings, parameters)
-        parts = [_fed(exchange, _restorer(exchange, p), p, closes=True) for p in response.parts]
-        shown = replace(response, parts=parts)
+        shown = replace(response, parts=[_whole(exchange, part) for part in response.parts])
         _note(exchange, response, shown)
         return shown
 
@@ -108,21 +114,16 @@ class DPModel(WrapperModel):
         self, messages: list[ai.ModelMessage], parameters: ModelRequestParameters
     ) -> tuple[Exchange, list[ai.ModelMessage], ModelRequestParameters]:
         """Makes what may be sent: new messages, and parameters with released instructions."""
-        reading, given = ModelReading(self._public), parameters.instruction_parts
-        rules = [reading.instructions(part.content) for part in given or ()]
-        copies = [
-            reading.message(message, f"message {k}", instructed=given is None)
-            for k, message in enumerate(messages)
-        ]
+        given = list(messages)
+
+        def copy(cross: Cross) -> tuple[list[ai.ModelMessage], ModelRequestParameters]:
+            return _Request(self._public, cross).copy(given, parameters)
+
         tools = with_outputs(self._tools, [tool.name for tool in parameters.output_tools])
         exchange = await self._session.aexchange(
-            reading.transcript, conversation=self._conversation, tools=tools
+            transcript_of(copy), conversation=self._conversation, tools=tools
         )
-        sent = iter(exchange.sent)
-        if given is not None:
-            parts = [replace(p, content=r(sent)) for p, r in zip(given, rules, strict=True)]
-            parameters = replace(parameters, instruction_parts=parts)
-        return exchange, [copy(sent) for copy in copies], parameters
+        return exchange, *copy_of(copy, exchange.sent)
 
 
 def _note(exchange: Exchange, remote: ai.ModelResponse, shown: ai.ModelResponse) -> None:
@@ -130,30 +131,32 @@ def _note(exchange: Exchange, remote: ai.ModelResponse, shown: ai.ModelResponse)
         exchange.note(answer_of(remote), answer_of(shown), left=True)
 
 
-def _field(piece: Any) -> str:
-    """Returns where the text of a part or of a delta is; nothing: it has none."""
-    for part, name, delta in _GROWING:
-        if isinstance(piece, part | delta):
-            return name if isinstance(piece, part) else f"{name}_delta"
-    return ""
-
-
 def _restorer(exchange: Exchange, part: Any) -> Growing:
-    if not isinstance(part, ai.BaseToolCallPart):
-        return exchange.restorer()
-    return exchange.tool_restorer(part.tool_name)
+    is_call = isinstance(part, ai.BaseToolCallPart)
+    return exchange.tool_restorer(part.tool_name) if is_call else exchange.restorer()
 
 
-def _fed(exchange: Exchange, restorer: Growing, piece: Any, *, closes: bool = False) -> Any:
-    """Returns what is shown of a part or of a delta; ``closes``: it is all there is."""
-    name = _field(piece)
-    value = getattr(piece, name, None)
-    if isinstance(value, str):
-        shown = restorer.feed(value)
-        return replace(piece, **{name: shown + restorer.close() if closes else shown})
-    if value is None or not restorer.restores:
-        return piece
-    return replace(piece, **{name: exchange.restore_value(value, shown=False)})
+def _whole(exchange: Exchange, part: Any) -> Any:
+    restorer = _restorer(exchange, part)
+    shown, rest = _fed(exchange, restorer, part), restorer.close()
+    return replace(shown, **{n: getattr(shown, n) + rest for n in _field(part)}) if rest else shown
+
+
+def _field(piece: Any) -> list[str]:
+    """Returns where the text of a part or of a delta is, if it has any."""
+    names = [n for part, n, _ in _GROWING if isinstance(piece, part)]
+    return names or [f"{n}_delta" for _, n, delta in _GROWING if isinstance(piece, delta)]
+
+
+def _fed(exchange: Exchange, restorer: Growing, piece: Any) -> Any:
+    """Returns what is shown of a part or of a delta."""
+    for name in _field(piece):
+        value = getattr(piece, name)
+        if isinstance(value, str):
+            return replace(piece, **{name: restorer.feed(value)})
+        if value is not None and restorer.restores:
+            return replace(piece, **{name: exchange.restore_value(value, shown=False)})
+    return piece
 
 
 def _inners(name: str) -> Any:
@@ -170,24 +173,22 @@ class _ShownStream(StreamedResponse):
 
     async def _get_event_iterator(self) -> AsyncIterator[Any]:
         async for event in self._inner:
-            for shown in self._events(event):
+            if (shown := self._shown(event)) is not None:
                 self._parts_manager.apply_event(shown)
                 yield shown
 
-    def _events(self, event: Any) -> Iterator[Any]:
-        """Yields what is shown; ends of parts, and which is the result, tells the base class."""
+    def _shown(self, event: Any) -> Any:
+        """Shows an event; ends of parts, and which is the result, tells the base class."""
         if isinstance(event, ai.PartStartEvent):
             self._open[event.index] = restorer = _restorer(self._exchange, event.part)
-            yield replace(event, part=_fed(self._exchange, restorer, event.part))
-        elif isinstance(event, ai.PartDeltaEvent):
-            restorer = self._open[event.index]
-            yield replace(event, delta=_fed(self._exchange, restorer, event.delta))
-        elif isinstance(event, ai.PartEndEvent):
-            rest = self._open[event.index].close()
-            if not rest:
-                return
-            [(name, delta)] = [(n, d) for part, n, d in _GROWING if isinstance(event.part, part)]
-            yield ai.PartDeltaEvent(index=event.index, delta=delta(**{f"{name}_delta": rest}))
+            return replace(event, part=_fed(self._exchange, restorer, event.part))
+        if isinstance(event, ai.PartDeltaEvent):
+            delta = _fed(self._exchange, self._open[event.index], event.delta)
+            return replace(event, delta=delta)
+        if isinstance(event, ai.PartEndEvent) and (rest := self._open[event.index].close()):
+            [(name, kind)] = [(n, d) for part, n, d in _GROWING if isinstance(event.part, part)]
+            return ai.PartDeltaEvent(index=event.index, delta=kind(**{f"{name}_delta": rest}))
+        return None
 
     def get(self) -> ai.ModelResponse:
         return replace(self._inner.get(), parts=self._parts_manager.get_parts())
@@ -199,79 +200,69 @@ class _ShownStream(StreamedResponse):
     provider_name, provider_url = _inners("provider_name"), _inners("provider_url")
 
 
-_THOUGHT = ("content", "id", "signature", "provider_name")  # what of it is sent again
+@dataclass(frozen=True)
+class _Request:
+    """Copies a request; every text and every answer in it crosses as a message."""
 
-Sent = Iterator[Message]
-"""What goes out for a transcript, in its order."""
+    public: Collection[str]
+    cross: Cross
+    tools: dict[str, str] = field(default_factory=dict)  # by the ids of their calls, the model's
 
+    def copy(
+        self, messages: Sequence[Any], parameters: ModelRequestParameters
+    ) -> tuple[list[ai.ModelMessage], ModelRequestParameters]:
+        given = parameters.instruction_parts
+        if given is not None:  # those of the messages themselves are not sent
+            parts = [replace(part, content=self._rules(part.content)) for part in given]
+            parameters = replace(parameters, instruction_parts=parts)
+        copies = [self._message(m, f"message {k}", given is None) for k, m in enumerate(messages)]
+        return copies, parameters
 
-class ModelReading:
-    """Reads a request; the functions that its methods return make its copy of what goes out."""
-
-    def __init__(self, public: Collection[str]) -> None:
-        self.transcript: list[Message] = []
-        self._public = public
-        self._tools: dict[str, str] = {}  # by the ids of their calls, the remote model's
-
-    def instructions(self, text: str) -> Callable[[Sent], str]:
-        public = text in self._public
-        return self._texts("system", [text], lambda sent: sent.text, aside=True, public=public)
-
-    def message(
-        self, message: Any, where: str, *, instructed: bool
-    ) -> Callable[[Sent], ai.ModelMessage]:
-        """Reads a message; ``instructed``: its own instructions are sent."""
+    def _message(self, message: Any, where: str, instructed: bool) -> ai.ModelMessage:
         if isinstance(message, ai.ModelResponse):
             calls = [part for part in message.parts if type(part) is ai.ToolCallPart]
-            self._tools.update({call.tool_call_id: call.tool_name for call in calls})
-            self.transcript.append(answer_of(message))
-            return lambda sent: response_of(next(sent))
+            self.tools.update({call.tool_call_id: call.tool_name for call in calls})
+            return response_of(self.cross(answer_of(message)))
         if not isinstance(message, ai.ModelRequest):
             raise ParameterError(f"{where}: expected a ModelRequest or a ModelResponse")
         parts = [self._part(part, where) for part in message.parts]
-        if not instructed or message.instructions is None:
-            return lambda sent: ai.ModelRequest([build(sent) for build in parts])
-        rules = self.instructions(message.instructions)
-        return lambda sent: ai.ModelRequest([b(sent) for b in parts], instructions=rules(sent))
+        rules = message.instructions if instructed else None
+        return ai.ModelRequest(parts, instructions=rules and self._rules(rules))
 
-    def _part(self, part: Any, where: str) -> Callable[[Sent], Any]:
-        """Reads a part; what is to be tried again goes out as text, or it would say so twice."""
+    def _part(self, part: Any, where: str) -> Any:
+        """Copies a part; what is to be tried again goes out as text, or it would say so twice."""
         kind, retried = type(part), type(part) is ai.RetryPromptPart
         if kind is ai.SystemPromptPart:
-            rules = self.instructions(part.content)
-            return lambda sent: ai.SystemPromptPart(rules(sent))
+            return ai.SystemPromptPart(self._rules(part.content))
         if kind is ai.UserPromptPart:
             if isinstance(part.content, str):
-                return self._texts("user", [part.content], lambda m: ai.UserPromptPart(m.text))
+                return ai.UserPromptPart(*self._texts("user", part.content))
             texts = [t.content if isinstance(t, ai.TextContent) else t for t in part.content]
             if all(isinstance(text, str) for text in texts):
-                return self._texts("user", texts, lambda m: ai.UserPromptPart(list(m.texts)))
+                return ai.UserPromptPart(list(self._texts("user", *texts)))
         elif retried and part.tool_name is None:
-            text = part.model_response()
-            return self._texts("user", [text], lambda sent: ai.UserPromptPart(sent.text))
+            return ai.UserPromptPart(*self._texts("user", part.model_response()))
         elif kind is ai.ToolReturnPart or retried:
             return self._result(part, where, retried)
         raise ParameterError(f"{where}: only text can be released; take other content out")
 
-    def _result(self, part: Any, where: str, retried: bool) -> Callable[[Sent], Any]:
-        if self._tools.get(part.tool_call_id) != part.tool_name:
+    def _result(self, part: Any, where: str, retried: bool) -> ai.ToolReturnPart:
+        if self.tools.get(part.tool_call_id) != part.tool_name:
             raise ParameterError(f"{where}: expected what a tool gave behind a call of it")
         if not retried and part.files:
             raise ParameterError(f"{where}: only text can be released; take other content out")
         outcome: Any = "failed" if retried else part.outcome
         said = part.model_response() if retried else part.model_response_str(wrap_if_error=False)
+        [sent] = self._texts("tool", said)
+        made = ai.ToolReturnPart(part.tool_name, sent, part.tool_call_id)
+        return replace(made, outcome=outcome)
 
-        def build(sent: Message) -> ai.ToolReturnPart:
-            made = ai.ToolReturnPart(part.tool_name, sent.text, part.tool_call_id)
-            return replace(made, outcome=outcome)
+    def _rules(self, text: str) -> str:
+        [sent] = self._texts("system", text, aside=True, public=text in self.public)
+        return sent
 
-        return self._texts("tool", [said], build)
-
-    def _texts(
-        self, role: Role, texts: Sequence[str], build: Callable[[Message], Any], **fields: Any
-    ) -> Callable[[Sent], Any]:
-        self.transcript.append(Message(role=role, texts=tuple(texts), **fields))
-        return lambda sent: build(next(sent))
+    def _texts(self, role: Role, *texts: str, **fields: Any) -> tuple[str, ...]:
+        return self.cross(Message(role=role, texts=texts, **fields)).texts
 
 
 def answer_of(message: ai.ModelResponse) -> Message:

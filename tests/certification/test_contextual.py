@@ -12,7 +12,7 @@ from support.spaces import random_space, space_of
 from support.text_laws import worst_loss
 
 import dp_middleware as dp
-from dp_middleware.certification.proofs import calibrate_contextual, certify_contextual
+from dp_middleware.certification.proofs import certify_contextual
 from dp_middleware.mechanisms.cape import Cape, CapeStrict
 from dp_middleware.sampling import sampler
 
@@ -86,7 +86,7 @@ def test_dropped_tokens_leak_unless_they_are_no_neighbours(kind):
     assert leak.epsilon == math.inf
     assert "dropped" in leak.guarantee.reason
     with pytest.raises(dp.CannotCalibrate, match="dropped"):
-        calibrate_contextual(mechanism, space, 3.0, ANY, None)
+        dp.calibrate(mechanism, space, 3.0)
     alone = certify_contextual(mechanism, space, dp.Adjacency.within([0, 0, 1, 1]), None)
     assert alone.epsilon == pytest.approx(mechanism.position_loss(SIZE), rel=1e-9)
     beside = certify_contextual(mechanism, space, dp.Adjacency.within([0, 0, 1, 1, 1]), None)
@@ -161,13 +161,13 @@ def test_calibration_meets_the_target(size, epsilon):
         (Cape(epsilon=1.0, logit_bound=3.0, buckets=2, context="released"), None),
     ):
         aim = epsilon + (12.0 if isinstance(mechanism, Cape) else 0.0)
-        found = calibrate_contextual(mechanism, space, aim, ANY, length)
+        found = dp.calibrate(mechanism, space, aim, length=length)
         certified = certify_contextual(found, space, ANY, length).epsilon
         assert aim * (1 - 1e-6) <= certified <= aim
         assert found == mechanism.at(found.epsilon)
-        twice = calibrate_contextual(mechanism, space, 2 * aim, ANY, length)
+        twice = dp.calibrate(mechanism, space, 2 * aim, length=length)
         assert twice.epsilon > found.epsilon
-        free = calibrate_contextual(mechanism, one, aim, ANY, length)  # one token costs nothing
+        free = dp.calibrate(mechanism, one, aim, length=length)  # one token costs nothing
         assert free.epsilon == free.largest
         assert certify_contextual(free, one, ANY, length).epsilon < 1e-6
 
@@ -175,12 +175,8 @@ def test_calibration_meets_the_target(size, epsilon):
 def test_sizes_alone_can_exceed_the_target():
     space = space_of(np.ones((29_523, 1)))
     with pytest.raises(dp.CannotCalibrate, match=r"below 13\.5.*epsilon=10"):
-        calibrate_contextual(
-            Cape(epsilon=1.0, logit_bound=1.0, context="released"), space, 10.0, ANY, None
-        )
+        dp.calibrate(Cape(epsilon=1.0, logit_bound=1.0, context="released"), space, 10.0)
     with pytest.raises(dp.CannotCalibrate, match="sizes"):
-        calibrate_contextual(
-            CapeStrict(epsilon=1.0, logit_bound=1.0, buckets=50), space, 1e-3, ANY, None
-        )
+        dp.calibrate(CapeStrict(epsilon=1.0, logit_bound=1.0, buckets=50), space, 1e-3)
     with pytest.raises(dp.CannotCalibrate, match="length="):
-        calibrate_contextual(Cape(epsilon=1.0, logit_bound=1.0), space, 10.0, ANY, None)
+        dp.calibrate(Cape(epsilon=1.0, logit_bound=1.0), space, 10.0)

@@ -21,14 +21,13 @@ from dp_middleware.mechanisms import near_lists
 from dp_middleware.mechanisms.near_lists import near_rows
 from dp_middleware.sampling import sampler
 
-STOP = frozenset({"w3", "w4"})
 MECHANISMS = [
     dp.NearestResponse(epsilon=3.0, candidates=2),
     dp.NearestResponse(epsilon=3.0, candidates=2, codebook=(1, 4, 4, 9)),
     dp.TokenExponential(epsilon=3.0),
     dp.TokenExponential(epsilon=200.0),
     dp.SanText(epsilon=3.0),
-    dp.SanTextPlus(epsilon=3.0, non_sensitive=STOP),
+    dp.SanTextPlus(epsilon=3.0, non_sensitive=frozenset({"w3", "w4"})),
     dp.TruncatedExponential(epsilon=9.0),
     dp.CusText(epsilon=3.0, candidates=5),
     dp.CusTextStrict(epsilon=3.0, candidates=5),

@@ -5,8 +5,6 @@ import json
 import pytest
 from support.cases import over
 from support.commands import flat, run
-from support.contract import OpenAIServer
-from support.texts import CANARY
 
 import dp_middleware as dp
 
@@ -23,7 +21,7 @@ def test_bayes_with_a_text_charges_nothing_and_shows_blind_guesses(tmp_path):
     ledger = f"sqlite:///{tmp_path / 'l.db'}"
     options = ("-e", "2", "--ledger", ledger, "--budget", "50")
     shown = flat(run("attack", "bayes", "the patient", *options).stdout)
-    assert "by guessing without looking" in shown
+    assert "blind 1" in shown
     assert dp.PrivacyLedger(ledger, budget=50).spent("default") == 0
 
 
@@ -36,20 +34,15 @@ def test_attacks_on_a_text_show_rate_interval_and_assumptions(name):
     assert found["assumptions"]
     assert found["certificate"]["epsilon"] <= 2
     shown = flat(run(*arguments, stdin=text).stdout)
-    assert "recovered" in shown
+    assert "rate 0" in shown
     assert all(flat(sentence) in shown for sentence in found["assumptions"])
     if found["trials"]:
         assert found["trials"] == 3
-        assert "over 3 texts" in shown
+        assert "trials 3" in shown
 
 
-def test_a_chat_model_is_sent_the_release_only_and_the_ledger_is_charged(tmp_path):
+def test_a_release_that_is_attacked_is_charged(tmp_path):
     ledger = f"sqlite:///{tmp_path / 'l.db'}"
-    with OpenAIServer('{"1": ["the"], "2": ["patient"]}') as server:
-        options = ("--model", f"openai:m@{server.url}", "--ledger", ledger, "--budget", "50")
-        result = run("attack", "llm-inference", "the", CANARY, "-e", "2", *options, "--json")
-        assert not server.saw(CANARY)
-        assert len(server.requests) == 1
-    found = json.loads(result.stdout)
-    assert found["details"]["tokens"] == 1  # the other is not in the vocabulary
+    options = ("-e", "2", "--ledger", ledger, "--budget", "50")
+    run("attack", "embedding-inversion", "the", *options, code=0)
     assert dp.PrivacyLedger(ledger).spent("default") == pytest.approx(2, rel=1e-3)

@@ -87,14 +87,6 @@ def test_a_ledger_that_fails_after_the_draw_loses_no_release(data, monkeypatch, 
     assert "budget" not in (json.loads(result.stdout) if as_json else flat(result.stdout))
 
 
-def test_subjects_have_budgets_of_their_own():
-    sanitize("--budget", "3", "--subject", "anna")
-    sanitize("--subject", "ben")
-    sanitize("--subject", "anna", code=3)
-    assert accounts() == {"anna": pytest.approx(2), "ben": pytest.approx(2)}
-    assert list(accounts("--subject", "ben")) == ["ben"]
-
-
 @over("name, value", [("--subject", "anna"), ("--ledger", "sqlite:///{}/l.db")])
 def test_without_a_ledger_there_must_be_a_budget(name, value, data, tmp_path):
     missing = sanitize(name, value.format(tmp_path), code=2)

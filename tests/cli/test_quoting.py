@@ -14,7 +14,7 @@ NEEDED = {  # what a command needs before it reads a text
     "sanitize": (),
     "pseudonymize": (),
     "chat": ("--remote", "ollama:x", *LOCAL),
-    "attack": ("masked-token", "--model", "/nowhere"),
+    "attack": ("bayes-on-text",),
 }
 TAKES_NAMES = {"--subject", "--ledger", "--instruction"}  # of a person's choice: they are used
 

@@ -1,8 +1,10 @@
 """``dp-middleware serve``: keys, refusals, and a real gateway of two processes."""
 
 import os
+import re
 import secrets
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -13,14 +15,14 @@ from contextlib import closing, contextmanager, suppress
 import httpx
 import psutil
 import pytest
-from support.commands import run
+from support.commands import refused, run
 from support.contract import OpenAIServer
 from support.postgres import new_database
 from support.servers import free_port
 from support.texts import CANARY
 
 import dp_middleware as dp
-from dp_middleware.gateway.service import Clients, hash_of, new_key
+from dp_middleware.gateway.service import client_of, hash_of, new_key
 from dp_middleware.gateway.settings import Client
 
 SECRET = secrets.token_hex(32)
@@ -33,7 +35,7 @@ def test_a_new_client(monkeypatch):
     key = result.stderr.split()[-1]
     (line,) = [line for line in result.stdout.splitlines() if line.startswith("key_hash")]
     client = Client(id="ann", subject="ann", key_hash=line.split('"')[1])
-    assert Clients(SECRET, [client]).asking({"x-api-key": key}) == client
+    assert client_of({"x-api-key": key}, SECRET, [client]) == client
     assert key not in result.stdout
     run("serve", "--new-client", f"{CANARY} {CANARY}", code=2)
 
@@ -165,3 +167,23 @@ def talk(process, root, key):
     ask()
     metrics = httpx.get(f"{root}/metrics").text
     assert 'route="/v1/chat/completions",status="200"} 16.0' in metrics
+
+
+def test_the_playground_is_a_page_with_plain_choices_first():
+    command = [sys.executable, "-c", "from dp_middleware.cli import app; app()", "playground"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            said = map(re.compile(r"http://127\S+/").search, process.stderr)
+            url = next(match[0] for match in said if match)
+            with httpx.Client(trust_env=False, timeout=30) as client:
+                assert "Playground" in client.get(url).text
+                form = client.get(f"{url}playground/form").json()
+        finally:
+            process.send_signal(signal.SIGINT)
+    titles = [choice["title"] for choice in form["choices"]]
+    assert titles[:3] == ["Pseudonyms", "Whole text", "Every word"]
+
+
+def test_a_port_in_use_is_said():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        assert refused("playground", "--port", str(taken.getsockname()[1])).exit_code == 2

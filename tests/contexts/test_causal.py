@@ -6,19 +6,12 @@ import pickle
 import numpy as np
 import pytest
 import torch
+import transformers
 from support.cases import over, refuses
 from support.gpt2 import gpt2
 from support.texts import CANARY
 from tokenizers import ByteLevelBPETokenizer
-from transformers import (
-    AutoModelForCausalLM,
-    BertConfig,
-    Gemma2Config,
-    Gemma3TextConfig,
-    GPTJConfig,
-    PreTrainedTokenizerFast,
-    RobertaConfig,
-)
+from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
 
 import dp_middleware as dp
 from dp_middleware.contexts import CausalContext
@@ -63,9 +56,8 @@ def folder(tmp_path_factory, network, tokenizer):
 @pytest.fixture(scope="module")
 def space():
     words = list(dict.fromkeys(" ".join(CORPUS).split()))
-    return dp.EmbeddingSpace(
-        dp.Vocabulary(words), np.random.default_rng(0).normal(size=(len(words), 3))
-    )
+    vectors = np.random.default_rng(0).normal(size=(len(words), 3))
+    return dp.EmbeddingSpace(dp.Vocabulary(words), vectors)
 
 
 @pytest.fixture(params=["start token", "no start token"])
@@ -161,9 +153,9 @@ GEMMA = {**TINY, "num_key_value_heads": 1, "head_dim": 16, "sliding_window": 4}
     ("made", "short"),
     [
         (lambda network, tokenizer: network, True),
-        (lambda network, tokenizer: small(GPTJConfig, tokenizer, **GPTJ), True),
-        (lambda network, tokenizer: small(Gemma3TextConfig, tokenizer, **GEMMA), True),
-        (lambda network, tokenizer: small(Gemma2Config, tokenizer, **GEMMA), False),
+        (lambda network, tokenizer: small(transformers.GPTJConfig, tokenizer, **GPTJ), True),
+        (lambda network, tokenizer: small(transformers.Gemma3TextConfig, tokenizer, **GEMMA), True),
+        (lambda network, tokenizer: small(transformers.Gemma2Config, tokenizer, **GEMMA), False),
         (lambda network, tokenizer: Bare(network), False),
     ],
 )
@@ -189,10 +181,8 @@ def test_a_stream_never_sees_raw_tokens(folder, space):
     for position, output in enumerate(released):
         rows = [stream.logits() for stream in streams]
         assert np.array_equal(rows[0], rows[1])
-        laws = [
-            mechanism.log_probs([text[position]], space, row)
-            for text, row in zip(texts, rows, strict=True)
-        ]
+        pairs = zip(texts, rows, strict=True)
+        laws = [mechanism.log_probs([text[position]], space, row) for text, row in pairs]
         assert np.abs(laws[0] - laws[1]).max() <= mechanism.position_loss(len(space))
         for stream in streams:
             stream.append(int(output))
@@ -246,7 +236,7 @@ def test_nothing_of_a_text_is_logged_or_shown(folder, space, caplog, capsys):
     assert "cats" not in shown
 
 
-@pytest.mark.parametrize("kind", [BertConfig, RobertaConfig])
+@pytest.mark.parametrize("kind", [transformers.BertConfig, transformers.RobertaConfig])
 @over("spread", [0.02, 0.4])
 def test_a_model_that_sees_later_tokens_is_refused(kind, spread, tokenizer, space):
     """The library loads BERT as a causal model; one token would move all positions."""

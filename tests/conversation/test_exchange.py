@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, strategies as st
 from support.cases import over
 from support.entities import detector
-from support.ledgers import Charges
 from support.texts import CANARY
 
 import dp_middleware as dp
@@ -158,17 +157,6 @@ def test_an_answer_is_known_by_its_words(text, calls, extra):
     again = of_words(message.words())
     assert (again.text, again.extra, again.words()) == (text, extra, message.words())
     assert [call[:2] for call in again.calls] == [call[:2] for call in message.calls]
-
-
-def test_all_transcripts_are_looked_at_before_one_is_charged():
-    ledger = Charges()
-    space = dp.EmbeddingSpace(dp.Vocabulary(["red", "blue"]), [[1, 0], [0, 1]])
-    mechanism = dp.TokenExponential(epsilon=1.0)
-    session = dp.Session(dp.Sanitizer(mechanism, space, ledger=ledger, subject="me"))
-    with pytest.raises(dp.EventRefused):
-        session.exchanges([[user("red")], [user("red"), answer("unknown")]])
-    assert ledger.epsilons == []
-    assert len(session.exchanges([[user("red")], [user("blue")]])) == 2
 
 
 def test_an_answer_that_was_noted_by_hand_is_known_in_every_conversation_without_a_name(talk):

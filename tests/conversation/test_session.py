@@ -158,7 +158,7 @@ def test_a_text_released_once_is_kept_nowhere(options):
     books, text = Charges(), words(30)
     talk = session(books, capacity=2, scope={"tool": marked}, **options)
     kept = talk.release("m", "user", "w1")
-    found = [talk.release_once("user", text), asyncio.run(talk.arelease_once("user", text))]
+    found = [talk.release_once("user", text) for _ in range(2)]
     found += talk.release_many([(ONCE, "user", text), (ONCE, "user", text)])
     assert len({release.text for release in found}) == 4
     assert books.tokens == [1, *[30] * 4]
@@ -454,19 +454,17 @@ def test_messages_as_clients_keep_them(options):
     books, history = Charges(), []
     talk = session(books, **options)
     gradio = {"metadata": {"title": CANARY}, "options": None}
-    yes = {"role": "assistant", "content": "yes", **gradio}
     for turn in range(3):
         history.append({"role": "user", "content": words(5, seed=turn), **gradio})
         talk.release_many(history)
-        history.append(yes)
-        talk.note_remote(None, f"draft {turn}", transcript=history)
+        history.append({"role": "assistant", "content": "yes", "id": f"a{turn}", **gradio})
+        talk.note_remote(f"a{turn}", f"draft {turn}")
     sent = talk.release_many(history)
     assert [release.text for release in sent[1::2]] == ["draft 0", "draft 1", "draft 2"]
-    parts = [{"type": "text", "text": "w1"}, "w2"]
-    rules = {"role": "developer", "content": parts, "name": CANARY, "id": "rules"}
+    rules = {"role": "developer", "content": "w1 w2", "name": CANARY, "id": "rules"}
     [release] = talk.release_many([rules])
     assert release.tokens_total == 2
-    assert talk.release("rules", "system", "w1\n\nw2") == release
+    assert talk.release("rules", "system", "w1 w2") == release
     assert books.tokens == [5, 5, 5, 2]
 
 

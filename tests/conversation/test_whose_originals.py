@@ -274,7 +274,6 @@ GATEWAY = {
     "responses": posted("/responses", "input", of_response),
     "responses stream": posted("/responses", "input", of_response, stream=True),
     "completions": posted("/completions", "prompt", of_completion),
-    "completions stream": posted("/completions", "prompt", of_completion, stream=True),
     "webhook": webhook,
 }
 

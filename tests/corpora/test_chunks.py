@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 from dataclasses import replace
+from functools import partial
 
 import pyarrow as pa
 import pytest
@@ -15,7 +16,8 @@ from support.spaces import random_space
 from support.texts import CANARY
 
 import dp_middleware as dp
-from dp_middleware.corpora import ChunkFolder, Columns, chunk_key, release_chunk
+from dp_middleware.corpora import Columns
+from dp_middleware.corpora.chunks import ChunkFolder, chunk_key
 from dp_middleware.corpora.columns import EPSILON, TOKENS, of_texts
 
 SPACE = random_space()
@@ -85,7 +87,7 @@ def _release_in_child(folder, url, drawn):
             os.kill(os.getpid(), signal.SIGKILL)
 
         store.write = die
-    release_chunk(store, KEY, ROWS, columns(dp.PrivacyLedger(url)))
+    store.once(KEY, partial(columns(dp.PrivacyLedger(url)).release, ROWS))
 
 
 def _child(*arguments):
@@ -127,7 +129,7 @@ def stopped(store, releaser, rows=ROWS):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(store, "write", die)
         with pytest.raises(Killed):
-            release_chunk(store, KEY, rows, releaser)
+            store.once(KEY, partial(releaser.release, rows))
     return drawn[0]
 
 
@@ -152,14 +154,14 @@ def test_the_same_is_charged_once_and_drawn_alike_and_all_else_anew(tmp_path_fac
         name = "note" if change == "row" else "who"
         rows = LONG.set_column(LONG.column_names.index(name), name, pa.array(cells))
     elif change == "option":
-        options = {"scope": lambda text: [(0, len(text))]}
+        options = {"names": ("note", "text")}
     elif change == "law":
         options = {"law": dp.TokenExponential(epsilon=1.5)}
     elif change == "seed":
         (store.path / f"{KEY}.seed").unlink()
     ledger, version = dp.PrivacyLedger(url), "another" if change == "version" else dp.__version__
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("dp_middleware.corpora.once.__version__", version)
+        patch.setattr("dp_middleware.corpora.chunks.__version__", version)
         second = stopped(store, columns(ledger, **options), rows)
     is_new = change not in ("nothing", "folder", "ledger")
     assert [len(ledger.rows(who)) for who in "ab"] == [1 + is_new] * 2
@@ -176,7 +178,7 @@ def test_a_seed_that_others_know_or_may_have_written_is_refused(tmp_path):
         seed.write_bytes(content)
         seed.chmod(mode)
         with pytest.raises(dp.ParameterError, match="for its owner alone"):
-            release_chunk(store, KEY, ROWS, columns(ledger))
+            store.once(KEY, partial(columns(ledger).release, ROWS))
     assert not ledger.subjects()
 
 
@@ -197,7 +199,7 @@ def test_what_is_refused_quotes_nothing(tmp_path):
     own = {"who": ["a"]}
     for wrong in ({"text": [1], **own}, {"text": [CANARY], "who": [None]}, {CANARY: ["a"], **own}):
         with pytest.raises(dp.errors.ParameterError) as error:
-            release_chunk(store, "key", pa.table(wrong), columns(Charges(), names=("text",)))
+            store.once("key", partial(columns(Charges(), names=("text",)).release, pa.table(wrong)))
         assert CANARY not in str(error.value)
     assert not [*store.path.glob("*.arrow")]
     with pytest.raises(dp.errors.ParameterError):

@@ -8,7 +8,7 @@ from pathlib import Path
 from support.cases import over
 
 import dp_middleware as dp
-from dp_middleware.models import endpoints
+from dp_middleware.models.chat import open_model
 from dp_middleware.models.trust import require_trusted
 
 PAGE = (Path(__file__).parents[2] / "docs" / "local_models.md").read_text("utf-8")
@@ -24,7 +24,7 @@ def test_the_four_servers_have_their_urls():
 
 @over("spec", SPECS)
 def test_each_may_read_raw_text(spec):
-    require_trusted(endpoints.open_model(spec, private=True))
+    require_trusted(open_model(spec, private=True))
 
 
 def test_the_example_runs(monkeypatch):

@@ -41,8 +41,8 @@ def test_an_object_of_ones_own():
     own = Encoder()
     service = dp.EmbeddingService.of(own)
     assert dp.EmbeddingService.of(service) is service
-    assert embedding_service(own)._shared is service._shared
-    assert dp.EmbeddingService.of(Encoder())._shared is not service._shared
+    assert embedding_service(own) is service
+    assert dp.EmbeddingService.of(Encoder()) is not service
     np.testing.assert_allclose(service.encode(TEXTS), unit(TEXTS), atol=1e-6)
     assert repr(service) == "EmbeddingService.of(Given(Encoder))"
     refuses("expected an object with encode", embedding_service, 3, object(), None)
@@ -117,7 +117,7 @@ def test_models_leave_no_record(make, monkeypatch, tmp_path):
         service = embedding_service(model)
         texts = [probe.private_text, probe.new_text()]
         np.testing.assert_allclose(service.encode(texts), unit(texts), atol=1e-6)
-        assert embedding_service(model)._shared is service._shared
+        assert embedding_service(model) is service
         monkeypatch.setattr(Loud, "fails", True, raising=False)
         with pytest.raises(dp.EmbeddingError, match="failed with ValueError"):
             service.encode(texts)

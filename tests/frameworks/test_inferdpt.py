@@ -137,11 +137,9 @@ def test_failures(side, mode, kind, make, sanitizer, remote, local, caplog):
 
 
 def calls_of(inferdpt, document):
-    return (
-        lambda: inferdpt.run(document),
-        lambda: asyncio.run(inferdpt.arun(document)),
-        lambda: list(inferdpt.stream(document)),
-    )
+    yield lambda: inferdpt.run(document)
+    yield lambda: asyncio.run(inferdpt.arun(document))
+    yield lambda: list(inferdpt.stream(document))
 
 
 def test_an_untrusted_extractor_is_refused_before_anything_is_sent(make, remote, sanitizer):
@@ -210,9 +208,8 @@ def test_arun_does_not_block_the_event_loop(sanitizer):
 
 
 def test_an_answer_hides_its_text(sanitizer):
-    answer = dp.InferDPT(
-        sanitizer, remote=lambda messages: "draft", extractor=here(lambda messages: CANARY)
-    ).run(DOCUMENT)
+    models = {"remote": lambda messages: "draft", "extractor": here(lambda messages: CANARY)}
+    answer = dp.InferDPT(sanitizer, **models).run(DOCUMENT)
     assert answer.text == CANARY
     assert CANARY not in f"{answer!r} {answer}"
     assert "draft" in repr(answer)

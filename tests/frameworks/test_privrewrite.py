@@ -130,9 +130,8 @@ def test_the_exact_epsilon_end_to_end(kind, options):
 def test_a_renormalised_mean_breaks_it(sensitivity):
     rewrite = rewriter(sensitivity=sensitivity)
     wrong = Renormalised(epsilon=EPSILON_SELECT, sensitivity=sensitivity, vectors=LINE.vectors)
-    assert loss({ids: law(rewrite, ids, wrong) for ids in INPUTS}) > 1.02 * (
-        EPSILON_ONE + EPSILON_SELECT
-    )
+    found = loss({ids: law(rewrite, ids, wrong) for ids in INPUTS})
+    assert found > 1.02 * (EPSILON_ONE + EPSILON_SELECT)
 
 
 def test_what_is_released_follows_the_enumerated_law():
@@ -244,9 +243,8 @@ def space():
 
 
 def over_http(model, space, books=None, policy=None, **options):
-    sanitizer = dp.Sanitizer(
-        UNIT, space, policy=policy, ledger=books, subject="s" if books else None
-    )
+    paid = {"ledger": books, "subject": "s" if books else None}
+    sanitizer = dp.Sanitizer(UNIT, space, policy=policy, **paid)
     return PrivRewrite(sanitizer, generator=model, **{"service": SERVICE, **options})
 
 
@@ -419,10 +417,8 @@ def test_refusals(space):
 
 def test_a_metric_channel_adds_its_exact_epsilon(space):
     sanitizer = dp.Sanitizer(dp.SanText(epsilon=1.0), space)
-    first, both = (
-        sanitizer.certificate,
-        PrivRewrite(sanitizer, generator=word, epsilon_select=0.5).certificate,
-    )
+    first = sanitizer.certificate
+    both = PrivRewrite(sanitizer, generator=word, epsilon_select=0.5).certificate
     assert first.metric is not None
     assert both.epsilon == both.claimed == first.epsilon + 0.5  # its claim is in another unit
     assert both.guarantee == dp.PureDP(epsilon=both.epsilon)

@@ -1,6 +1,5 @@
 """The door: keys before bodies, limits, paths that are not repeated, metrics, logs, budgets."""
 
-import time
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 
@@ -17,7 +16,6 @@ import dp_middleware as dp
 from dp_middleware.errors import CannotCalibrate, InfiniteEpsilon, MissingExtra
 from dp_middleware.gateway import create_app
 from dp_middleware.gateway.failures import NO_RETRY, failure_of
-from dp_middleware.gateway.serving import TimedHeads
 
 
 def test_health(gateway):
@@ -107,35 +105,6 @@ def test_no_websocket_and_no_query_in_a_log(gateway):
         answer = connection.recv(4096).decode()
     assert answer.startswith("HTTP/1.1 404")
     assert CANARY not in answer + "".join(logs.lines)
-
-
-@over(
-    "head",
-    [
-        "",
-        "P",
-        "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\n",
-        "GET /healthz HTTP/1.1\r\nhost: x\r\n\r\nGET",
-    ],
-)
-def test_a_head_that_never_ends_is_not_waited_for(gateway, monkeypatch, head):
-    """Also where a byte comes now and then; who asks properly is not cut off."""
-    assert gateway.chat("w1").status_code == 200  # its connection stays
-    monkeypatch.setattr(TimedHeads, "seconds", 0.5)
-    started, ended = time.monotonic(), False
-    with gateway.connected(head) as connection:
-        connection.settimeout(0.1)
-        while not ended and time.monotonic() - started < 9:  # it is 10 s unless it is set
-            try:
-                ended = connection.recv(4096) == b""
-            except TimeoutError:
-                if head:
-                    connection.sendall(b"x")
-            except ConnectionError:
-                ended = True
-        assert ended
-        assert time.monotonic() - started > 0.4
-    assert gateway.chat("w1").status_code == 200
 
 
 @over("error", [CannotCalibrate("no"), InfiniteEpsilon("no"), MissingExtra("x", "detect")])

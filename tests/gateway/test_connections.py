@@ -38,10 +38,14 @@ async def serving():
         writer.close()
 
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
-    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    options = {"base_url": url, "trust_env": False, "timeout": 60}
-    async with httpx.AsyncClient(transport=Connections(), **options) as http:
-        yield http
+    pool, url = Connections(), f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+
+    def get(path="/", timeout=60.0):
+        extensions = {"timeout": httpx.Timeout(timeout).as_dict()}
+        return pool.answer(httpx.Request("GET", url + path, extensions=extensions))
+
+    yield pool, get
+    await pool.close()
     server.close()
     for writer in writers:
         writer.close()
@@ -49,48 +53,50 @@ async def serving():
             await writer.wait_closed()
 
 
-async def used(http, count, path="/"):
-    answers = await asyncio.gather(*(http.get(path) for _ in range(count)))
-    return sorted(int(answer.text) for answer in answers)
+async def number_of(asking):
+    async with asking as answer:
+        return int(await answer.aread())
+
+
+async def used(get, count, path="/"):
+    return sorted(await asyncio.gather(*(number_of(get(path)) for _ in range(count))))
 
 
 @pytest.mark.asyncio
 async def test_one_for_each_request_at_once():
-    async with serving() as http:
+    async with serving() as (_, get):
         for count in (1, 8, 3, 8):
-            numbers = await used(http, count)
+            numbers = await used(get, count)
             assert len(set(numbers)) == count
             assert max(numbers) <= 8
 
 
 @pytest.mark.asyncio
 async def test_an_answer_that_is_being_read_keeps_its_connection():
-    async with serving() as http:
-        async with http.stream("GET", "/") as open_answer:
-            assert await used(http, 1) == [2]
+    async with serving() as (_, get):
+        async with get() as open_answer:
+            assert await used(get, 1) == [2]
             assert await open_answer.aread() == b"1"
-        await open_answer.aclose()  # again: it is free once
-        assert await used(http, 2) == [1, 2]
+        assert await used(get, 2) == [1, 2]
 
 
 @pytest.mark.asyncio
 async def test_a_connection_that_ended_is_made_anew():
-    async with serving() as http:
-        assert await used(http, 1, "/last") == [1]
-        assert await used(http, 1) == [2]
+    async with serving() as (_, get):
+        assert await used(get, 1, "/last") == [1]
+        assert await used(get, 1) == [2]
         with pytest.raises(httpx.ReadTimeout):
-            await http.get("/hang", timeout=0.1)
+            await number_of(get("/hang", 0.1))
         with pytest.raises(TimeoutError):
-            await asyncio.wait_for(http.get("/hang"), 0.1)
-        assert (await used(http, 1))[0] > 2  # not one with an answer under way
+            await asyncio.wait_for(number_of(get("/hang")), 0.1)
+        assert (await used(get, 1))[0] > 2  # not one with an answer under way
 
 
 @pytest.mark.asyncio
 async def test_what_is_not_used_is_closed(monkeypatch):
     monkeypatch.setattr(connections, "_KEPT", 0.0)
-
-    async with serving() as http:
-        assert await used(http, 4) == [1, 2, 3, 4]
+    async with serving() as (pool, get):
+        assert await used(get, 4) == [1, 2, 3, 4]
         await asyncio.sleep(0.01)
-        assert await used(http, 1) == [5]
-        assert len(http._transport._idle) == 1
+        assert await used(get, 1) == [5]
+        assert len(pool._idle) == 1

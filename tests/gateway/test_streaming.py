@@ -95,7 +95,6 @@ def asking(text):
     return {
         "/chat/completions": {"messages": [{"role": "user", "content": text}]},
         "/responses": {"input": text},
-        "/completions": {"prompt": text},
     }
 
 
@@ -109,8 +108,7 @@ def limited(upstream):
 def test_the_total_time_ends_a_stream_with_an_error_of_its_protocol(limited, upstream, path, body):
     upstream.fault = "drip"
     client = openai.OpenAI(base_url=limited.url, api_key=KEYS["ann"], max_retries=0)
-    texts = {"/responses": client.responses, "/completions": client.completions}
-    asked = texts.get(path, client.chat.completions)
+    asked = client.responses if path == "/responses" else client.chat.completions
 
     def read():
         with client, pytest.raises(openai.APIError, match="in time"):
@@ -147,7 +145,7 @@ def test_no_piece_waits_for_the_memo(tmp_path):
 
                 def reply(request, other=other):
                     other.execute("BEGIN EXCLUSIVE")
-                    given = request.get("prompt") or request.get("input") or request["messages"]
+                    given = request.get("input") or request["messages"]
                     return f"{given if isinstance(given, str) else given[0]['content']} is there"
 
                 hiding.upstream.reply = reply

@@ -205,7 +205,6 @@ def test_a_long_line_in_small_pieces_is_read_once():
 
 
 ODD_ITEMS = [
-    {"type": "message"},
     {"type": "message", "content": 5},
     {"type": "message", "content": [{"text": 5}]},
     {"type": "function_call"},

@@ -119,21 +119,6 @@ def test_the_default_lists_are_stop_words():
     assert santext.epsilon == custext.epsilon == 2.0
 
 
-def test_the_least_frequent_share_of_the_words_is_sensitive():
-    """Of the words the, of, knee and qqq, in this order of frequency, half are sensitive."""
-    tokens = ["qqq", "the", "knee", "The", "of"]
-    space = dp.EmbeddingSpace(dp.Vocabulary(tokens), np.arange(10.0).reshape(5, 2))
-    mechanism = dp.SanTextPlus.by_frequency(space, epsilon=1.0, sensitive=0.5)
-    assert mechanism.non_sensitive == {"the", "of"}
-    assert mechanism.outputs(space).tolist() == [0, 2]
-    assert mechanism.keep == 0.7
-    few = dp.SanTextPlus.by_frequency(space, epsilon=1.0, sensitive=0.51, keep=0.2)
-    assert (few.non_sensitive, few.keep) == ({"the"}, 0.2)
-    assert not dp.SanTextPlus.by_frequency(space, epsilon=1.0, sensitive=1.0).non_sensitive
-    with pytest.raises(dp.ParameterError, match="sensitive"):
-        dp.SanTextPlus.by_frequency(space, epsilon=1.0, sensitive=0.0)
-
-
 def literally(space, size, epsilon_density, delta):
     """f, its noise and the lists of a space, by the words of the definition; no shortcut."""
     everyone = range(len(space))

@@ -1,4 +1,4 @@
-"""Every channel on a device: the law, the integers, the certificate and the draws of the host.
+"""Every channel on a device: the law, the integers and the certificate of the host.
 
 On the pretended device the arithmetic is the host's, so bits are compared; on a real one the
 bound that certificates grant to another device.
@@ -17,7 +17,6 @@ import dp_middleware as dp
 from dp_middleware.certification.enumeration import RECOMPUTED
 from dp_middleware.embedding import space as spaces
 from dp_middleware.mechanisms.base import rows_of
-from dp_middleware.mechanisms.drawing import drawer
 from dp_middleware.mechanisms.kernels import lists as _lists
 from dp_middleware.sampling import sampler
 
@@ -138,16 +137,6 @@ def test_certificates_are_those_of_the_host(name, classes, pair):
         assert theirs.epsilon == pytest.approx(ours.epsilon, rel=1e-12, abs=slack)
     for each in ("recovery", "retention"):
         assert getattr(theirs, each) == pytest.approx(getattr(ours, each), rel=1e-9)
-
-
-@EVERY
-def test_draws_are_those_of_the_host(name, pair):
-    mechanism, texts = ALL[name](3.0), [IDS, IDS[:5]]
-    ours, theirs = (
-        drawer(mechanism, space).draw(texts, sampler.insecure_entropy(1))
-        for space in (pair.host, pair.there)
-    )
-    assert [ids.tolist() for ids in ours] == [ids.tolist() for ids in theirs]
 
 
 @over("kind", [dp.Cape, dp.CapeStrict])

@@ -18,7 +18,6 @@ from support.spaces import host_rows, random_space, space_of, spaces
 import dp_middleware as dp
 from dp_middleware.mechanisms import ChannelMechanism
 from dp_middleware.mechanisms.kernels import codebook as _codebook
-from dp_middleware.mechanisms.kernels.chosen import Chosen
 from dp_middleware.vocabulary import frequencies
 
 E = math.e
@@ -258,14 +257,6 @@ def test_two_threads_search_and_leave_torch_as_it_was():
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda s: dp.NearestResponse.tuned(s, epsilon=3.0), spaces_))
         assert set(pool.map(lambda _: torch.get_num_threads(), range(4))) == {before}
-
-
-def test_a_damaged_file_is_computed_again():
-    chosen = Chosen(clustered(30, 6), 3.5)
-    book, near = chosen.codebook()
-    chosen._path.write_bytes(chosen._path.read_bytes()[:-9])
-    again, same = chosen.codebook()
-    assert (again.tolist(), same) == (book.tolist(), near)
 
 
 @over("vectors", [[[1.0]], [[1.0], [1.0]], [[0.0], [0.0], [0.0]]])

@@ -1,4 +1,4 @@
-"""Noise mechanisms: the law of the noise, its floating point, and mechanisms as values."""
+"""Noise mechanisms: the law of the noise, its floating point, and the nearest token of a point."""
 
 import math
 import os
@@ -15,7 +15,9 @@ from support.noise_laws import FALSE_ALARM, fits, line_law, plane_law
 from support.spaces import random_space, space_of, spaces
 
 import dp_middleware as dp
+from dp_middleware.embedding.grid import folded
 from dp_middleware.mechanisms.kernels import noise as _noise
+from dp_middleware.mechanisms.kernels.nearest import nearest
 from dp_middleware.sampling.sampler import bulk_entropy, insecure_entropy, os_entropy
 
 DRAWS = 40_000
@@ -192,3 +194,69 @@ def test_a_release_does_not_depend_on_the_batch():
     entropy = insecure_entropy(3)
     alone = [int(dp.MetricNoise(eta=2.0).perturb([i], space, entropy)[0]) for i in ids]
     assert alone == together.tolist()
+
+
+def brute_force(space, points, excluded=None):
+    """The float64 arg min over all tokens; ties to the smallest id."""
+    answers = []
+    for row, point in enumerate(points):
+        squares = folded((point - space.points) ** 2)
+        if excluded is not None:
+            squares[excluded[row]] = np.inf
+        answers.append(int(squares.argmin()))
+    return answers
+
+
+@settings(max_examples=60)
+@given(space=spaces(), scale=st.sampled_from([1e-9, 0.1, 1.0, 1e4, 1e12]), seed=st.integers(0, 99))
+def test_the_nearest_token_is_the_float64_one(space, scale, seed):
+    rng = np.random.default_rng(seed)
+    points = space.points[rng.integers(len(space), size=20)]
+    points = points + scale * rng.normal(size=points.shape)
+    points[:3] = space.points[0]  # ties with duplicates
+    excluded = rng.integers(len(space), size=20)
+    for left_out in (None, excluded):
+        found = nearest(space, points, left_out)
+        assert found.tolist() == brute_force(space, points, left_out)
+
+
+@over("scale", [1e-140, 1e-40, 1e-12, 1e30, 1e150])
+@over("eta", [1e-6, 1.0, 1e6])
+def test_vectors_far_shorter_than_the_noise(scale, eta):
+    space = space_of(scale * np.random.default_rng(0).normal(size=(30, 4)))
+    ids = np.arange(300) % 30
+    released = dp.MetricNoise(eta=eta).perturb(ids, space, insecure_entropy(1))
+    step = _noise.spacing(eta, 4)
+    noise = _noise.random_vectors(300, 4, eta, insecure_entropy(1))
+    points = _noise.snapped(space.points[ids] + noise, step)
+    assert released[:256].tolist() == brute_force(space, points)[:256]
+
+
+@over("dimensions", [2, 16, 256])
+@over("common", [0.0625, 0.125, 0.25])
+def test_errors_that_all_point_to_another_token_do_not_decide(dimensions, common):
+    """Every other coordinate is rounded up by all of 2^-8, the others down, the tokens exactly."""
+    signs = np.where(np.arange(dimensions) % 2 == 0, 1.0, -1.0)
+    size = 2.0 ** np.round(np.log2(dimensions) / -2)
+    first = np.concatenate([-size * signs, [common, 2.0**-8]])
+    second = np.concatenate([size * signs, [common, -(2.0**-8)]])
+    space = space_of([first, second, -first, -second])  # about their centre
+    point = np.concatenate([size * (1 + 2.0**-8 + signs * 2.0**-20), [common, 2.0**-8]])
+    points = np.array([point, 4.0 * point])
+    assert brute_force(space, points) == [0, 0]
+    assert nearest(space, points).tolist() == [0, 0]
+
+
+def test_points_about_which_a_coarse_filter_says_nothing():
+    """At the centre no score is positive; of hundreds of near tokens too many are left."""
+    rng = np.random.default_rng(0)
+    angles = np.linspace(0, 2 * np.pi, 40, endpoint=False)
+    ring = space_of(np.column_stack([np.cos(angles), np.sin(angles)]))
+    points = 1e-3 * rng.normal(size=(30, 2))
+    assert nearest(ring, points).tolist() == brute_force(ring, points)
+    vectors = np.concatenate([1e-4 * rng.normal(size=(300, 6)) + 1.0, rng.normal(size=(20, 6))])
+    crowd = space_of(vectors)
+    points = crowd.points[:60] + 3e-5 * rng.normal(size=(60, 6))
+    found = nearest(crowd, points)
+    assert found.tolist() == brute_force(crowd, points)
+    assert len(set(found)) > 20

@@ -174,11 +174,3 @@ def test_the_law_written_last_is_read_certified_and_drawn(kind):
     assert certificate.retention == (LAWS[kind] == EVERYONE).mean()
     within = dp.WithinClasses(mechanism=mechanism, classes=(0,) * 8)
     assert np.array_equal(np.exp(within.log_probs(EVERYONE, SPACE)), expected)
-
-
-def test_a_child_may_write_a_private_law_over_an_infinite_one():
-    class Uniform(InTorch):
-        def log_probs(self, ids, space):
-            return np.full((len(ids), len(space)), -math.log(len(space)))
-
-    assert dp.certify(Uniform(epsilon=3.0), SPACE).epsilon == pytest.approx(0.0, abs=1e-9)

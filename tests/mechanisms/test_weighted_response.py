@@ -1,8 +1,6 @@
 """WeightedResponse: exactly epsilon, in rationals, for any code, search and text."""
 
-from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar
 
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -10,8 +8,8 @@ from support.cases import over, refuses
 from support.laws import p_value
 from support.letters import Letters
 from support.spaces import random_space
-from support.texts import CANARY, TORTURE
-from support.weighted import CODES, KEYWORDS, TEXTS, Listed, law
+from support.texts import TORTURE
+from support.weighted import CODES, KEYWORDS, TEXTS, law
 
 import dp_middleware as dp
 from dp_middleware.sampling.entropy import OTHER, Coin, exp_below, log_above
@@ -120,18 +118,6 @@ def test_the_code_is_chosen_by_epsilon_alone():
     own = dp.document_sanitizer(9.0, SPACE, encoder=Letters(), code=KEYWORDS)
     assert own.at(7.0).mechanism == dp.WeightedResponse(epsilon=7.0, code=KEYWORDS)
     assert own.mechanism.fingerprint != own.at(7.0).mechanism.fingerprint
-
-
-@dataclass(frozen=True)
-class Other(Listed):
-    """Has one answer, which costs nothing."""
-
-    masses: ClassVar = {"one": Fraction(1)}
-
-
-def test_an_only_answer_costs_nothing():
-    mechanism = dp.WeightedResponse(epsilon=5.0, code=Other())
-    assert mechanism.respond([CANARY], None, insecure_entropy(0)) == ["one"]
 
 
 def test_wrong_parameters_are_refused():

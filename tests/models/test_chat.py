@@ -39,7 +39,7 @@ def test_calls_streams_and_awaits(kind, mode, make, remote):
     remote.requests.clear()
     for call in (model, *ways(model)):  # a second call on the same connections
         assert call(QUESTION) == "one two  three"
-    assert len(list(model.stream(QUESTION))) > 1
+    assert (len(list(model.stream(QUESTION))) > 1) == (kind != "async_openai")
     assert len(remote.requests) == 5
     for request in remote.requests:
         said = [(message["role"], message["content"]) for message in request["messages"]]
@@ -202,7 +202,7 @@ def test_malformed_messages_are_refused_without_quoting_them(messages):
 
 def test_an_abandoned_stream_closes_the_connection(make, local):
     local.reply = "many words " * 100
-    for kind in KINDS:
+    for kind in {*KINDS} - {"async_openai"}:  # whose answer is one piece
         stream = make(kind, local.url).private().stream(QUESTION)
         assert next(stream) == "many"
         stream.close()  # an unclosed connection would be a ResourceWarning, hence an error

@@ -92,7 +92,8 @@ def test_a_vendors_model_without_an_address_is_unknown():
     unknown = vendors("ChatVendor", "langchain_vendor.chat", Plain)
     hub = vendors("HuggingFaceEndpoint", "langchain_huggingface.llms", Plain, repo_id="a/b")
     llm = vendors("Vendor", "llama_index.llms.vendor.base", MockLLM)
-    for model in (unknown, hub, llm):
+    claimed = vendors("Head", "dp_middleware.conversation.session", Plain)
+    for model in (unknown, hub, llm, claimed):
         assert locate(model).unknown == {type(model).__name__}
     with pytest.raises(dp.UntrustedHost, match=r"cannot tell where Vendor runs; .*local=True"):
         trust(llm, ["vendor.com"])

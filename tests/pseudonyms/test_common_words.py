@@ -10,7 +10,7 @@ from support.cases import over
 from support.entities import CONTRACT, detector
 
 import dp_middleware as dp
-from dp_middleware.pseudonyms.common import SIGNS, common_words
+from dp_middleware.pseudonyms.guarantee import SIGNS, common_words
 from dp_middleware.pseudonyms.structured import view_of
 from dp_middleware.vocabulary.classes import listed
 

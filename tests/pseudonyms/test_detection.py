@@ -14,7 +14,6 @@ import dp_middleware as dp
 from dp_middleware.errors import MissingExtra, ParameterError
 from dp_middleware.pseudonyms import detection, detectors
 from dp_middleware.pseudonyms.detection import PIECE, Entity, entities_of, pieces
-from dp_middleware.pseudonyms.detectors import english
 from dp_middleware.pseudonyms.labels import kind_of
 
 TEXT = "Maria Lopez of Initech, maria@initech.com"
@@ -24,7 +23,7 @@ CANARY = "Quiddelbacher"
 def needs_model():
     pytest.importorskip("presidio_analyzer", reason="needs the detect extra")
     pytest.importorskip("spacy", reason="needs the detect extra")
-    if not any(english.find_spec(model) for model in english.MODELS):
+    if not any(detectors.find_spec(model) for model in detectors.MODELS):
         pytest.skip("needs spaCy's English model")
 
 
@@ -170,14 +169,11 @@ def test_a_label_that_may_mean_what_is_asked_for_raises(label, told):
     ]
 
 
-@over(
-    "results",
-    [
-        *([(0, 5)], [("0", 5, "person")], [(0, 5, None)], [(0, 5, "")], None, CANARY),
-        *([(-1, 5, "person")], [(5, 3, "person")], [(0, 99, "person")], [{"start": 0, "end": 3}]),
-        [{"start": None, "end": 3, "label": CANARY}],
-    ],
-)
+WRONG = [[(0, 5)], [("0", 5, "person")], [(0, 5, None)], [(0, 5, "")], None, CANARY]
+WRONG += [[(-1, 5, "person")], [(5, 3, "person")], [(0, 99, "person")], [{"start": 0, "end": 3}]]
+
+
+@over("results", [*WRONG, [{"start": None, "end": 3, "label": CANARY}]])
 def test_wrong_results_raise_and_quote_nothing(results):
     with pytest.raises(ParameterError) as failure:
         entities_of(f"{CANARY} said so", lambda text: results)
@@ -190,15 +186,13 @@ def test_kinds_are_a_collection(kinds):
         entities_of(TEXT, lambda text: [], kinds)
 
 
-@pytest.mark.parametrize(
-    ("missing", "error", "said"),
-    [
-        ("", MissingExtra, r"install '\.\[presidio\]"),
-        ("core", ParameterError, "spacy download en_core_web_lg"),
-    ],
-)
+MISSING = [("", MissingExtra, r"install '\.\[presidio\]")]
+MISSING += [("core", ParameterError, "spacy download en_core_web_lg")]
+
+
+@pytest.mark.parametrize(("missing", "error", "said"), MISSING)
 def test_a_missing_extra_or_model_is_named(missing, error, said, monkeypatch):
-    monkeypatch.setattr(english, "find_spec", lambda name: None if missing in name else object())
+    monkeypatch.setattr(detectors, "find_spec", lambda name: None if missing in name else object())
     with pytest.raises(error, match=said):
         detectors.presidio()
 
@@ -221,7 +215,7 @@ def test_an_analyzer_without_names_raises():
 @pytest.mark.slow
 def test_a_pipeline_itself_is_a_detector():
     needs_model()
-    pipeline = english.importlib.import_module(english.model()).load(exclude=["parser", "senter"])
+    pipeline = detectors.import_module(detectors.english_model()).load(exclude=["parser", "senter"])
     text = "Barack Obama met Angela Merkel in Berlin. " * 600
     assert len(text) > 2 * PIECE
     entities = entities_of(text, pipeline, {"place"})
@@ -241,7 +235,7 @@ def test_nothing_leaves_and_nothing_is_logged(monkeypatch, caplog, capfd, tmp_pa
         patch.setattr(socket, "socket", pytest.fail)
         patch.setattr(socket, "getaddrinfo", pytest.fail)
         patch.setenv("TLDEXTRACT_CACHE", str(tmp_path))
-        patch.setattr(english, "_engine", english.cache(english._Engine))  # it loads anew
+        patch.setattr(detectors, "_engine", detectors.cache(detectors._Engine))  # it loads anew
         entities = entities_of(private, detector)
     assert Entity(private.index(mail), private.index(mail) + len(mail), "email") in entities
     shown = f"{caplog.text} {capfd.readouterr()} {detector!r} {entities!r}"
@@ -253,7 +247,7 @@ def test_nothing_leaves_and_nothing_is_logged(monkeypatch, caplog, capfd, tmp_pa
 def test_words_of_a_text_do_not_stay_in_the_pipeline():
     needs_model()
     entities_of(f"Dr {CANARY} wrote to us", detectors.presidio())
-    strings = english._engine()._analyzer.nlp_engine.get_nlp("en").vocab.strings
+    strings = detectors._engine()._analyzer.nlp_engine.get_nlp("en").vocab.strings
     assert CANARY not in strings
     assert CANARY.lower() not in strings
 
@@ -268,22 +262,22 @@ def test_a_pattern_that_is_given_up_is_an_error(monkeypatch):
 
 
 def test_a_changed_model_of_the_package_index_is_not_loaded(monkeypatch, tmp_path):
-    package = tmp_path / english._REUPLOAD
+    package = tmp_path / detectors._REUPLOAD
     package.mkdir()
     (package / "__init__.py").write_text("raise SystemExit")
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.delitem(sys.modules, english._REUPLOAD, raising=False)
+    monkeypatch.delitem(sys.modules, detectors._REUPLOAD, raising=False)
     with pytest.raises(ParameterError, match="as it was checked"):
-        english.checked(english._REUPLOAD)
-    assert english.checked("en_core_web_lg") == "en_core_web_lg"
+        detectors.checked(detectors._REUPLOAD)
+    assert detectors.checked("en_core_web_lg") == "en_core_web_lg"
 
 
 @pytest.mark.slow
 def test_the_model_of_the_package_index_is_the_one_that_was_checked():
     needs_model()
-    if english.find_spec(english._REUPLOAD) is None:
+    if detectors.find_spec(detectors._REUPLOAD) is None:
         pytest.skip("needs the offline extra")
-    assert english.checked(english._REUPLOAD) == english._REUPLOAD
+    assert detectors.checked(detectors._REUPLOAD) == detectors._REUPLOAD
 
 
 @over("slip", ["persom", "persons", "e-mails", "organizaton"])

@@ -176,16 +176,11 @@ def test_the_key_stays_where_it_is(caplog):
         pickle.loads(pickled).original("id", "AB-1234567")
 
 
-@over(
-    "terms, said",
-    [
-        ({"law": "keyed", "key": b"fifteen bytes.."}, "15 bytes"),
-        ({"law": "keyed", "key": "not bytes, but text"}, "got str"),
-        ({"law": "keyed"}, "together"),
-        ({"key": KEY}, "together"),
-        ({"law": "other", "key": KEY}, "law"),
-    ],
-)
+TERMS = [({"law": "keyed", "key": b"fifteen bytes.."}, "15 bytes"), ({"key": KEY}, "together")]
+TERMS += [({"law": "keyed"}, "together"), ({"law": "keyed", "key": "but text"}, "got str")]
+
+
+@over("terms, said", TERMS)
 def test_terms_that_do_not_go_together(terms, said):
     with pytest.raises(ParameterError, match=said) as error:
         dp.Pseudonyms(detector(), **terms)

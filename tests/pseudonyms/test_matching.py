@@ -7,8 +7,8 @@ from hypothesis import given, strategies as st
 from support.cases import over
 from support.entities import mapping_of
 
-from dp_middleware.pseudonyms.json_pieces import JsonRestorer, restore
-from dp_middleware.pseudonyms.matching import Names, Restorer, fold
+from dp_middleware.pseudonyms.matching import Names, Restorer, fold, restore
+from dp_middleware.pseudonyms.structured import JsonRestorer
 
 MATCHES = [("Elena Novak's", ["Elena Novak"]), ("ELENA\n  novak", ["ELENA\n  novak"])]
 MATCHES += [("Elena and Novak", ["Elena", "Novak"]), ("Helena, Elenas", [])]
@@ -28,14 +28,14 @@ def names(*texts):
 @over("text, expected", MATCHES)
 def test_matches_end_where_words_and_numbers_end(text, expected):
     known = names("Elena Novak", "Elena", "Novak", "57", "$13,204.77", "山田太郎")
-    assert [text[match.start : match.end] for match in known.find(text)] == expected
+    assert [text[start:end] for start, end, _ in known.find(text)] == expected
 
 
 def test_the_longest_text_wins_and_its_first_value_stays():
     known = names("a b", "a", "b c")
     known.add("A", "other")
-    assert [match.value for match in known.find("a b c a")] == ["a b", "a"]
-    assert [match.value for match in known.find("a a b", [(0, 1), (2, 4)])] == ["a", "a"]  # parts
+    assert [value for *_, value in known.find("a b c a")] == ["a b", "a"]
+    assert [value for *_, value in known.find("a a b", [(0, 1), (2, 4)])] == ["a", "a"]  # parts
 
 
 @given(st.text())
@@ -52,8 +52,8 @@ PIECES = [*PAIRS.values(), " ", ".", "-", "a b", "1", "Ele", "s", "是", "\n"]
 def test_pieces_are_restored_as_the_whole_is(parts, cuts):
     text, known = "".join(parts), mapping_of(PAIRS).pseudonyms
     whole = text
-    for match in reversed([*known.find(text)]):
-        whole = whole[: match.start] + match.value.original + whole[match.end :]
+    for start, end, pair in reversed([*known.find(text)]):
+        whole = whole[:start] + pair.original + whole[end:]
     assert restore(text, known) == whole
     restorer, ends = Restorer(known), sorted({0, len(text), *(min(cut, len(text)) for cut in cuts)})
     pieces = [restorer.feed(text[start:end]) for start, end in pairwise(ends)]
@@ -89,3 +89,9 @@ def test_what_is_no_json_loses_nothing_but_the_spelling_of_escapes(text, size):
     if "\\" not in text and "\n" not in text:
         assert restored(text, size) == text
     assert restored(text, size) == restored(text, 100)
+
+
+def test_a_string_of_json_comes_when_it_ends():
+    restorer = JsonRestorer(mapping_of({"Mirela": "Elena"}).pseudonyms)
+    fed = [restorer.feed(piece) for piece in ('{"a": "Dear Ele', 'na", "b": 1', "}")]
+    assert fed == ['{"a": "', 'Dear Mirela", "b": ', "1}"]

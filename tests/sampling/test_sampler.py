@@ -174,19 +174,6 @@ def test_the_weight_is_the_largest_below_epsilon(epsilon, size):
         assert (response.loss, response.draw(0, insecure_entropy(0))) == (0.0, 0)
 
 
-def test_draws_follow_the_law_and_no_other():
-    epsilon, size, best, count = Fraction(2), 5, 3, 40_000
-    response, entropy = Response.of(epsilon, size), insecure_entropy(7)
-    drawn = [response.draw(best, entropy) for _ in range(count)]
-    hits = drawn.count(best)
-    assert response.hit == pytest.approx(math.exp(2) / (math.exp(2) + 4))
-    assert stats.binomtest(hits, count, response.hit).pvalue > 1e-6
-    others = [drawn.count(k) for k in range(size) if k != best]
-    assert stats.chisquare(others).pvalue > 1e-6
-    twice = Response.of(2 * epsilon, size).hit
-    assert stats.binom.cdf(hits, count, twice) < 1e-6
-
-
 def test_every_integer_below_the_total_has_its_answer():
     response = Response(size=3, best=2 * OTHER)
     owned = {0: 0, 1: 0, 2: 0}

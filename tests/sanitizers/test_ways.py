@@ -6,7 +6,7 @@ from support.ways import Way
 import dp_middleware as dp
 
 
-@over("files, changes", [(8, 16), (14, 37)])
+@over("files, changes", [(8, 17), (14, 38)])
 def test_a_release_takes_a_short_way(files, changes, tmp_path_factory):
     """Without a ledger, and with one."""
     folder, terms = tmp_path_factory.mktemp("ledger"), {}

@@ -16,10 +16,7 @@ import dp_middleware as dp
 from dp_middleware import scopes
 
 HOSTILE = ['"', "\\", "\n", "\r\n", "\t", "\x00", "\x1b[31m", "\ud800", "\u2028", '","x":"', "'"]
-HOSTILE += ["{", "}", "${x}", "`", "```", "~~~", "# x", "- y", "+ z", "> q", "](", "![", "[", "|"]
-HOSTILE += ["*", "**", "_", "</p>", "<!--", "&lt;", "1.", "2)", "---", "===", "*/", "/*", "--"]
-HOSTILE += ['"""', "'''", "#", "//", "def", "class", "match", "type", "SELECT", "if", "0", "12"]
-HOSTILE += ["007", "null", "w", "é", "://", "<http://a>", "$", "@", "%s", "a_b", "!", "coding:x"]
+HOSTILE += ["{", "}", "[", "]", ":", ",", "${x}", "</p>", "0", "12", "007", "null", "w", "é"]
 
 
 def sanitizer_of(tokens, *, unknown="uniform"):
@@ -68,9 +65,7 @@ def test_json_keeps_its_skeleton_whatever_is_released(sanitizer, value, indent, 
     released = sanitizer.release(text, scope=scopes.json_values).text
     assert shape(json.loads(released)) == shape(value)
     released.encode()  # has a UTF-8 form
-    assert public(released, scopes.json_values).count("\0") == released.count("\0") + public(
-        released, scopes.json_values
-    ).count("\0")
+    assert "\0" not in released
 
 
 @given(value=VALUES, indent=st.sampled_from([None, 2]))

@@ -66,7 +66,8 @@ class Running:
 
     def refuse_all(self):
         """From now on every key is a stranger's."""
-        self.app._app.state.gateway.clients._clients = ()
+        gateway = self.app._app.state.gateway
+        gateway.settings = gateway.settings.model_copy(update={"clients": ()})
 
     def post(self, path, body, client="ann", **headers):
         """A request of a client, with JSON or bytes; names of headers with underscores."""

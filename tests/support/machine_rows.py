@@ -19,6 +19,7 @@ from support.spaces import CASES, random_space, space_of
 from support.weighted import CODES
 
 import dp_middleware as dp
+from dp_middleware.embedding.space import on_host
 from dp_middleware.mechanisms.vector_response import Components
 from dp_middleware.sampling import sampler
 
@@ -74,8 +75,9 @@ def main(path):
     written = {}
     made = spaces()
     for name, space in made.items():
-        for kind in ("distances", "cosines", "centred_cosines"):
-            rows = settled(getattr(space, kind), len(space))
+        for kind in ("distance_rows", "cosine_rows", "centred_cosine_rows"):
+            compute = getattr(space, kind)
+            rows = settled(lambda ids, compute=compute: on_host(compute(ids)), len(space))
             written[f"{name}/{kind}"] = np.array(digest(rows))
         written[f"{name}/scalars"] = np.array([space.diameter, space.radius, space.resolution])
         written[f"{name}/fingerprint"] = np.array(space.fingerprint)

@@ -30,10 +30,12 @@ ROWS, CHUNK, KILLS = 600, 20, 2
 KEY = bytes(range(32))
 
 
-def slowly(text):
-    """The whole text is private; a chunk takes long enough to be killed in."""
-    time.sleep(0.004)
-    return [(0, len(text))]
+class Slow(dp.Sanitizer):
+    """Takes long enough for a chunk to be killed in."""
+
+    def read(self, text, scope=None):
+        time.sleep(0.004)
+        return super().read(text, scope)
 
 
 def texts():
@@ -70,12 +72,12 @@ def main(folder, url):
     context.enable_progress_bars, context.target_min_block_size = False, 1
     ledger = dp.PrivacyLedger(url, budget=1e6)
     payer = {"ledger": ledger, "subject": "corpus"}
-    sanitizer = dp.Sanitizer(dp.TokenExponential(epsilon=1.0), random_space(30), **payer)
+    sanitizer = Slow(dp.TokenExponential(epsilon=1.0), random_space(30), **payer)
     folder.mkdir(exist_ok=True)
     store = folder / "store"
     rows = read(files(folder / "rows", [133, 17, 250, 1, 199]))
     options = {
-        "column": "text", "sanitizer": sanitizer, "scope": slowly,
+        "column": "text", "sanitizer": sanitizer,
         "row": "place", "job": "reviews", "store": store, "key": KEY, "rows_per_chunk": CHUNK,
     }  # fmt: skip
     lazy = sanitize(rows, **options)

@@ -26,7 +26,6 @@ def law(mechanism, space, token, logits):
     if token >= 0:
         return mechanism.log_probs([token], space, logits)
     row, outputs = np.full((1, len(space)), -np.inf), mechanism.outputs(space, logits[0])
-    outputs = np.arange(len(space)) if outputs is None else outputs
     row[0, outputs] = -np.log(len(outputs))
     return row
 

@@ -12,15 +12,12 @@ class _Remembered(Draws):
     """What a session draws once, or is told first."""
 
     def __init__(self):
-        self._once, self._first = {}, {}
+        self._numbers = {}
 
-    def once(self, name, n):
-        if name not in self._once:
-            self._once[name] = self.below(n)
-        return self._once[name]
-
-    def first(self, name, value):
-        return self._first.setdefault(name, value)
+    def _number(self, name, make):
+        if name not in self._numbers:
+            self._numbers[name] = make()
+        return self._numbers[name]
 
 
 class SeededDraws(_Remembered):

@@ -49,14 +49,6 @@ def test_a_class_of_few_tokens_is_no_class(tokens):
     assert unknown == "word"
 
 
-@given(tokens=st.lists(st.sampled_from(TOKENS), min_size=1, unique=True), data=st.data())
-def test_the_order_of_the_vocabulary_does_not_matter(tokens, data):
-    shuffled = data.draw(st.permutations(tokens))
-    first, second = dp.Vocabulary(tokens), dp.Vocabulary(shuffled)
-    labels = [dict(zip(v.tokens, dp.token_classes(v), strict=False)) for v in (first, second)]
-    assert labels[0] == labels[1]
-
-
 def test_the_lists_are_disjoint_words_in_lower_case():
     words = classes._words()
     assert len(words) > 900

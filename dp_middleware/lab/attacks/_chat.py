@@ -7,22 +7,14 @@ import re
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from dp_middleware import _validate
 from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
-from dp_middleware.lab.attacks.rows import pairs
-from dp_middleware.lab.metrics.inputs import Chat, words
-from dp_middleware.lab.metrics.results import (
-    MISSED,
-    AttackResult,
-    of_ranks,
-    over_texts,
-    rate_interval,
-    sizes,
-)
+from dp_middleware.lab.attacks.rows import IdArrays, pairs
+from dp_middleware.lab.metrics import results
+from dp_middleware.lab.metrics.results import AttackResult, Chat, Top, of_ranks, sizes, words
 from dp_middleware.vocabulary.classes import word_of
 from dp_middleware.vocabulary.vocabulary import Vocabulary
 
@@ -42,27 +34,24 @@ with one JSON object and nothing else, which maps every number to its list of gu
 
 
 def llm_inference(
-    raw: Sequence[ArrayLike],
-    released: Sequence[ArrayLike],
+    raw: IdArrays,
+    released: IdArrays,
     space: EmbeddingSpace,
     *,
     model: Chat,
-    top: int | Sequence[int] = (1, 5, 10),
+    top: Top = (1, 5, 10),
     per_call: int = 50,
 ) -> AttackResult:
-    """Asks a chat model for candidates for every released token, compares with the raw words.
+    """Asks a chat model for candidates for every released token, as InferDPT's GPT inference.
 
-    Only released tokens are sent, ``per_call`` at a time. Answers are read as JSON or as a numbered
-    list; one that is neither counts as not recovered: ``details["malformed"]`` is the share of
-    calls without any list, ``details["unanswered"]`` that of tokens without a candidate. A weak
-    model shows little of what a better one would find.
-
-    Reference: the GPT inference attack of InferDPT, in our words. ``raw`` is as for the other
-    attacks, and not sent; as many guesses are asked for as the largest of ``top``.
+    Only released tokens are sent, ``per_call`` at a time, and as many guesses asked for as the
+    largest of ``top``. Answers are read as JSON or as a numbered list: ``details["malformed"]`` is
+    the share of calls without any list, ``details["unanswered"]`` that of tokens without a
+    candidate. A weak model shows little of what a better one would find.
 
     Raises:
-        ParameterError: Ids that are not aligned, or the model does not return text.
-        ChatError: From a :class:`dp_middleware.ChatModel` that fails: it would pass for privacy.
+        ParameterError: Ids that are not aligned.
+        ChatError: The model failed, or returned no text: it would pass for privacy.
     """
     _validate.at_least(1, per_call=per_call)
     counts, texts = sizes(top), pairs(raw, released, space)
@@ -71,9 +60,8 @@ def llm_inference(
         guesses: list[list[str]] = []
         for start in range(0, len(text.raw), per_call):
             sent = text.released[start : start + per_call]
-            answered = _ask(model, sent, vocabulary, counts[-1])
+            guesses += (answered := _ask(model, sent, vocabulary, counts[-1]))
             malformed.append(not any(answered))
-            guesses += answered
         known = np.flatnonzero(text.known)
         places.append(_places([guesses[k] for k in known], text.raw[known], vocabulary))
         unanswered += sum(not guesses[k] for k in known)
@@ -85,33 +73,22 @@ def llm_inference(
     return of_ranks("llm_inference", places, counts, (_SEES, _UNREAD), details)
 
 
-def prompt(tokens: Sequence[str], count: int) -> list[dict[str, str]]:
-    """Asks, in messages, for ``count`` candidates for each of the released tokens."""
-    listed = "\n".join(f"{number}. {token}" for number, token in enumerate(tokens, start=1))
-    task = _TASK.format(count=count, tokens=listed)
-    return [{"role": "system", "content": _SYSTEM}, {"role": "user", "content": task}]
-
-
 def _ask(model: Chat, ids: Ids, vocabulary: Vocabulary, count: int) -> list[list[str]]:
     """Up to ``count`` candidates for each id, as words."""
-    tokens = [vocabulary.tokens[number].strip() for number in ids]
-    answer = model(prompt(tokens, count))
-    if not isinstance(answer, str):
-        kind = type(answer).__name__
-        raise ParameterError(f"expected a chat model that returns text, got {kind}: dp.chat_model")
-    lists = candidates(answer, len(tokens))
+    tokens = [f"{k}. {vocabulary.tokens[i].strip()}" for k, i in enumerate(ids, start=1)]
+    task = _TASK.format(count=count, tokens="\n".join(tokens))
+    messages = [{"role": "system", "content": _SYSTEM}, {"role": "user", "content": task}]
+    lists = candidates(results.asked(model)(messages), len(tokens))
     mark = vocabulary.tokenizer.continuation
     return [[word_of(guess, mark) for guess in guesses[:count]] for guesses in lists]
 
 
 def _places(guesses: list[list[str]], raw: Ids, vocabulary: Vocabulary) -> Ids:
     """Rank of each true word among its candidates."""
-    places = np.full(len(raw), MISSED, dtype=np.int64)
-    for position, (listed, number) in enumerate(zip(guesses, raw, strict=True)):
-        word = word_of(vocabulary.tokens[number], vocabulary.tokenizer.continuation)
-        if word in listed:
-            places[position] = listed.index(word) + 1
-    return places
+    words = (word_of(vocabulary.tokens[k], vocabulary.tokenizer.continuation) for k in raw)
+    pairs = zip(guesses, words, strict=True)
+    found = [listed.index(word) + 1 if word in listed else results.MISSED for listed, word in pairs]
+    return np.array(found, dtype=np.int64)
 
 
 _LINE = re.compile(r"^[\s>*#-]*[\[(]?\"?(\d{1,6})\"?\s*(?:[.):\]]|->|=>|→|-\s)[.):*\s]*(.*)$")
@@ -164,16 +141,13 @@ _ASSUMPTIONS = (
 
 
 def ngram_leakage(
-    raw_texts: Sequence[str], answers: Sequence[str], *, n: int | Sequence[int] = (1, 2, 3)
+    raw_texts: Sequence[str], answers: Sequence[str], *, n: Top = (1, 2, 3)
 ) -> AttackResult:
-    """Counts which n-grams of raw documents occur in the remote's answers to them.
+    """Counts which n-grams of raw documents occur in the remote's answers to them, as InferDPT.
 
-    ``details["1-gram"]`` and so on for each n, in words; ``"chance 1-gram"`` is the share found in
-    the answer to the next text instead: what common phrases give away of any text. The rate is that
-    of the smallest n. Reference: InferDPT measures 1- to 3-grams.
-
-    Raises:
-        ParameterError: Other numbers of texts and answers, or no text has an n-gram.
+    ``details["1-gram"]`` and so on for each n, in words, of which the rate is the smallest;
+    ``"chance 1-gram"`` is the share in the answer to the next text: what common phrases give away.
+    ParameterError: not as many texts as answers, or none has an n-gram.
     """
     if isinstance(raw_texts, str) or isinstance(answers, str) or len(raw_texts) != len(answers):
         raise ParameterError("expected sequences of texts and of answers of one length")
@@ -190,7 +164,7 @@ def ngram_leakage(
     return AttackResult(
         attack="ngram_leakage",
         rate=details[f"{lengths[0]}-gram"],
-        **over_texts(rate_interval(hits, totals), len(totals)),
+        **results.over_texts(results.rate_interval(hits, totals), len(totals)),
         assumptions=_ASSUMPTIONS,
         details=details,
     )
@@ -199,9 +173,9 @@ def ngram_leakage(
 def _count(pairs: Sequence[tuple[str, str]], size: int) -> tuple[Floats, Floats]:
     """Shared and own distinct n-grams of each text that has any, float64 (m,) each."""
 
-    def grams(text: str) -> frozenset[tuple[str, ...]]:
+    def grams(text: str) -> set[tuple[str, ...]]:
         own = words(text)
-        return frozenset(zip(*(own[start:] for start in range(size)), strict=False))
+        return {*zip(*(own[start:] for start in range(size)), strict=False)}
 
     sets = [(grams(text), grams(answer)) for text, answer in pairs]
     counts = [(len(own & theirs), len(own)) for own, theirs in sets if own]
@@ -210,5 +184,4 @@ def _count(pairs: Sequence[tuple[str, str]], size: int) -> tuple[Floats, Floats]
 
 
 def _share(hits: Floats, totals: Floats) -> float:
-    """0 where no text is long enough."""
     return float(hits.sum() / totals.sum()) if len(totals) else 0.0

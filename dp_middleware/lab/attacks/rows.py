@@ -19,6 +19,11 @@ from dp_middleware.sampling import sampler
 from dp_middleware.vocabulary.classes import word_numbers
 from dp_middleware.vocabulary.vocabulary import UNKNOWN, Vocabulary
 
+IdArrays = Sequence[ArrayLike]
+"""Ids of each of some texts, int (n,)."""
+
+_SUM_ERROR = 1e-9
+
 
 @dataclass(frozen=True)
 class WordPair(StaysHere):
@@ -33,9 +38,7 @@ class WordPair(StaysHere):
         return np.asarray(self.raw != UNKNOWN)
 
 
-def pairs(
-    raw: Sequence[ArrayLike], released: Sequence[ArrayLike], space: EmbeddingSpace
-) -> list[WordPair]:
+def pairs(raw: IdArrays, released: IdArrays, space: EmbeddingSpace) -> list[WordPair]:
     """Returns checked pairs of all texts; raises ParameterError where they are not aligned."""
     if len(raw) != len(released):
         raise ParameterError(f"expected a release a text, got {len(raw)} and {len(released)}")
@@ -53,33 +56,42 @@ def pairs(
 
 def attacked_of(texts: Sequence[WordPair]) -> tuple[Ids, Ids]:
     """Joins the tokens that are attacked, of all texts, and what was released for them."""
-    none = np.empty(0, np.int64)
-    raw = np.concatenate([none, *(text.raw[text.known] for text in texts)])
-    return raw, np.concatenate([none, *(text.released[text.known] for text in texts)])
+    both = [np.stack([text.raw, text.released])[:, text.known] for text in texts]
+    raw, released = np.concatenate([np.empty((2, 0), np.int64), *both], axis=1)
+    return raw, released
 
 
-def ranks(scores: Floats, ids: Ids) -> Ids:
-    """Places each id (n,) by descending score (n, V), from 1, ties by index; int64 (n,)."""
-    own = scores[np.arange(len(ids)), ids][:, None]
-    better = (scores > own).sum(axis=1)
-    before = ((scores == own) & (np.arange(scores.shape[1]) < ids[:, None])).sum(axis=1)
-    return np.asarray(better + before + 1)
+def split(places: Ids, texts: Sequence[WordPair]) -> list[Ids]:
+    """Parts what is known of joined tokens, (k, n), text by text again."""
+    ends = np.cumsum([int(text.known.sum()) for text in texts])[:-1]
+    return np.split(places, ends, axis=1)
 
 
-def word_ranks(
-    scores: Floats, ids: Ids, vocabulary: Vocabulary, *, pooled: Literal["sum", "best"]
+def both_ranks(
+    scores: Floats, ids: Ids, vocabulary: Vocabulary, *, pooled: Literal["sum", "best"] = "sum"
 ) -> Ids:
-    """Places each id's word, as :func:`ranks`, by its tokens' ``"sum"`` or ``"best"``; (n,)."""
-    words = word_numbers(vocabulary)
+    """Places each id's word, by its tokens' ``"sum"`` or ``"best"``, and each id, int64 (2, n).
+
+    By descending score (n, V), from 1, ties by index.
+    """
+    words, by_id = word_numbers(vocabulary), _ranks(scores, ids)
     if len(words) == words.max() + 1:
-        return ranks(scores, ids)
+        return np.stack([by_id, by_id])
     order = np.argsort(words, kind="stable")
-    begins = np.flatnonzero(np.diff(words[order], prepend=-1))
     pool = np.logaddexp if pooled == "sum" else np.maximum
-    return ranks(pool.reduceat(scores[:, order], begins, axis=1), words[ids])
+    joint = pool.reduceat(scores[:, order], _begins(words[order]), axis=1)
+    return np.stack([_ranks(joint, words[ids]), by_id])
 
 
-_SUM_ERROR = 1e-9
+def _ranks(scores: Floats, ids: Ids) -> Ids:
+    own = scores[np.arange(len(ids)), ids][:, None]
+    before = (scores == own) & (np.arange(scores.shape[1]) < ids[:, None])
+    return np.asarray(((scores > own) | before).sum(axis=1) + 1)
+
+
+def _begins(numbers: Ids) -> Ids:
+    """Places in sorted numbers at which another one begins."""
+    return np.flatnonzero(np.diff(numbers, prepend=-1))
 
 
 def channel(mechanism: Mechanism) -> ChannelMechanism:
@@ -98,19 +110,12 @@ def prior_of(prior: ArrayLike | None, space: EmbeddingSpace) -> Floats:
     if prior is None:
         return np.full(len(space), 1.0 / len(space))
     weights = np.asarray(prior, dtype=np.float64)
-    if weights.shape != (len(space),):
-        raise ParameterError(f"expected a prior of shape ({len(space)},), got {weights.shape}")
     total = weights.sum()
-    if not (weights >= 0).all() or abs(total - 1.0) > _SUM_ERROR:  # NaN is not >= 0
-        raise ParameterError(f"expected a prior that sums to one, got a sum of {total:g}")
+    fits = weights.shape == (len(space),) and (weights >= 0).all()  # NaN is not >= 0
+    if not fits or abs(total - 1.0) > _SUM_ERROR:
+        kind = f"{weights.shape} with a sum of {total:g}"
+        raise ParameterError(f"expected a prior ({len(space)},) that sums to one, got {kind}")
     return np.asarray(weights / total)
-
-
-def both_ranks(
-    scores: Floats, ids: Ids, space: EmbeddingSpace, *, pooled: Literal["sum", "best"] = "sum"
-) -> Ids:
-    """Places each id's word, as :func:`word_ranks`, and each id, int64 (2, n)."""
-    return np.stack([word_ranks(scores, ids, space.vocabulary, pooled=pooled), ranks(scores, ids)])
 
 
 def summed(prior: Floats, units: Ids) -> Floats:
@@ -148,7 +153,7 @@ def _whole_words(inputs: Ids, space: EmbeddingSpace) -> list[Ids]:
         return []
     words = word_numbers(space.vocabulary)[inputs]
     order = np.argsort(words, kind="stable")
-    begins = np.flatnonzero(np.diff(words[order], prepend=-1))
+    begins = _begins(words[order])
     wanted = np.arange(space.block, begins[-1] + 1, space.block)
     return np.split(inputs[order], np.unique(begins[np.searchsorted(begins, wanted)]))
 
@@ -165,9 +170,8 @@ class Leaders:
         moved = torch.nonzero(block.amax(dim=0) > self.values[-1])[:, 0]
         if not len(moved):
             return
-        owners = ids[:, None].expand(-1, len(moved))
         values = torch.cat([self.values[:, moved], block[:, moved]])
-        names = torch.cat([self.ids[:, moved], owners])
+        names = torch.cat([self.ids[:, moved], ids[:, None].expand(-1, len(moved))])
         ordered, order = values.sort(dim=0, descending=True, stable=True)
         count = len(self.values)
         self.values[:, moved] = ordered[:count]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,7 +14,7 @@ from dp_middleware.contexts import Context
 from dp_middleware.embedding.arrays import Floats
 from dp_middleware.embedding.space import EmbeddingSpace
 from dp_middleware.errors import ParameterError
-from dp_middleware.lab.auditing.pairs import Outcome, Sampling, Score, TextPair, from_draws, rank
+from dp_middleware.lab.auditing.pairs import Outcome, Sampling, TextPair, from_draws, rank
 from dp_middleware.lab.auditing.shapes import Doubt
 from dp_middleware.mechanisms.base import Mechanism
 from dp_middleware.mechanisms.text_mechanisms import Encoder, NoiseMechanism, TextMechanism
@@ -26,8 +27,8 @@ from dp_middleware.vocabulary.vocabulary import UNKNOWN
 class LowerBound(float):
     """States that epsilon is at least this number, except with the stated probability.
 
-    A ``claim``, in nats, is refuted if the bound is larger. The ``witness`` is the pair told apart,
-    equal tokens where contexts were, and the likeliest output; ``None`` for the retention rate.
+    A ``claim``, in nats, is refuted if the bound is larger. The ``witness`` is the pair told apart
+    (equal tokens: contexts were) and the likeliest output; ``None`` for the retention rate.
     """
 
     claim: float
@@ -61,36 +62,32 @@ def audit(
     counts, or else the larger bound:
 
     * A pair of inputs and an event: Clopper-Pearson bounds on its probability under both. For a
-      channel, of 48 tokens spread over the vocabulary the two whose rows differ most at the
-      claim, and the event {y : P(y|x) > exp(claim) P(y|x')}, or at a smaller factor where that
-      is out of reach; for a contextual mechanism likewise, 48 rows of tokens and ``logits``.
-      A noise mechanism has no rows: of three pairs (the farthest, the nearest, a middle one), as
-      texts of one token, a pilot chooses pair and event. No draw that tests has chosen.
+      channel, of 48 tokens spread over the vocabulary the two whose rows differ most at the claim,
+      and the event {y : P(y|x) > exp(claim) P(y|x')}, or at a smaller factor where that is out of
+      reach; for a contextual mechanism likewise, 48 rows of tokens and ``logits``. For noise, a
+      pilot chooses from three pairs of texts of one token. No draw that tests has chosen.
     * Retention: any epsilon-LDP mechanism keeps a uniformly drawn token with probability at most
       e^epsilon / (e^epsilon + V - 1). One rate over the vocabulary falsifies a claim.
 
-    With ``texts``, one test: events over the whole released text, chosen by a pilot. With
-    ``vectors``, for a ``VectorResponse``, likewise: half-spaces of the released vector.
+    With ``texts`` or ``vectors``, one test: events over the whole release, chosen by a pilot.
 
     Args:
         mechanism: A mechanism of any shape.
         space: V tokens with vectors; ``None`` for a ``VectorResponse``.
         claim: The epsilon in doubt, nats; default the paper's, for a metric mechanism times the
             distance of the pair.
-        samples: Draws of each input of a test. A pair test cannot show more than about
-            ln(samples).
+        samples: Draws of each input of a test, which cannot show more than about ln(samples).
         failure_probability: Probability that the result exceeds the true loss.
         entropy: Source of the draws.
-        logits: For a contextual mechanism without texts: float (m, V), alternatives of what the
-            context may say, of which up to 24 are used. Different tokens are compared under the
-            same logits; with a context of raw tokens, of which one can change elsewhere, also
-            the same token under different logits.
+        logits: For a contextual mechanism without texts: float (m, V), up to 24 alternatives of
+            what the context may say. Different tokens are compared under the same logits; where
+            the context is raw, also the same token under different ones.
         texts: Two adjacent texts as ids (-1: unknown), of one length, different at one position.
-            Public test data: they show in the witness. For a mechanism of whole texts any two
-            strings.
+            Public: they show in the witness. For a mechanism of whole texts any two strings.
         context: With texts, for a contextual mechanism: where its logits come from.
         encoder: With texts, for a mechanism of whole texts: what scores them.
-        vectors: For a ``VectorResponse``: two vectors of texts, float (d,).
+        vectors: For a ``VectorResponse``: two vectors of texts, float (d,); its events are
+            half-spaces.
 
     Raises:
         ParameterError: Arguments missing for this mechanism, or of no use for it.
@@ -159,9 +156,5 @@ def by_vectors(
     def released(vector: Floats, count: int) -> Floats:
         return mechanism.perturb(np.tile(vector, (count, 1)), sampling.entropy)
 
-    normals = [_along(normal) for normal in (one - other, one, -other)]
-    return replace(from_draws([pair], released, 0, sampling, normals), tokens=None)
-
-
-def _along(normal: Floats) -> Score:
-    return lambda released: released @ normal
+    scores = [partial(np.dot, b=normal) for normal in (one - other, one, -other)]
+    return replace(from_draws([pair], released, 0, sampling, scores), tokens=None)

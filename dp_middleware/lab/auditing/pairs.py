@@ -15,6 +15,8 @@ from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.sampling.entropy import Entropy
 
 Score = Callable[[Any], Floats]  # of releases: ids, or vectors
+Event = tuple[tuple[float, float], Score, int, float]
+"""Its rank, and releases whose score, times a sign (-1: of the other text), reaches a threshold."""
 
 _LARGEST = 700.0  # exponents without overflow
 _TESTABLE = 10  # hits below which no event shows anything
@@ -34,9 +36,9 @@ class Sampling:
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """Holds a lower bound on the loss, in nats, from one test of a claim.
+    """Holds a lower bound on the loss, nats, the ids that make an event likely and unlikely.
 
-    ``tokens``, ids, make the event likely and unlikely; ``output`` is its likeliest release.
+    ``output`` is its likeliest release.
     """
 
     epsilon: float
@@ -82,9 +84,8 @@ def from_rows(
 ) -> Outcome:
     """Tests the pair whose rows differ most at its claim, by {y : P(y) > factor P'(y)}.
 
-    ``rows`` are probabilities, float64 (R, V), of ``tokens``, int64 (R,); ``claims`` of each pair,
-    float64 (R, R), in nats; ``neighbours`` says which pairs are compared; ``draw`` takes a row and
-    a count.
+    ``rows`` are probabilities, float64 (R, V), of ``tokens``, int64 (R,); ``claims``, float64
+    (R, R), in nats, and ``neighbours`` are of pairs; ``draw`` takes a row and a count.
     """
     samples, risk = sampling.samples, sampling.risk
     first, second, factor = _widest(rows, claims, neighbours, samples)
@@ -106,14 +107,10 @@ def _widest(
     """The pair with the largest mass by which its claim fails, or a smaller one, and the factor."""
     within = np.minimum(claims, math.log(samples) - 2)
     levels = [np.minimum(claims, _LARGEST), *(within * share for share in (1, 0.5, 0.25, 0))]
-    for level in levels:
-        factors = np.exp(level)
-        excess = np.array(
-            [
-                [np.maximum(p - f * q, 0.0).sum() for q, f in zip(rows, line, strict=True)]
-                for p, line in zip(rows, factors, strict=True)
-            ]
-        )
+    for factors in map(np.exp, levels):
+        excess = np.zeros_like(factors)
+        for k, (p, line) in enumerate(zip(rows, factors, strict=True)):
+            excess[k] = np.maximum(p - line[:, None] * rows, 0.0).sum(axis=1)
         excess[~neighbours] = 0.0
         if excess.max() >= _TESTABLE / samples:
             break
@@ -130,21 +127,6 @@ class TextPair:
     claim: float
 
 
-@dataclass(frozen=True)
-class OutputEvent:
-    """Holds releases whose score reaches a threshold; a sign of -1 exchanges the two texts."""
-
-    pair: int
-    score: Score
-    sign: int
-    threshold: float
-    rank: tuple[float, float]
-
-    def holds(self, released: NDArray[Any]) -> NDArray[np.bool_]:
-        """Tells which of the releases are in it."""
-        return np.asarray(self.sign * self.score(released) >= self.threshold)
-
-
 def from_draws(
     pairs: Sequence[TextPair],
     draw: Callable[[Any, int], NDArray[Any]],
@@ -158,29 +140,27 @@ def from_draws(
     unless ``scores`` are known; as many, or half, choose pair, score and threshold; half tests. The
     texts of a pair differ at one position; ``draw`` makes releases (count, n).
     """
-    samples, risk = sampling.samples, sampling.risk
+    samples = sampling.samples
     pilots = (1 if scores else 2) * 2 * len(pairs)
     part = samples // pilots
-    events: list[OutputEvent] = []
-    for number, pair in enumerate(pairs):
+    events: list[tuple[TextPair, Event]] = []
+    for pair in pairs:
         own = scores
         if not scores:
             learning = [draw(text, part) for text in pair.texts]
             changed = int(np.flatnonzero(pair.texts[0] != pair.texts[1])[0])
             own = _scores(learning[0], learning[1], changed, size)
         choosing = [draw(text, part) for text in pair.texts]
-        for score in own:
-            events += best_events(number, pair.claim, score, choosing)
-    event = max(events, key=lambda candidate: candidate.rank)
+        events += [(pair, event) for of in own for event in best_events(of, choosing, pair.claim)]
+    chosen, (_, score, sign, threshold) = max(events, key=lambda event: event[1][0])
     tested = samples - samples // 2
-    chosen = pairs[event.pair]
-    token, other = chosen.tokens[:: event.sign]
-    likely, unlikely = (draw(text, tested) for text in chosen.texts[:: event.sign])
-    inside = likely[event.holds(likely)]
+    likely, unlikely = (draw(text, tested) for text in chosen.texts[::sign])
+    inside = likely[sign * score(likely) >= threshold]
+    misses = (sign * score(unlikely) >= threshold).sum()
     distinct, counts = np.unique(inside, axis=0, return_counts=True)
-    bound = log_ratio(len(inside), event.holds(unlikely).sum(), tested, risk)
+    token, other = chosen.tokens[::sign]
     return Outcome(
-        epsilon=float(bound),
+        epsilon=float(log_ratio(len(inside), misses, tested, sampling.risk)),
         claim=chosen.claim,
         draws=pilots * part + 2 * tested,
         tokens=(token, other),
@@ -192,18 +172,21 @@ def _scores(ones: Ids, others: Ids, changed: int, size: int) -> list[Score]:
     """Smoothed log likelihood ratios: of a whole release, its positions, the changed one."""
     counts, other_counts = (Counter(text.tobytes() for text in part) for part in (ones, others))
     whole = {key: _smoothed(counts[key], other_counts[key]) for key in counts | other_counts}
-    scores: list[Score] = [
-        lambda texts: np.array([whole.get(text.tobytes(), 0.0) for text in texts])
-    ]
+
+    def of_whole(texts: Ids) -> Floats:
+        return np.array([whole.get(text.tobytes(), 0.0) for text in texts])
+
     if ones.shape[1] == 1:
-        return scores
+        return [of_whole]
     positions = np.arange(ones.shape[1])
     tables = _smoothed(  # how often each token was released at each position, (n, V)
         *([np.bincount(column, minlength=size) for column in part.T] for part in (ones, others))
     )
-    scores.append(lambda texts: tables[positions, texts].sum(axis=1))
-    scores.append(lambda texts: tables[changed, texts[:, changed]])
-    return scores
+    return [
+        of_whole,
+        lambda texts: tables[positions, texts].sum(axis=1),
+        lambda texts: tables[changed, texts[:, changed]],
+    ]
 
 
 def _smoothed(count: ArrayLike, other: ArrayLike) -> Floats:
@@ -211,11 +194,9 @@ def _smoothed(count: ArrayLike, other: ArrayLike) -> Floats:
     return ratio
 
 
-def best_events(
-    number: int, claim: float, score: Score, choosing: Sequence[NDArray[Any]]
-) -> list[OutputEvent]:
+def best_events(score: Score, choosing: Sequence[NDArray[Any]], claim: float) -> list[Event]:
     """Finds the best threshold of a score in each of the two directions."""
-    scored, events = [score(part) for part in choosing], []
+    scored, events = [score(part) for part in choosing], list[Event]()
     for sign in (1, -1):
         likely, unlikely = (sign * values for values in scored[::sign])
         thresholds = np.unique(likely)
@@ -224,6 +205,5 @@ def best_events(
         hits, misses = ((v[:, None] >= thresholds).sum(axis=0) for v in (likely, unlikely))
         bounds = log_ratio(hits, misses, len(likely), _PILOT_RISK)
         best = int(bounds.argmax())
-        power = rank(float(bounds[best]), claim)
-        events.append(OutputEvent(number, score, sign, float(thresholds[best]), power))
+        events.append((rank(float(bounds[best]), claim), score, sign, float(thresholds[best])))
     return events

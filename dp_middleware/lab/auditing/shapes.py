@@ -48,8 +48,7 @@ class Doubt:
     def refuse_logits(self, logits: ArrayLike | None) -> None:
         """Raises if there are any."""
         if logits is not None:
-            name = getattr(self.mechanism, "name", type(self.mechanism).__name__)
-            raise ParameterError(f"expected no logits=: {name} has no use for them")
+            raise ParameterError(f"expected no logits=: {self.mechanism.name} has no use for them")
 
     def by_rows(self, logits: ArrayLike | None) -> list[Outcome]:
         """Tests a pair of rows, and retention under all alternatives in turn.
@@ -57,16 +56,13 @@ class Doubt:
         A code of a contextual row is an alternative of ``logits`` times V plus a token; where a
         context is raw, equal tokens under different logits are neighbours.
         """
-        mechanism, space, size, alternatives = self.mechanism, self.space, len(self.space), 1
+        mechanism, space, size = self.mechanism, self.space, len(self.space)
+        chosen = np.empty((1, 0))
         if isinstance(mechanism, ContextualMechanism):
-            if logits is None:
-                name = mechanism.name
-                raise ParameterError(f"expected logits= for {name}, (m, V), or texts= and context=")
-            chosen = _checked_logits(logits, size)
-            alternatives = len(chosen)
-        else:
+            chosen = _checked_logits(logits, mechanism.name, size)
+        elif isinstance(mechanism, ChannelMechanism):
             self.refuse_logits(logits)
-        if not isinstance(mechanism, ContextualMechanism | ChannelMechanism):
+        else:
             raise ParameterError(f"expected a mechanism, got {type(mechanism).__name__}")
 
         def rows(codes: Ids) -> Floats:
@@ -74,7 +70,7 @@ class Doubt:
                 return mechanism.log_probs(codes % size, space, chosen[codes // size])
             return on_host(rows_of(mechanism, codes, space))
 
-        sampler, entropy = Sampler(rows), self.sampling.entropy
+        alternatives, sampler, entropy = len(chosen), Sampler(rows), self.sampling.entropy
         said = np.unique(np.linspace(0, alternatives - 1, _ROWS // 2).astype(np.int64))
         codes = (size * said[:, None] + space.spread(_ROWS // len(said))).ravel()
         tokens, contexts = codes % size, codes // size
@@ -82,19 +78,16 @@ class Doubt:
         if isinstance(mechanism, ContextualMechanism) and mechanism.context == "raw":
             neighbours |= tokens[:, None] == tokens
         listed = tokens.tolist()
-        pair = pairs.from_rows(
-            np.exp(rows(codes)),
-            tokens,
-            np.array([[self.between(x, other) for other in listed] for x in listed]),
-            neighbours,
-            lambda row, count: sampler.draw(np.full(count, codes[row]), entropy),
-            self.sampling,
-        )
+        claims = np.array([[self.between(x, other) for other in listed] for x in listed])
+
+        def draw(row: int, count: int) -> Ids:
+            return sampler.draw(np.full(count, codes[row]), entropy)
 
         def released(drawn: Ids) -> Ids:
-            turns = np.arange(len(drawn)) % alternatives
-            return sampler.draw(size * turns + drawn, entropy)
+            return sampler.draw(size * (np.arange(len(drawn)) % alternatives) + drawn, entropy)
 
+        law = np.exp(rows(codes))
+        pair = pairs.from_rows(law, tokens, claims, neighbours, draw, self.sampling)
         return [pair, self._retention(released)]
 
     def by_noise(self) -> list[Outcome]:
@@ -106,13 +99,11 @@ class Doubt:
         def released(drawn: Ids) -> Ids:
             return np.concatenate(one.draw(list(drawn[:, None]), self.sampling.entropy))
 
-        def draw(text: Ids, count: int) -> Ids:
-            return released(np.repeat(text, count))[:, None]
-
         candidates = [
             TextPair(texts=(np.array([x]), np.array([y])), tokens=(x, y), claim=self.between(x, y))
             for x, y in _spread_pairs(self.space)
         ]
+        draw = lambda text, count: released(np.repeat(text, count))[:, None]  # noqa: E731
         pair = pairs.from_draws(candidates, draw, len(self.space), self.sampling)
         return [pair, self._retention(released)]
 
@@ -120,12 +111,9 @@ class Doubt:
         """Tests two texts, by what the mechanism's own way of drawing releases for them."""
         first, second, position = _adjacent(texts, self.space)
         source = drawer(self.mechanism, self.space, context)
-        tokens = int(first[position]), int(second[position])
+        tokens, entropy = (int(first[position]), int(second[position])), self.sampling.entropy
         pair = TextPair(texts=(first, second), tokens=tokens, claim=self.between(*tokens))
-
-        def draw(text: Ids, count: int) -> Ids:
-            return np.array(source.draw([text] * count, self.sampling.entropy))
-
+        draw = lambda text, count: np.array(source.draw([text] * count, entropy))  # noqa: E731
         return pairs.from_draws([pair], draw, len(self.space), self.sampling)
 
     def by_whole_texts(self, texts: object, encoder: Encoder | None) -> Outcome:
@@ -155,7 +143,9 @@ class Doubt:
         return Outcome(epsilon=epsilon, claim=self.between(), draws=samples)
 
 
-def _checked_logits(logits: ArrayLike, size: int) -> Floats:
+def _checked_logits(logits: ArrayLike | None, name: str, size: int) -> Floats:
+    if logits is None:
+        raise ParameterError(f"expected logits= for {name}, (m, V), or texts= and context=")
     values = np.asarray(logits)
     is_table = values.ndim == 2 and values.shape[1] == size and values.size
     if values.dtype.kind not in "fiu" or not is_table:
@@ -169,8 +159,7 @@ def _spread_pairs(space: EmbeddingSpace) -> list[tuple[int, int]]:
     firsts, seconds = np.triu_indices(len(tokens), 1)
     distances = space.distances(tokens)[firsts, tokens[seconds]]
     order = np.argsort(distances, kind="stable")
-    distinct = order[distances[order] > 0]
-    order = distinct if distinct.size else order
+    order = order[distances[order] > 0] if distances.any() else order
     chosen = dict.fromkeys(int(order[k]) for k in (-1, 0, len(order) // 2))
     return [(int(tokens[firsts[k]]), int(tokens[seconds[k]])) for k in chosen]
 

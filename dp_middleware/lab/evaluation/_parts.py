@@ -5,18 +5,19 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from importlib.metadata import version
-from typing import Literal
+from typing import Any
 from weakref import WeakKeyDictionary
 
-from dp_middleware import _validate
+import numpy as np
+
 from dp_middleware.certification import calibrate
 from dp_middleware.contexts import Context
 from dp_middleware.embedding import EmbeddingSpace
 from dp_middleware.errors import CannotCalibrate, MissingExtra, ParameterError
 from dp_middleware.lab.attacks import AttackResult
-from dp_middleware.lab.evaluation._cases import Case, Cut, Encoded, Law, Models, aligned, label
+from dp_middleware.lab.evaluation._cases import Case, Cut, Law, Setup
 from dp_middleware.lab.evaluation.measures import MEASURES
 from dp_middleware.lab.evaluation.results import COLUMNS, Row
 from dp_middleware.mechanisms import MECHANISMS, Mechanism
@@ -26,134 +27,112 @@ from dp_middleware.mechanisms.kernels import units
 from dp_middleware.mechanisms.rantext import RanText
 from dp_middleware.mechanisms.text_mechanisms import ContextualMechanism, TextMechanism
 from dp_middleware.sampling import sampler
-from dp_middleware.sanitizers.policies import KeepPolicy, certificate_of, relation_of
+from dp_middleware.sanitizers.policies import certificate_of, relation_of
 
 Named = str | Mechanism
 _NOT_CALIBRATED = "cannot be calibrated to this exact epsilon; drawn at the nominal one"
-_KEPT = "kept, and not attacked: "
 _SENTENCES = 32
 _WORDS = 8  # of a unit that is a sentence, or a definition
 _KNOWN: WeakKeyDictionary[Context, dict[str, float]] = WeakKeyDictionary()  # bounds by space
 _PACKAGES = {"library": "dp-middleware", "torch": "torch", "numpy": "numpy"}
 _RESULT = ("by_id", "low", "high", "trials", "confidence")
+_DECIDING = ("prompt", "shift")  # parameters of a context that decide its logits
 
 
-@dataclass(frozen=True, kw_only=True)
-class Setup:
-    """Holds what all parts of an evaluation share; see ``evaluate``."""
+def rows(setup: Setup, chosen: Named, epsilon: float, cuts: Sequence[Cut]) -> list[list[Row]]:
+    """Sets a mechanism up, draws once for each data set and measures: a row a measure."""
+    about = {
+        "mechanism": chosen if isinstance(chosen, str) else chosen.name,
+        "asked": setup.asked,
+        "asked_epsilon": epsilon,
+        "space": setup.space.fingerprint,
+        "space_tokens": len(setup.space),
+        **{column: version(package) for column, package in _PACKAGES.items()},
+    }
+    law: Law | None = None
+    own: Drawer | None = None
+    try:
+        law = law_of(setup, chosen, epsilon)
+        contextual = isinstance(law.mechanism, ContextualMechanism)
+        own = drawer(law.mechanism, setup.space, setup.models.context if contextual else None)
+    except ParameterError as error:
+        reason = str(error)
+    tables: list[list[Row]] = []
+    for cut in cuts:
+        common: Row = cut.columns | about
+        if law is not None:
+            common |= _of_law(law, cut.longest)
+        if law is None or own is None:
+            results = [_skip(name, reason) for name in setup.measures]
+        else:
+            case = _released(setup, law, own, cut)
+            results = [measure(name, case) for name in setup.measures]
+        every = (common | result for result in results)
+        tables.append([{column: row.get(column) for column in COLUMNS} for row in every])
+    return tables
 
-    measures: tuple[str, ...]
-    asked: Literal["nominal", "exact", "text"]
-    list_size: float | None
-    tokens: int = field(metadata=_validate.COUNT)
-    policy: KeepPolicy
-    generated: int = field(metadata=_validate.count(0))
-    sample: int = field(metadata=_validate.COUNT)
-    space: EmbeddingSpace
-    models: Models
-    encoder: Encoded = field(repr=False)
 
-    def __post_init__(self) -> None:
-        _validate.check_fields(self)
+def law_of(setup: Setup, chosen: Named, epsilon: float) -> Law:
+    """Sets a mechanism, or a name with public defaults, to this epsilon and certifies it.
 
-    def rows(self, chosen: Named, epsilon: float, cuts: Sequence[Cut]) -> list[list[Row]]:
-        """Sets a mechanism up, draws once for each data set and measures: a row a measure."""
-        law: Law | None = None
-        own: Drawer | None = None
+    Epsilon is the ``"nominal"`` parameter or calibrated to, where that can be done: of a token
+    (``"exact"``), or for what all tokens of a text share. A named CAPE has the bound of its
+    logits from the context. ParameterError: a policy keeps tokens, but texts are released.
+    """
+    started, space, policy = time.perf_counter(), setup.space, setup.policy
+    notes = [f"kept, and not attacked: {policy.label}"] if policy.kept else []
+    kind = MECHANISMS[chosen] if isinstance(chosen, str) else type(chosen)
+    if setup.asked == "text" and not issubclass(kind, TextMechanism):
+        epsilon /= setup.tokens
+    law: Mechanism
+    if not isinstance(chosen, str):
+        law = chosen if chosen.scale is None else chosen.at(epsilon)
+    elif setup.list_size is not None and issubclass(kind, RanText):
+        law = kind.with_list_size(space, epsilon=epsilon, size=setup.list_size)
+    else:
+        law, context = kind.with_defaults(epsilon, space), setup.models.context
+        if context is not None and isinstance(law, Cape | CapeStrict):
+            law = replace(law, logit_bound=public_bound(space, context))
+    if policy.kept and isinstance(law, TextMechanism):
+        raise ParameterError(f"keeps no tokens: {law.name} releases a text for a text")
+    relation = relation_of(law, space, policy, None)
+    if setup.asked != "nominal":
         try:
-            law = self.law(chosen, epsilon)
-            contextual = isinstance(law.mechanism, ContextualMechanism)
-            own = drawer(law.mechanism, self.space, self.models.context if contextual else None)
-        except ParameterError as error:
-            reason = str(error)
-        tables = []
-        for cut in cuts:
-            if law is None or own is None:
-                results = [_skip(each, reason) for each in self.measures]
-            else:
-                case = self._released(law, own, cut)
-                results = [measure(each, case) for each in self.measures]
-            about = {
-                "data": cut.data.name,
-                "data_digest": cut.digest,
-                "texts": len(cut.data),
-                "tokens": sum(map(len, cut.ids)),
-                "unknown_share": cut.unknown_share,
-                "mechanism": chosen if isinstance(chosen, str) else chosen.name,
-                "asked": self.asked,
-                "asked_epsilon": epsilon,
-                "space": self.space.fingerprint,
-                "space_tokens": len(self.space),
-                **{column: version(package) for column, package in _PACKAGES.items()},
-                **({} if law is None else _of_law(law, cut.longest)),
-            }
-            rows = (about | result for result in results)
-            tables.append([{column: row.get(column) for column in COLUMNS} for row in rows])
-        return tables
+            law = calibrate(law, space, epsilon, adjacency=relation, length=setup.tokens)
+        except CannotCalibrate:
+            notes.append(_NOT_CALIBRATED)
+    certificate = certificate_of(law, space, policy, relation, setup.tokens)
+    seconds = time.perf_counter() - started
+    return Law(mechanism=law, certificate=certificate, note="; ".join(notes), seconds=seconds)
 
-    def law(self, chosen: Named, epsilon: float) -> Law:
-        """Sets a mechanism, or a name with public defaults, to this epsilon and certifies it.
 
-        Epsilon is the ``"nominal"`` parameter or calibrated to, where that can be done: of a token
-        (``"exact"``), or for what all tokens of a text share. A named CAPE has the bound of its
-        logits from the context. ParameterError: a policy keeps tokens, but texts are released.
-        """
-        started, space, policy = time.perf_counter(), self.space, self.policy
-        notes = [_KEPT + policy.label] if policy.kept else []
-        kind = MECHANISMS[chosen] if isinstance(chosen, str) else type(chosen)
-        if self.asked == "text" and not issubclass(kind, TextMechanism):
-            epsilon /= self.tokens
-        law: Mechanism
-        if isinstance(chosen, str) and self.list_size is not None and issubclass(kind, RanText):
-            law = kind.with_list_size(space, epsilon=epsilon, size=self.list_size)
-        elif isinstance(chosen, str):
-            law = kind.with_defaults(epsilon, space)
-            if self.models.context is not None and isinstance(law, Cape | CapeStrict):
-                law = replace(law, logit_bound=public_bound(space, self.models.context))
-        else:
-            law = chosen if chosen.scale is None else chosen.at(epsilon)
-        if policy.kept and isinstance(law, TextMechanism):
-            raise ParameterError(f"keeps no tokens: {law.name} releases a text for a text")
-        relation = relation_of(law, space, policy, None)
-        if self.asked != "nominal":
-            try:
-                law = calibrate(law, space, epsilon, adjacency=relation, length=self.tokens)
-            except CannotCalibrate:
-                notes.append(_NOT_CALIBRATED)
-        certificate = certificate_of(law, space, policy, relation, self.tokens)
+def public_bound(space: EmbeddingSpace, context: Context) -> float:
+    """Finds the largest logit over some sentences of WordNet; the default without logits."""
+    known = _KNOWN.setdefault(context, {})
+    if space.fingerprint not in known:
+        sentences = [unit for unit in units.english() if unit.count(" ") >= _WORDS - 1]
+        known[space.fingerprint] = DEFAULT_LOGIT_BOUND
+        with suppress(ParameterError):  # no logit is above zero
+            found = context.logit_bound(sentences[:: len(sentences) // _SENTENCES], space)
+            known[space.fingerprint] = found
+    return known[space.fingerprint]
+
+
+def _released(setup: Setup, law: Law, drawer: Drawer, cut: Cut) -> Case:
+    """Draws a release of every text, with the operating system's entropy."""
+    started, vocabulary = time.perf_counter(), setup.space.vocabulary
+    if isinstance(law.mechanism, TextMechanism):
+        texts = tuple(drawer.draw([cut.data.texts], sampler.os_entropy)[0])
+        sides: dict[str, Any] = {"raw": tuple(draft.ids for draft in cut.drafts), "texts": texts}
+        sides["released"] = tuple(map(vocabulary.encode, texts))
+        sides["fresh"] = tuple(np.ones(len(ids), dtype=bool) for ids in sides["raw"])
         seconds = time.perf_counter() - started
-        return Law(mechanism=law, certificate=certificate, note="; ".join(notes), seconds=seconds)
-
-    def _released(self, law: Law, drawer: Drawer, cut: Cut) -> Case:
-        """Draws a release of every text, with the operating system's entropy."""
-        started = time.perf_counter()
-        space, raw, spelt, fresh = self.space, cut.ids, None, None
-        if isinstance(law.mechanism, TextMechanism):
-            spelt = tuple(drawer.draw([cut.data.texts], sampler.os_entropy)[0])
-            released = tuple(map(space.vocabulary.encode, spelt))
-        elif cut.drafts:
-            around = [draft.releases(space.vocabulary) for draft in cut.drafts]
-            fresh_ids = [draft.fresh for draft in cut.drafts]
-            outputs = drawer.draw(fresh_ids, sampler.os_entropy, around)
-            drafts = [d.fill(ids) for d, ids in zip(cut.drafts, outputs, strict=True)]
-            spelt = tuple(draft.write(space.vocabulary) for draft in drafts)
-            raw, released, fresh = zip(*map(aligned, drafts), strict=True)
-        else:
-            released = tuple(drawer.draw(cut.ids, sampler.os_entropy))
-        return Case(
-            law=law,
-            space=space,
-            data=cut.data,
-            raw=raw,
-            released=released,
-            spelt=spelt,
-            fresh=fresh,
-            models=self.models,
-            encoder=self.encoder,
-            sample=self.sample,
-            generated=self.generated,
-            seconds=time.perf_counter() - started,
-        )
+        return Case(setup=setup, law=law, data=cut.data, seconds=seconds, **sides)
+    around = [draft.releases(vocabulary) for draft in cut.drafts]
+    outputs = drawer.draw([draft.fresh for draft in cut.drafts], sampler.os_entropy, around)
+    drafts = [draft.fill(ids) for draft, ids in zip(cut.drafts, outputs, strict=True)]
+    seen = [(draft.write(vocabulary), draft) for draft in drafts]
+    return Case.of_drafts(setup, law, cut.data, seen, time.perf_counter() - started)
 
 
 def _of_law(law: Law, tokens: int) -> Row:
@@ -175,14 +154,13 @@ def measure(name: str, case: Case) -> Row:
     own, started = MEASURES[name], time.perf_counter()
     chosen = case.sampled if own.slow else case
     try:
-        own.check(case.models, case.law.mechanism)
+        own.check(case.setup.models, case.law.mechanism)
         result = own.run(chosen)
     except (MissingExtra, ParameterError) as error:
         return _skip(name, str(error))
     notes = list(result.assumptions)
     if own.needs is not None:
-        model = case.models.need(own.needs)
-        notes.append(f"model: {label(model) or 'without a name'}")
+        notes.append(f"model: {label(case.setup.models.need(own.needs))}")
     if len(chosen.data) < len(case.data):
         notes.append(f"on {len(chosen.data)} of {len(case.data)} texts, evenly spaced")
     if case.law.note:
@@ -202,13 +180,11 @@ def _skip(name: str, reason: str) -> Row:
     return {"kind": MEASURES[name].kind, "name": name, "reason": reason}
 
 
-def public_bound(space: EmbeddingSpace, context: Context) -> float:
-    """Finds the largest logit over some sentences of WordNet; the default without logits."""
-    known = _KNOWN.setdefault(context, {})
-    if space.fingerprint not in known:
-        sentences = [unit for unit in units.english() if unit.count(" ") >= _WORDS - 1]
-        known[space.fingerprint] = DEFAULT_LOGIT_BOUND
-        with suppress(ParameterError):  # no logit is above zero
-            found = context.logit_bound(sentences[:: len(sentences) // _SENTENCES], space)
-            known[space.fingerprint] = found
-    return known[space.fingerprint]
+def label(model: object) -> str:
+    """Tells models apart."""
+    name = getattr(model, "model", None) or getattr(model, "name", None)
+    if not isinstance(name, str):
+        return "without a name"
+    given = getattr(model, "parameters", {})
+    options = [f"{key}={given[key]!r}" for key in _DECIDING if key in given]
+    return " ".join([type(model).__name__, name, *options])

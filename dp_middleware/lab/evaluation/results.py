@@ -23,6 +23,8 @@ COLUMNS = (
     *("space", "space_tokens", "library", "torch", "numpy", "seconds"),
 )
 
+Row = dict[str, Any]
+_UNWRITABLE = "expected a folder that can be written, got {}"
 _ROUNDING = 1e-9
 _SPENT = {"exact": "exact_epsilon", "text": "text_epsilon"}
 
@@ -31,14 +33,12 @@ _SPENT = {"exact": "exact_epsilon", "text": "text_epsilon"}
 class Results:
     """Holds tidy rows, one for each data set, mechanism, epsilon and measure. Holds no raw text.
 
-    The columns are :data:`COLUMNS`: ``asked`` is ``"exact"``, ``"nominal"`` or ``"text"``, for a
-    budget of a whole text, and ``asked_epsilon`` the number; ``exact_epsilon`` is the largest loss
-    over all pairs of tokens, or of texts for a mechanism of those, enumerated where ``method`` is
-    ``"exact"`` and else bounded by proof; ``text_epsilon`` is what the longest text spends;
-    ``value``, ``low`` and ``high`` are empty where ``reason`` says why. Attacks, retention and
-    mapping sets count words, whatever their spelling; ``by_id`` is the same number with every
-    token on its own. ``unknown_share`` is the share of the tokens of the texts that are outside
-    the vocabulary: these are replaced by any word, whatever the epsilon, and are not attacked.
+    Of :data:`COLUMNS`, ``asked`` is ``"exact"``, ``"nominal"`` or ``"text"``, for a budget of a
+    whole text, and ``asked_epsilon`` the number; ``exact_epsilon`` is the largest loss over all
+    pairs of tokens, or of texts, enumerated where ``method`` is ``"exact"`` and else bounded by
+    proof; ``text_epsilon`` is what the longest text spends; ``value`` is empty where ``reason``
+    says why. Words are counted, whatever their spelling; in ``by_id`` every token is on its own.
+    ``unknown_share`` of the tokens are outside the vocabulary: these are not attacked.
 
     Attributes:
         rows: In the order of data sets, epsilons and mechanisms.
@@ -78,23 +78,17 @@ class Results:
                 reached.setdefault(row["mechanism"], {})[epsilon] = row if equal else None
         return reached
 
-    def to_csv(self) -> str:
-        """Writes the rows, one a line; details as JSON."""
-        text = io.StringIO()
-        writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(_flat(self.rows))
-        return text.getvalue()
-
-    def to_json(self) -> str:
-        """Writes the rows as a list."""
-        rows = [{**row, "details": _details(row)} for row in self.rows]
-        return json.dumps([{k: json_number(v) for k, v in row.items()} for row in rows], indent=1)
+    def flat(self) -> list[Row]:
+        """Lists the rows with details as JSON."""
+        details = [dict(row["details"] or {}) for row in self.rows]
+        return [
+            row | {"details": json.dumps({k: None if math.isnan(v) else v for k, v in own.items()})}
+            for row, own in zip(self.rows, details, strict=True)
+        ]
 
     def to_pandas(self) -> Any:
-        """Makes a ``pandas.DataFrame`` of the rows; details as JSON. MissingExtra: no pandas."""
-        pandas = library("pandas", "eval")
-        return pandas.DataFrame(_flat(self.rows), columns=list(COLUMNS))
+        """Makes a ``pandas.DataFrame`` of them. MissingExtra: no pandas."""
+        return library("pandas", "eval").DataFrame(self.flat(), columns=list(COLUMNS))
 
 
 def open_folder(folder: Path) -> None:
@@ -105,25 +99,17 @@ def open_folder(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
 
 
-def _flat(rows: list[Row]) -> list[Row]:
-    return [{**row, "details": json.dumps(_details(row))} for row in rows]
-
-
-def _details(row: Row) -> dict[str, Any]:
-    details = row["details"] or {}
-    return {name: None if math.isnan(value) else value for name, value in details.items()}
-
-
-Row = dict[str, Any]
-
-_UNWRITABLE = "expected a folder that can be written, got {}"
-
-
 def save(table: Results, folder: Path) -> None:
     """Writes table.csv, table.json and table.parquet, or raises ParameterError."""
-    parquet = io.BytesIO()
+    flat, text, parquet = table.flat(), io.StringIO(), io.BytesIO()
+    rows = [{name: json_number(value) for name, value in row.items()} for row in table]
+    for row, line in zip(rows, flat, strict=True):
+        row["details"] = json.loads(line["details"])
+    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(flat)
     table.to_pandas().to_parquet(parquet, index=False)
-    files = {"csv": table.to_csv().encode(), "json": table.to_json().encode()}
+    files = {"csv": text.getvalue().encode(), "json": json.dumps(rows, indent=1).encode()}
     for suffix, data in {**files, "parquet": parquet.getvalue()}.items():
         path = folder / f"table.{suffix}"
         with withheld(_UNWRITABLE, OSError), _files.unfinished(path) as file:

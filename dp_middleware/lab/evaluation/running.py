@@ -8,17 +8,20 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console
+from rich.progress import track
+
 from dp_middleware import _validate
 from dp_middleware.contexts import Context, MaskedContext
 from dp_middleware.embedding import EmbeddingService, EmbeddingSpace
 from dp_middleware.errors import ParameterError
 from dp_middleware.lab.attacks import AttackResult
-from dp_middleware.lab.evaluation._cases import Case, Cut, Encoded, Law, Models, aligned, cut
-from dp_middleware.lab.evaluation._parts import Named, Setup
+from dp_middleware.lab.evaluation._cases import Case, Encoded, Law, Models, Setup
+from dp_middleware.lab.evaluation._parts import Named, rows
 from dp_middleware.lab.evaluation.data import NAME, Texts, load
 from dp_middleware.lab.evaluation.measures import MEASURES, Kind, named
-from dp_middleware.lab.evaluation.results import Results, Row, open_folder, save
-from dp_middleware.lab.metrics.inputs import Chat, SentenceEncoder, default_encoder
+from dp_middleware.lab.evaluation.results import Results, open_folder, save
+from dp_middleware.lab.metrics.results import Chat, SentenceEncoder, default_encoder
 from dp_middleware.mechanisms import MECHANISMS, Mechanism
 from dp_middleware.mechanisms.text_mechanisms import TextMechanism
 from dp_middleware.sanitizers.draft import Draft
@@ -56,42 +59,33 @@ def evaluate(
 ) -> Results:
     """Measures what attackers recover and texts keep, for every mechanism, epsilon and data set.
 
-    Every text is released once for each mechanism and epsilon with the operating system's
-    entropy, also where the exact epsilon is infinite: this is to measure, on public texts, and
-    charges no ledger. What cannot be run has a row that says why.
+    Every text is released once for each, also where the exact epsilon is infinite, and no ledger
+    is charged: give public texts. What cannot be run has a row that says why.
 
     Args:
-        mechanisms: Names of ``MECHANISMS``, with public defaults, or mechanisms, of different
-            names. Default all, those of whole texts with ``budget_per_text`` only. For InferDPT
-            give ``chat`` and ``extractor``.
+        mechanisms: Names of ``MECHANISMS``, or mechanisms, of different names. Default all, those
+            of whole texts with ``budget_per_text`` only.
         epsilons: Nats per token, or per text for mechanisms of whole texts.
-        data: Files, folders, names of data sets (see :func:`load`) or :class:`Texts`, of
-            different names.
-        space: Default the first 11,000 WordPieces of the bundled encoder, with its vectors, and
-            rarer words spelt by these: it covers nearly every text.
+        data: Files, folders (see :func:`load`) or :class:`Texts`, of different names.
+        space: Default the first 11,000 WordPieces of the bundled encoder, with its vectors; rarer
+            words are spelt by these.
         attacks: Names; default those that need no language model.
         metrics: Names; default those that need no language model.
-        exact: Take epsilons as certified ones: each mechanism is calibrated to them, and those
-            that cannot be are drawn at the nominal one, with their own exact epsilon. Else the
-            epsilons are the mechanisms' own parameters.
-        budget_per_text: Nats for a whole text, in place of ``epsilons``: exact ones, of which
-            mechanisms of tokens have a share for each of the ``tokens`` of a text.
-        list_size: Share of the vocabulary that the candidate lists of RANTEXT and its repair
-            have on average at an epsilon, such as 0.05: the radius is scaled on the space, in
-            place of the published constants, which were fitted to another encoder.
+        exact: Calibrate each mechanism to the epsilons; one that cannot be is drawn at the nominal
+            one. Else epsilons are the mechanisms' own parameters.
+        budget_per_text: Exact nats for a whole text, in place of ``epsilons``, of which mechanisms
+            of tokens have a share for each of the ``tokens`` of a text.
+        list_size: Share of the vocabulary, such as 0.05, that lists of RANTEXT have on average.
         limit: Texts of each data set, from the first.
         tokens: Tokens of each text, from the first.
-        policy: Tokens that are released unchanged: not drawn for, not attacked, and seen by
-            contexts and windows. Certificates are of the others. Default none.
+        policy: Tokens that are released unchanged and not attacked. Certificates are of the others.
         generated: Tokens of an answer that count; the next so many tokens of a text are what its
             answer is compared with, where the data has no references. Default 0: all, and none.
         sample: Texts that the slow measures take, evenly spaced; their rows say so.
-        context: A language model for contextual mechanisms and the attack "bayes-language-model".
-            Of CAPE by name the logit bound is the largest logit over public sentences of the
-            library.
+        context: For contextual mechanisms and "bayes-language-model". A CAPE by name is bounded by
+            the largest logit over public sentences.
         masked: What :class:`dp_middleware.MaskedContext` takes, for "masked-token".
-        chat: From messages to text, for measures of answers. **It is sent all releases**, those
-            of mechanisms without a guarantee too.
+        chat: From messages to text, for measures of answers. **It is sent all releases.**
         extractor: From messages to text: makes of a raw text and the chat model's answer what is
             measured, as in InferDPT. **It is sent raw texts.**
         service: An encoder of texts; default the bundled one.
@@ -116,22 +110,24 @@ def evaluate(
     by_default = of_tokens() if budget_per_text is None else tuple(MECHANISMS)
     chosen = _check_mechanisms(by_default if mechanisms is None else mechanisms)
     setup = Setup(
+        space=space if space is not None else default_space(),
+        encoder=Encoded(service if service is not None else default_encoder()),
+        models=Models(context=context, masked=masked, chat=chat, extractor=extractor),
         measures=(*_names("attack", attacks), *_names("metric", metrics)),
         asked="text" if budget_per_text is not None else "exact" if exact else "nominal",
         list_size=list_size,
-        tokens=tokens,
         policy=policy if policy is not None else KeepPolicy.nothing(),
+        tokens=tokens,
         generated=generated,
         sample=sample,
-        space=space if space is not None else default_space(),
-        models=Models(context=context, masked=masked, chat=chat, extractor=extractor),
-        encoder=Encoded(service if service is not None else default_encoder()),
     )
-    sets = [texts.head(limit) for texts in _load_all(data)]
-    asked = sorted({float(epsilon) for epsilon in epsilons})
-    grid = [(epsilon, law) for epsilon in asked for law in chosen]
-    cuts = [cut(texts, setup.space, tokens, setup.policy, generated) for texts in sets]
-    table = _table(grid, cuts, setup, progress)
+    cuts = [setup.cut(texts.head(limit)) for texts in _load_all(data)]
+    grid = [(law, e) for e in sorted({float(epsilon) for epsilon in epsilons}) for law in chosen]
+    quiet = not progress or not sys.stderr.isatty()
+    shown = track(grid, "evaluating", console=Console(stderr=True), disable=quiet)
+    tables = [rows(setup, *asked, cuts) for asked in shown]
+    own = zip(*tables, strict=True)  # by data set
+    table = Results(rows=[row for parts in own for part in parts for row in part])
     if out is not None:
         save(table, Path(out))
     return table
@@ -140,20 +136,6 @@ def evaluate(
 def default_space() -> EmbeddingSpace:
     """Makes 11,000 WordPieces, so that a certificate takes seconds; rarer words are split."""
     return EmbeddingService().space(Vocabulary.from_encoder(size=11_000, unknown="split"))
-
-
-def _table(
-    grid: list[tuple[float, Named]], sets: list[Cut], setup: Setup, progress: bool
-) -> Results:
-    from rich.console import Console
-    from rich.progress import track
-
-    rows_of: list[list[Row]] = [[] for _ in sets]
-    quiet = not progress or not sys.stderr.isatty()
-    for epsilon, chosen in track(grid, "evaluating", console=Console(stderr=True), disable=quiet):
-        for own, rows in zip(rows_of, setup.rows(chosen, epsilon, sets), strict=True):
-            own += rows
-    return Results(rows=[row for own in rows_of for row in own])
 
 
 def of_tokens() -> tuple[str, ...]:
@@ -170,20 +152,19 @@ def _check_mechanisms(asked: Iterable[Named]) -> list[Named]:
         elif not isinstance(mechanism, Mechanism):
             kind = type(mechanism).__name__
             raise ParameterError(f"expected names of mechanisms, or mechanisms, got {kind}")
-        name = mechanism if isinstance(mechanism, str) else mechanism.name
-        if not NAME.fullmatch(name):  # it names files and cells of the table
+        elif not NAME.fullmatch(mechanism.name):  # it names files and cells of the table
             raise ParameterError(f"expected a mechanism's name as {NAME.pattern}")
-        names[mechanism] = name
+        names[mechanism] = mechanism if isinstance(mechanism, str) else mechanism.name
     if len(set(names.values())) < len(names):
         raise ParameterError("expected mechanisms of different names: they tell rows apart")
     return list(names)
 
 
 def _load_all(data: Source | Sequence[Source]) -> list[Texts]:
-    """Returns the data sets, each once; none, or two of one name, raise ParameterError."""
+    """The data sets, each once; none, or two of one name, raise ParameterError."""
     sources = [data] if isinstance(data, str | Path | Texts) else list(data)
     if not sources:
-        raise ParameterError("expected data: a file, a folder or the name of a data set")
+        raise ParameterError("expected data: a file or a folder")
     sets = [source if isinstance(source, Texts) else load(source) for source in sources]
     once = {(texts.name, texts.digest): texts for texts in sets}
     if len({name for name, _ in once}) < len(once):
@@ -205,37 +186,22 @@ def attack(
     """Releases private texts, as :meth:`Sanitizer.release_batch` does, and attacks the releases.
 
     Tokens that the policy keeps are no trials, but attackers read them as context. The ledger is
-    charged once it is known that the attack can be run. A chat model among ``models``, the
-    attacker's, is sent what was released.
-
-    Raises:
-        ParameterError: An unknown attack, one whose model is missing, or no token to attack.
-        ChatError: The chat model failed.
+    charged once it is known that the attack can be run. A chat model is sent what was released.
+    ParameterError: an unknown attack, one whose model is missing, or no token to attack.
     """
     _validate.one_of(named("attack"), attack=name)
-    models = models if models is not None else Models()
-    mechanism = sanitizer.mechanism
-    MEASURES[name].check(models, mechanism)
+    mechanism, space, encoder = sanitizer.mechanism, sanitizer.space, Encoded(default_encoder())
+    sample = max(1, len(texts))
+    setup = Setup(space=space, encoder=encoder, models=models or Models(), sample=sample)
+    MEASURES[name].check(setup.models, mechanism)
     if isinstance(mechanism, TextMechanism):
         raise ParameterError(f"expected a mechanism of tokens, got {mechanism.name}")
     drafts = [draft for text in texts if isinstance(draft := sanitizer.read(text), Draft)]
     started = time.perf_counter()
-    released = sanitizer.release_drafts(drafts)
+    seen = [(release.text, draft) for release, draft in sanitizer.release_drafts(drafts)]
     seconds = time.perf_counter() - started
-    seen = [aligned(draft) for _, draft in released]
-    case = Case(
-        law=Law(mechanism=mechanism, certificate=sanitizer.certificate),
-        space=sanitizer.space,
-        data=Texts(name="text", texts=tuple(texts)),
-        raw=tuple(raw for raw, _, _ in seen),
-        released=tuple(drawn for _, drawn, _ in seen),
-        fresh=tuple(fresh for _, _, fresh in seen),
-        models=models,
-        encoder=Encoded(default_encoder()),
-        sample=len(texts),
-        seconds=seconds,
-        spelt=tuple(release.text for release, _ in released),
-    )
-    result = MEASURES[name].run(case)
+    law = Law(mechanism=mechanism, certificate=sanitizer.certificate)
+    data = Texts(name="text", texts=tuple(texts))
+    result = MEASURES[name].run(Case.of_drafts(setup, law, data, seen, seconds))
     assert isinstance(result, AttackResult)  # so are those of kind "attack"
     return result

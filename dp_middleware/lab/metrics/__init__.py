@@ -1,7 +1,4 @@
-"""What a release is worth and what it keeps: the measures of the papers, with intervals.
-
-Of a mechanism exact, from the integers drawn from; of texts with a bootstrap over texts.
-"""
+"""What a release is worth and what it keeps: the measures of the papers, with intervals."""
 
 from dp_middleware.lab.metrics.classification import (
     QNLI,

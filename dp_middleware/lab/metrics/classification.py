@@ -10,15 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from dp_middleware.errors import ChatError, DPMiddlewareError, ParameterError
-from dp_middleware.lab.metrics.inputs import (
-    Chat,
-    SentenceEncoder,
-    check_pairs,
-    check_texts,
-    default_encoder,
-)
-from dp_middleware.lab.metrics.results import MetricResult, of_rate
+from dp_middleware.errors import ParameterError
+from dp_middleware.lab.metrics import results
+from dp_middleware.lab.metrics.results import Chat, MetricResult, SentenceEncoder, of_rate
 
 Label = str | int
 
@@ -36,31 +30,27 @@ class Task:
 
     def label(self, label: Label) -> str:
         """Names a label given by name or number; one of another task raises ParameterError."""
-        if isinstance(label, int) and 0 <= label < len(self.labels):
-            return self.labels[label]
-        if not isinstance(label, str) or _plain(label) not in map(_plain, self.labels):
+        names = {_plain(own): own for own in self.labels} | dict(enumerate(self.labels))
+        found = names.get(_plain(label) if isinstance(label, str) else label)
+        if found is None:
             raise ParameterError(f"expected labels of {self.name}: {self.labels}, or numbers")
-        return next(own for own in self.labels if _plain(own) == _plain(label))
+        return found
 
 
 SST2 = Task(
     name="SST-2",
     labels=("negative", "positive"),
-    template=(
-        "Classify the sentiment of this film review. Answer with one word: negative or positive."
-        "\n\nReview: {text}\nSentiment:"
-    ),
+    template="Classify the sentiment of this film review. Answer with one word: negative or "
+    "positive.\n\nReview: {text}\nSentiment:",
 )
 """Sentiment of film reviews, a task of Cape (and of SANTEXT); the prompt is in our own words."""
 
 QNLI = Task(
     name="QNLI",
     labels=("entailment", "not_entailment"),
-    template=(
-        "Does the sentence contain the answer to the question? Answer with one word: entailment "
-        "if it does, not_entailment if it does not."
-        "\n\nQuestion: {question}\nSentence: {text}\nAnswer:"
-    ),
+    template="Does the sentence contain the answer to the question? Answer with one word: "
+    "entailment if it does, not_entailment if it does not."
+    "\n\nQuestion: {question}\nSentence: {text}\nAnswer:",
 )
 """Questions and sentences, a task of Cape (and of SANTEXT); the prompt is in our own words."""
 
@@ -75,19 +65,21 @@ def classification_accuracy(
 ) -> MetricResult:
     """Counts the texts that a chat model classifies correctly, as Cape measures it.
 
-    An answer that names no label or several, or denies one, is wrong. The interval is exact
-    (Clopper-Pearson) for independent texts. The model is sent ``texts``: **give released ones**, or
-    raw ones that are public; ``questions``, of a task on pairs, are sent as they are. Labels are
-    the true ones, by name or by number.
-
-    Raises:
-        ChatError: The model failed; nothing is known of the remaining texts.
-        ParameterError: No texts, not as many labels or questions, or a label of another task.
+    An answer that names no label or several, or denies one, is wrong. The model is sent ``texts``,
+    **released or public ones**, and ``questions``, of a task on pairs, as they are. Labels are the
+    true ones, by name or by number. ParameterError: no texts, not as many labels or questions, or a
+    label of another task. ChatError: the model failed.
     """
-    texts = check_texts(texts)
+    texts = results.check_texts(texts)
     truths = _truths(texts, [task.label(label) for label in labels])
-    prompts = _prompts(texts, task, questions)
-    labelled = [parsed_label(_answer(model, prompt), task.labels) for prompt in prompts]
+    if ("{question}" in task.template) != (questions is not None):
+        raise ParameterError(f"expected questions= for a task on pairs alone, got {task.name}")
+    said = [""] * len(texts) if questions is None else results.check_pairs(questions, texts)[0]
+    fill = task.template.format
+    prompts = [fill(text=text, question=own) for text, own in zip(texts, said, strict=True)]
+    ask = results.asked(model)
+    answers = [ask([{"role": "user", "content": prompt}]) for prompt in prompts]
+    labelled = [parsed_label(answer, task.labels) for answer in answers]
     right = np.array([label == truth for label, truth in zip(labelled, truths, strict=True)])
     details = {"unparsable": float(labelled.count(None)), "majority": _majority(truths)}
     assumption = f"one call a text with the {task.name} prompt; unparsable answers are wrong"
@@ -102,24 +94,21 @@ def probe_accuracy(
     *,
     service: SentenceEncoder | None = None,
 ) -> MetricResult:
-    """Counts the texts that a classifier trained on public raw text gets right.
+    """Counts the texts that logistic regression on vectors of **public** raw texts gets right.
 
-    Logistic regression on sentence vectors. Train once on public texts and test on the same held
-    out texts, none of them trained on, raw and released: the difference is what perturbation costs.
-
-    Raises:
-        ParameterError: No texts, not as many labels, a single label to train on, or one to test
-            that was not trained on.
+    Test the same held out texts raw and released: the difference is what perturbation costs.
+    ParameterError: no texts, not as many labels, a single label to train on, or one to test that
+    was not trained on.
     """
     from sklearn.linear_model import LogisticRegression
 
-    train_texts, texts = check_texts(train_texts), check_texts(texts)
+    train_texts, texts = results.check_texts(train_texts), results.check_texts(texts)
     known, truths = _truths(train_texts, train_labels), _truths(texts, labels)
     if len(set(known)) < 2:
         raise ParameterError("expected at least two different labels to train on, got one")
     if not set(truths) <= set(known):
         raise ParameterError("expected labels that occur in training, and of the same type")
-    encoder = service if service is not None else default_encoder()
+    encoder = service or results.default_encoder()
     vectors = encoder.encode(train_texts)
     classifier = LogisticRegression(max_iter=1000).fit(vectors, known)
     right = np.asarray(classifier.predict(encoder.encode(texts))) == np.array(truths)
@@ -144,30 +133,6 @@ def parsed_label(answer: str, labels: Sequence[str]) -> str | None:
             named.add(label)
             rest = re.sub(own, " ", rest)
     return named.pop() if len(named) == 1 else None
-
-
-def _prompts(texts: list[str], task: Task, questions: Sequence[str] | None) -> list[str]:
-    if ("{question}" in task.template) != (questions is not None):
-        raise ParameterError(f"expected questions= for a task on pairs alone, got {task.name}")
-    asked = [""] * len(texts) if questions is None else check_pairs(questions, texts)[0]
-    return [
-        task.template.format(text=text, question=question)
-        for text, question in zip(texts, asked, strict=True)
-    ]
-
-
-def _answer(model: Chat, prompt: str) -> str:
-    """What the model says; exceptions of a plain function may quote the text, ours do not."""
-    try:
-        answer: Any = model([{"role": "user", "content": prompt}])
-        failed = f"expected a str, got {type(answer).__name__}"
-    except DPMiddlewareError:
-        raise
-    except Exception as error:
-        answer, failed = None, type(error).__name__
-    if not isinstance(answer, str):
-        raise ChatError(f"the chat model failed: {failed}")
-    return answer
 
 
 def _truths(texts: Sequence[str], labels: Sequence[Any]) -> list[Any]:

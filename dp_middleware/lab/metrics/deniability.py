@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -15,14 +15,8 @@ from dp_middleware.contexts import Context
 from dp_middleware.embedding.arrays import Floats, Ids
 from dp_middleware.embedding.space import EmbeddingSpace, on_host
 from dp_middleware.errors import ParameterError
-from dp_middleware.lab.metrics.results import (
-    BY_WORD,
-    MetricResult,
-    exactly,
-    of_mean,
-    over_texts,
-    rate_interval,
-)
+from dp_middleware.lab.metrics import results
+from dp_middleware.lab.metrics.results import BY_WORD, MetricResult, of_law, of_mean
 from dp_middleware.mechanisms.base import ChannelMechanism, Mechanism, rows_of
 from dp_middleware.mechanisms.drawing import drawer
 from dp_middleware.mechanisms.text_mechanisms import ContextualMechanism
@@ -31,20 +25,17 @@ from dp_middleware.vocabulary.classes import word_numbers
 
 _QUANTILES = {"minimum": 0.0, "p05": 0.05, "median": 0.5, "p95": 0.95, "maximum": 1.0}
 _ROUNDED = 1e-12  # of a cumulative sum of probabilities
+_EXACT = "exact, from the integers that are drawn from"
 
 
 def retention(
     mechanism: ChannelMechanism, space: EmbeddingSpace, *, ids: ArrayLike | None = None
 ) -> MetricResult:
-    """Computes N_x, the probability that a word is released as itself: its mean over tokens, exact.
+    """Computes N_x = Pr[M(x) = x] (Feyisetan et al. 2020, SANTEXT), its mean over tokens, exact.
 
-    Feyisetan et al. (2020) and SANTEXT define it as N_x = Pr[M(x) = x] and, as InferDPT, count it
-    over repeated draws; here it is read off the integers that are drawn from. Another token of the
-    same word (:func:`dp_middleware.vocabulary.classes.word_of`) is the same word; ``by_id`` is that
-    of the tokens. Over the whole vocabulary this is at most
-    :func:`~retention_bound`, and equal to the certificate's ``retention``;
-    weighted by ``ids``, each as often as it is listed, it may be more. Details are quantiles over
-    the tokens.
+    Another token of the same word is the same word; ``by_id`` is of the tokens: over the whole
+    vocabulary at most :func:`~retention_bound`, and the certificate's ``retention``. Weighted by
+    ``ids``, each as often as it is listed, it may be more. Details are quantiles over the tokens.
 
     Raises:
         ParameterError: Not a channel (see :func:`retention_on`), or an id outside 0 .. V - 1.
@@ -56,15 +47,9 @@ def retention(
         own_by_id.append(on_host(rows.gather(1, places)[:, 0]))
         own.append(on_host(rows.mul_(words == words[places]).sum(dim=1)))
     kept = np.concatenate(own)[counted]
-    value = float(kept.mean())
-    return MetricResult(
-        metric="retention",
-        value=value,
-        **exactly(value),
-        assumptions=("exact, from the integers that are drawn from", BY_WORD, _weighting(ids)),
-        details=_quantiles(kept),
-        by_id=float(np.concatenate(own_by_id)[counted].mean()),
-    )
+    by_id = float(np.concatenate(own_by_id)[counted].mean())
+    assumptions = (_EXACT, BY_WORD, _weighting(ids))
+    return of_law("retention", float(kept.mean()), *assumptions, by_id=by_id, **_quantiles(kept))
 
 
 def mapping_set_size(
@@ -77,11 +62,10 @@ def mapping_set_size(
 ) -> MetricResult:
     """Computes S_x, how many outputs a token has, exact: the mean over tokens.
 
-    The value is what papers count (SANTEXT, InferDPT): distinct outputs in n ``draws``, here as its
-    exact expectation, the sum over y of 1 - (1 - P(y|x))^n. An output is a word, of whatever token;
-    ``by_id`` counts tokens. Details hold means of: ``"smallest set"``, the fewest outputs that have
-    the ``mass`` together, as Feyisetan et al. (2020) define S_x, and ``"support"``, those that are
-    possible. The default, each of V tokens once, takes O(V^2 log V) time.
+    As papers count (SANTEXT, InferDPT): distinct outputs in n ``draws``, whose expectation is the
+    sum over y of 1 - (1 - P(y|x))^n. An output is a word; ``by_id`` counts tokens. Details have
+    ``"smallest set"``, the fewest outputs that have the ``mass`` together, as Feyisetan et al.
+    (2020) define S_x, and ``"support"``, those that are possible. All V tokens: O(V^2 log V) time.
 
     Raises:
         ParameterError: Not a channel, an id outside 0 .. V - 1, or a parameter out of range.
@@ -91,30 +75,19 @@ def mapping_set_size(
     words = word_numbers(space.vocabulary)
     order = np.argsort(words, kind="stable")
     begins = np.flatnonzero(np.diff(words[order], prepend=-1))
-    sizes: dict[str, Callable[[Floats], Floats]] = {
-        "distinct": lambda rows: _expected_distinct(rows, draws),
-        "smallest set": lambda rows: _smallest_set(rows, mass),
-        "support": lambda rows: (rows > 0).sum(axis=1).astype(np.float64),
-    }
     tokens, counted = _tokens(space, ids)
     blocks, by_id = [], []
     for rows in (on_host(block) for _, block in _blocks(mechanism, space, tokens)):
         by_id.append(_expected_distinct(rows, draws))
         joint = np.add.reduceat(rows[:, order], begins, axis=1)
-        blocks.append([size(joint) for size in sizes.values()])
-    columns = dict(zip(sizes, np.concatenate(blocks, axis=1)[:, counted], strict=True))
-    distinct = columns.pop("distinct")
-    details = {name: float(column.mean()) for name, column in columns.items()}
-    details |= {"draws": float(draws), "mass": mass} | _quantiles(distinct)
-    value, counted_as = float(distinct.mean()), f"exact expectation of outputs in {draws} draws"
-    return MetricResult(
-        metric="mapping set size",
-        value=value,
-        **exactly(value),
-        assumptions=(counted_as, BY_WORD, _weighting(ids)),
-        details=details,
-        by_id=float(np.concatenate(by_id)[counted].mean()),
-    )
+        sizes = _expected_distinct(joint, draws), _smallest_set(joint, mass)
+        blocks.append(np.stack([*sizes, (joint > 0).sum(axis=1)]))
+    distinct, *others = np.concatenate(blocks, axis=1)[:, counted]
+    smallest, support = (float(sizes.mean()) for sizes in others)
+    details = {"smallest set": smallest, "support": support, "draws": float(draws), "mass": mass}
+    told = (f"exact expectation of outputs in {draws} draws", BY_WORD, _weighting(ids))
+    own, details = float(np.concatenate(by_id)[counted].mean()), details | _quantiles(distinct)
+    return of_law("mapping set size", float(distinct.mean()), *told, by_id=own, **details)
 
 
 def mapping_set_size_drawn(
@@ -128,24 +101,20 @@ def mapping_set_size_drawn(
 ) -> MetricResult:
     """Counts S_x as papers do: distinct outputs in n draws, for a mechanism of any shape.
 
-    Each of the distinct, public ``ids`` is a text of its own; a noise mechanism sees it repeated,
-    whose mean over a window is its own vector. The mean over the tokens has a bootstrap interval.
-
-    Raises:
-        ParameterError: An id outside 0 .. V - 1, none at all, or a context missing or not used.
+    Each of the public ``ids`` is a text of its own; a noise mechanism sees it repeated, whose mean
+    over a window is its own vector. ParameterError: an id outside 0 .. V - 1, none at all, or a
+    context missing or not used.
     """
     _validate.at_least(1, draws=draws)
     tokens = _tokens(space, ids)[0]
     draw = drawer(mechanism, space, context).draw
     shape = (draws, 1) if isinstance(mechanism, ContextualMechanism) else (1, draws)
-    drawn = [
-        np.concatenate(draw(list(np.full(shape, token)), entropy)) for token in tokens.tolist()
-    ]
+    drawn = [np.concatenate(draw(list(np.full(shape, k)), entropy)) for k in tokens.tolist()]
     words = word_numbers(space.vocabulary)
     sizes = [float(len(np.unique(words[ids]))) for ids in drawn]
-    assumption = f"distinct outputs in {draws} draws of each token, counted; {BY_WORD}"
+    told = f"distinct outputs in {draws} draws of each token, counted; {BY_WORD}"
     scale = (1.0, float(min(draws, len(space))))
-    result = of_mean("mapping set size", sizes, scale, assumption, {"draws": float(draws)})
+    result = of_mean("mapping set size", sizes, scale, told, {"draws": float(draws)})
     return replace(result, by_id=float(np.mean([len(np.unique(ids)) for ids in drawn])))
 
 
@@ -158,13 +127,11 @@ def token_cosine(
 ) -> MetricResult:
     """Computes the mean cosine of a token's vector and that of what is released for it, exact.
 
-    As Fig. 2 of DYNTEXT (Zhang et al. 2025), which takes GloVe's vectors whatever the mechanism
-    has: ``vectors``, float (V, d), one for each token of the space, default its own. A token whose
-    row is zero has none: no pair with it counts. ``ids`` as for :func:`retention`.
+    As Fig. 2 of DYNTEXT (Zhang et al. 2025), which takes GloVe's: ``vectors``, float (V, d),
+    default the space's own. No pair with a zero row counts. ``ids`` as for :func:`retention`.
 
     Raises:
-        ParameterError: Not a channel, an id outside 0 .. V - 1, vectors of another number, or no
-            pair with two.
+        ParameterError: Not a channel, an id outside 0 .. V - 1, other vectors, or no pair with two.
     """
     points = np.asarray(space.points if vectors is None else vectors, dtype=np.float64)
     if points.ndim != 2 or len(points) != len(space):
@@ -177,11 +144,7 @@ def token_cosine(
     summed = np.concatenate(sums)[counted].sum(axis=0)
     if not summed[-1]:
         raise ParameterError("expected tokens with vectors, got none")
-    value = float(summed[:-1].sum() / summed[-1])
-    assumptions = ("exact, from the integers that are drawn from", _weighting(ids))
-    return MetricResult(
-        metric="token cosine", value=value, **exactly(value), assumptions=assumptions
-    )
+    return of_law("token cosine", float(summed[:-1].sum() / summed[-1]), _EXACT, _weighting(ids))
 
 
 def _tokens(space: EmbeddingSpace, ids: ArrayLike | None) -> tuple[Ids, Ids]:
@@ -198,8 +161,8 @@ def _blocks(
 ) -> Iterator[tuple[Ids, torch.Tensor]]:
     """Tokens and the probabilities of their outputs, float64 (n, V), of the integers drawn from."""
     if not isinstance(mechanism, ChannelMechanism):
-        name = getattr(mechanism, "name", type(mechanism).__name__)
-        raise ParameterError(f"expected a law per token, got {name}; count its draws: retention_on")
+        kind = type(mechanism).__name__
+        raise ParameterError(f"expected a law per token, got {kind}; count its draws: retention_on")
     for start in range(0, len(tokens), space.block):
         own = tokens[start : start + space.block]
         rounded = sampler.integer_rows(rows_of(mechanism, own, space))
@@ -231,8 +194,7 @@ def retention_bound(epsilon: float, size: int) -> float:
     mean N_x is at most e^epsilon / (e^epsilon + V - 1), which randomised response attains.
     """
     _validate.at_least(1, size=size)
-    if not epsilon >= 0:
-        raise ParameterError(f"expected epsilon >= 0, got {epsilon!r}")
+    _validate.nonnegative(epsilon=epsilon)
     return 1.0 / (1.0 + (size - 1) * math.exp(-epsilon))
 
 
@@ -242,13 +204,10 @@ def retention_on(
     """Counts the tokens of texts that were released as themselves, for any mechanism.
 
     ``raw`` holds int64 (n,) for each text; -1, an unknown token, never stays itself. With ``space``
-    another token of the same word is the same, and ``by_id`` is the share of the tokens; without it
-    ids are counted. The interval is a bootstrap over texts that have any token.
-
-    Raises:
-        ParameterError: Not aligned, or no token at all.
+    words are counted, and ``by_id`` tokens; without it ids. The interval is a bootstrap over texts
+    that have any token. ParameterError: not aligned, or no token at all.
     """
-    if [len(ids) for ids in raw] != [len(ids) for ids in released]:
+    if [*map(len, raw)] != [*map(len, released)]:
         raise ParameterError("expected a released token for each raw token of each text")
     pairs = [(np.asarray(x), np.asarray(y)) for x, y in zip(raw, released, strict=True) if len(x)]
     if not pairs:
@@ -262,7 +221,7 @@ def retention_on(
     return MetricResult(
         metric="retention",
         value=float(kept.sum() / lengths.sum()),
-        **over_texts(rate_interval(kept, lengths), len(lengths)),
+        **results.over_texts(results.rate_interval(kept, lengths), len(lengths)),
         assumptions=("counted on draws; tokens weigh as often as they occur", unit),
         details={"tokens": float(lengths.sum())},
         by_id=float(by_id.sum() / lengths.sum()),

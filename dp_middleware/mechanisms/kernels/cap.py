@@ -1,16 +1,9 @@
 """Directions drawn from a cap or from the whole sphere, and how exact the program's law is.
 
-With probability p a direction of the cap {u : <u, x> >= gamma}, else one of the whole sphere, both
-uniform. With q the cap's share of the sphere, the density for any x lies between 1 - p and
-1 - p + p/q in units of the uniform one: e^epsilon = 1 + p / ((1 - p) q). That is PrivUnit, whose
-coin chooses between the cap and its complement, with another name for its coin.
-
-A direction times the norm of a normal vector is drawn, z in R^k, and snapped to a public grid; what
-leaves is a function of the cell g. So without a cap z is a normal vector, of law G. The program's z
-is off by at most ERROR |z|, hence P(g) >= G(g made smaller by the error) without a cap, and
-P(g | x) <= G(g made larger by the error) / q in one, whatever x. So the largest ratio is
-1 + e^delta p / ((1 - p) q), with e^delta the ratio of both bounds, see :func:`rounding`: the
-program's epsilon is pure.
+With probability p a direction of the cap {u : <u, x> >= gamma}, of the share q of the sphere, else
+one of the whole sphere: e^epsilon = 1 + p / ((1 - p) q). That is PrivUnit with another name for its
+coin. A direction times the norm of a normal vector is drawn and snapped to a public grid; its error
+is part of epsilon: see :func:`rounding`, and docs/guarantees.md.
 """
 
 from __future__ import annotations
@@ -33,9 +26,8 @@ STEP = 2.0**-18  # spacing of the grid; a coordinate has standard deviation 1
 ERROR = 2.0**-44
 """Largest distance of the program's vector from the ideal one of the same bits, over its length.
 
-Of 512 units 2^-53 about 240 are needed: 18 for a normal vector (four for a uniform number, eight
-for SciPy's ndtri, as in ``noise.py``), 41 for its part across x, at least half of it, so 164 after
-normalisation, 25 for the cosine, the rest for norms, products and sums.
+Of 512 units 2^-53 about 240 are needed: 18 for a normal vector (as in ``noise.py``), 41 for its
+part across x, half of it or more, so 164 after normalisation, 25 for the cosine, the rest for sums.
 """
 
 _SPECIAL = 1e-9  # allowed relative error of a cap's share; SciPy's is below 1e-12 where tested
@@ -62,29 +54,16 @@ class Cap:
     noise: float
 
 
-def share(dimensions: int, threshold: float | Floats) -> Floats:
-    """Computes the part of the sphere whose cosine to x is at least a threshold of 0 or more."""
-    with needs("models"):
-        from scipy.special import betainc
-
-    squares = np.square(threshold)
-    return np.asarray(0.5 * betainc((dimensions - 1) / 2, 0.5, 1.0 - squares))
-
-
 def rounding(dimensions: int) -> float:
     """Bounds what the program's law adds to the loss: 1 + e^this p / ((1 - p) q); nats.
 
-    A cell of side h grows and shrinks by eta on each side, which changes its volume by at most (1 +
-    4 eta / h)^k to first order, and the density in it by e^(2 eta sqrt(k) |z|). A draw is kept if
-    its cell is in the shell, which the cells' size blurs by r on either side: the norm has a
-    density below 0.61, and the shell a probability above 0.75.
+    A cell of side h grows and shrinks by eta on each side; see docs/guarantees.md. A draw is kept
+    if its cell is in the shell, which the cells' size blurs.
     """
-    root = math.sqrt(dimensions)
-    longest = root + 7.0
+    root, longest = math.sqrt(dimensions), math.sqrt(dimensions) + 7.0
     eta = ERROR * longest
     cells = dimensions * 4.04 * eta / STEP + 2.0 * eta * root * longest
-    shell = 4.0 * (STEP * root / 2.0 + eta)
-    return cells + shell + _SPECIAL
+    return cells + 4.0 * (STEP * root / 2.0 + eta) + _SPECIAL
 
 
 @lru_cache(maxsize=64)
@@ -94,11 +73,9 @@ def best_cap(dimensions: int, epsilon: float) -> Cap:
         from scipy.special import betainc, betaln
 
     slack, half = rounding(dimensions), (dimensions - 1) / 2
-    if epsilon < 20 * slack:
-        raise ParameterError(
-            f"expected epsilon >= {20 * slack:.2g} for {dimensions} components, got {epsilon!r}"
-        )
-    inside = share(dimensions, _THRESHOLDS)
+    if epsilon < (least := 20 * slack):
+        raise ParameterError(f"expected epsilon >= {least:.2g} for this width, got {epsilon!r}")
+    inside = 0.5 * betainc(half, 0.5, 1.0 - np.square(_THRESHOLDS))  # of the sphere: q
     moment = half * np.log1p(-np.square(_THRESHOLDS)) - math.log(2 * half) - betaln(0.5, half)
     # log of the odds of the coin: ln(q (e^epsilon - 1)) less what rounding takes
     target = epsilon * (1.0 - 2.0**-42)  # so that the loss is not above epsilon by an error
@@ -123,20 +100,13 @@ def best_cap(dimensions: int, epsilon: float) -> Cap:
 
 
 def draw(directions: Floats, cap: Cap, entropy: Entropy) -> Floats:
-    """Draws cells for unit vectors: multiples of :data:`STEP`, float64 (n, k).
-
-    Both a direction of the cap and one of the sphere are drawn for every row, and the coin chooses:
-    how long that takes does not tell which.
-    """
-    attempts = (
-        partial(_in_cap, cap, entropy),
-        lambda x: _snapped(_normals(len(x), cap.dimensions, entropy)),
-    )
+    """Draws cells, multiples of STEP, float64 (n, k); the time does not tell how the coin fell."""
     cells = np.empty((len(directions), cap.dimensions))
     for part in slices(len(directions), _ROWS):
         rows = directions[part]
         heads = random_words(len(rows), entropy) < np.uint64(cap.coin)
-        inside, outside = (_until(attempt, rows) for attempt in attempts)
+        inside = _until(partial(_in_cap, cap, entropy), rows)
+        outside = _until(lambda x: _snapped(_normals(len(x), cap.dimensions, entropy)), rows)
         cells[part] = np.where(heads[:, None], inside, outside)
     return cells
 
@@ -146,8 +116,7 @@ Drawn = tuple[Floats, NDArray[np.bool_]]
 
 def _until(attempt: Callable[[Floats], Drawn], directions: Floats) -> Floats:
     """What an attempt gives for each row, tried anew until it is accepted."""
-    kept = np.empty_like(directions)
-    left = np.arange(len(directions))
+    kept, left = np.empty_like(directions), np.arange(len(directions))
     while left.size:
         values, accepted = attempt(directions[left])
         kept[left[accepted]] = values[accepted]
@@ -158,8 +127,7 @@ def _until(attempt: Callable[[Floats], Drawn], directions: Floats) -> Floats:
 def _in_cap(cap: Cap, entropy: Entropy, x: Floats) -> Drawn:
     """Vectors z of the cap around each x, uniform in direction, normal in length.
 
-    With t the cosine, 1 - t^2 = s has density s^((k - 3)/2) (1 - s)^(-1/2) below s_0 = 1 - gamma^2:
-    s_0 U^(2/(k - 1)), accepted with probability gamma / t.
+    1 - cosine^2 is s_0 U^(2/(k - 1)), s_0 = 1 - gamma^2, accepted with probability gamma / cosine.
     """
     count, k = x.shape
     radii = np.sqrt(folded(np.square(_normals(count, k, entropy))))

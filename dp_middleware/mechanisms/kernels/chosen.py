@@ -1,8 +1,7 @@
 """The codebook of a tuned nearest response: from the package, from disk, or searched for.
 
-Which codebook it is decides on utility only. The search for one may end elsewhere on another
-processor; the file that comes with the package, with the rows for the default space, gives
-everybody the same ones. ``benchmarks/ready_codebooks.py`` made it.
+Which it is decides on utility only. A search may end elsewhere on another processor; the file of
+the package, made by ``benchmarks/ready_codebooks.py``, gives everybody the same ones.
 """
 
 from __future__ import annotations
@@ -97,35 +96,31 @@ class Chosen:
         return None if book is None else (book[1:].astype(np.int64), int(book[0]))
 
     def _ready(self, epsilon: float, origin: str) -> NDArray[Any] | None:
-        key = self._space.fingerprint, repr(epsilon), origin, _digest(self._allowed)
-        return part("codebook", *key)
+        return part("codebook", *self._key(epsilon, origin, self._allowed))
+
+    def _key(self, epsilon: float, origin: str, among: Ids) -> tuple[str, ...]:
+        digest = hashlib.sha256(among.tobytes()).hexdigest()
+        return self._space.fingerprint, repr(epsilon), origin, digest
 
     @property
     def _path(self) -> Path:
         """By all that decides the search, its code included."""
         search = hashlib.sha256(Path(str(codebook.__file__)).read_bytes()).hexdigest()
-        key = (self._space.fingerprint, repr(self._epsilon), self._origin)
-        among = _digest(self._candidates)
-        return _files.cache_path("codebooks", *key, among, search, suffix=".npz")
+        key = self._key(self._epsilon, self._origin, self._candidates)
+        return _files.cache_path("codebooks", *key, search, suffix=".npz")
 
     @cached_property
     def _candidates(self) -> Ids:
         """Codewords of the package's codebooks up to the next larger epsilon, else all allowed."""
-        nats = self._epsilon
-        if nats > max(EPSILONS) or self._origin != self._default_origin(nats):
-            return self._allowed
-        whole = map(float, range(1, max(math.ceil(nats), _FINE) + 1))
-        books = [self._ready(each, self._default_origin(each)) for each in whole]
-        known = [book[1:].astype(np.int64) for book in books if book is not None]
+        nats, known = self._epsilon, list[Ids]()
+        if nats <= max(EPSILONS) and self._origin == self._default_origin(nats):
+            for whole in map(float, range(1, max(math.ceil(nats), _FINE) + 1)):
+                if (book := self._ready(whole, self._default_origin(whole))) is not None:
+                    known.append(book[1:].astype(np.int64))
         return np.unique(np.concatenate(known)) if known else self._allowed
 
     def _default_origin(self, epsilon: float) -> str:
-        """What identifies the default prior."""
         return weighted(None, self._space.vocabulary, epsilon)[0]
-
-
-def _digest(ids: Ids) -> str:
-    return hashlib.sha256(ids.tobytes()).hexdigest()
 
 
 Prior = Literal["english", "uniform"] | ArrayLike | Sequence[str]
@@ -137,10 +132,7 @@ _FREQUENT = 1000.0  # a token beyond 1 in 1000 counts no more: what it says is l
 def weighted(
     prior: Prior | None, vocabulary: Vocabulary, epsilon: float
 ) -> tuple[str, Callable[[], Floats]]:
-    """Returns what identifies a prior, and what computes its weights, (V,), which sum to one.
-
-    Prior and errors are those of :meth:`NearestResponse.tuned`; epsilon decides on the default.
-    """
+    """Returns what identifies a prior, and what computes its weights, (V,), which sum to one."""
     if prior is None:
         real = epsilon >= ENGLISH_FROM and frequencies.is_english(vocabulary)
         prior = "english" if real else "uniform"
@@ -151,7 +143,7 @@ def weighted(
                 damped(frequencies.english(vocabulary)), len(vocabulary)
             )
         prior = vocabulary.whole_words.astype(np.float64)
-    elif _are_texts(prior):
+    elif isinstance(prior, Sequence) and prior and all(isinstance(each, str) for each in prior):
         prior = damped(frequencies.in_texts(vocabulary, prior))  # type: ignore[arg-type]
     weights = _shares(prior, len(vocabulary))
     return hashlib.sha256(weights.tobytes()).hexdigest(), lambda: weights
@@ -162,31 +154,23 @@ def damped(shares: Floats) -> Floats:
     return shares / (1 + _FREQUENT * shares)
 
 
-def _are_texts(prior: object) -> bool:
-    listed = isinstance(prior, Sequence) and len(prior) > 0
-    return listed and all(isinstance(text, str) for text in prior)  # type: ignore[attr-defined]
-
-
 def _shares(prior: object, size: int) -> Floats:
     """Weights that sum to one, float64 (V,)."""
-    expected = f'prior as "english", "uniform", public texts or {size} finite weights >= 0'
+    expected = 'prior as "english", "uniform", public texts or finite weights >= 0'
     weights = array(prior, expected, "iuf").astype(np.float64)
-    if len(weights) != size or not np.isfinite(weights).all():
-        raise ParameterError(f"expected {expected}")
-    if not weights.any():
-        raise ParameterError("expected prior with a positive weight, got none for any token")
+    if len(weights) != size or not weights.any():
+        raise ParameterError(f"expected {expected}, {size} of them, one positive")
     weights /= weights.max()
     return np.asarray(weights / weights.sum())
 
 
 def array(values: object, expected: str, kinds: str) -> NDArray[Any]:
-    """Makes an array (n,) of numbers of these kinds, or raises ParameterError: none, negative."""
+    """Makes an array (n,) of finite numbers of these kinds, or raises: none, or negative ones."""
     try:
         made = np.asarray(values)
     except ValueError:  # rows of different lengths
         made = np.empty(0)
-    if made.ndim != 1 or not made.size or made.dtype.kind not in kinds:
-        raise ParameterError(f"expected {expected}, at least one")
-    if (made < 0).any():
-        raise ParameterError(f"expected {expected}, none negative")
+    right = made.ndim == 1 and made.size and made.dtype.kind in kinds
+    if not right or not (np.isfinite(made) & (made >= 0)).all():
+        raise ParameterError(f"expected {expected}, at least one, none negative")
     return made

@@ -1,16 +1,8 @@
 """The codebook that maximises the expected similarity of a nearest response.
 
-With weight e^epsilon on the k codewords most similar to the token and 1 on the other M - k, the
-expected similarity of a codebook C (a list: a codeword may be in it more than once) is
-
-    f(C) = (w sum_x p(x) s_k(x, C) + sum_{y in C} a(y)) / (w k + M),
-
-s_k the sum of the k largest s(x, y), w = e^epsilon - 1, p the prior, a(y) = sum_x p(x) s(x, y). For
-a given value of f that is facility location with opening costs f - a(y): greedy selection, then
-the best of adding, dropping and swapping codewords until nothing improves (Dinkelbach's method
-for the ratio). With codewords repeated k times k can grow without changing the law, and the
-optimum over all lists tends to that of the linear programme over all epsilon-LDP mechanisms:
-there, too, every token raises its most similar outputs, up to one total of their floors.
+f(C) = (w sum_x p(x) s_k(x, C) + sum_{y in C} a(y)) / (w k + M), s_k the sum of the k largest s(x,
+y), w = e^epsilon - 1, p the prior, a(y) = sum_x p(x) s(x, y); C may have a codeword twice. Greedy,
+then the best of adding, dropping and swapping (Dinkelbach's method); see docs/mechanisms.md.
 """
 
 from __future__ import annotations
@@ -42,8 +34,7 @@ _SEARCHING = Lock()  # the number of threads is the process's
 class Problem:
     """Holds similarities of Y possible codewords to P points, and the weight of an answer.
 
-    ``similarity`` is float32 (Y, P), ``prior`` (P,) sums to one, ``mean`` (Y,) is a(y) and
-    ``weight`` w = e^epsilon - 1.
+    ``similarity`` float32 (Y, P), ``prior`` (P,) of sum one, ``mean`` (Y,) a(y), ``weight`` w.
     """
 
     def __init__(self, similarity: torch.Tensor, prior: torch.Tensor, epsilon: float) -> None:
@@ -63,11 +54,7 @@ class Problem:
         return self.weight * more + self.mean[codewords]
 
     def greedy(self) -> torch.Tensor:
-        """Takes codewords of largest gain, one at a time, while f grows.
-
-        Gains only shrink, so old ones are upper bounds and few are computed anew (lazy evaluation,
-        Minoux 1978): those of a batch are kept up to date while the next is certain to be there.
-        """
+        """Takes codewords of largest gain, one at a time, while f grows (lazily: Minoux 1978)."""
         size = len(self.similarity)
         first = int(self.mean.argmax())
         best, chosen = self.similarity[first].clone(), [first]
@@ -103,14 +90,12 @@ class Problem:
 def best_codebook(
     space: EmbeddingSpace, epsilon: float, prior: Floats, outputs: Ids
 ) -> tuple[Ids, int]:
-    """Finds the ids of the codewords, ascending, and the number k of near ones.
-
-    Similarity is the cosine of mean-centred vectors, in float32 on the space's device: the result
-    decides utility only, never privacy. ``prior`` is float64 (V,) and sums to one; ``outputs`` are
-    the distinct ids that may become codewords.
-    """
+    """Finds the ids of the codewords, ascending, and k, for a prior float64 (V,) of sum one."""
     unit = torch.tensor(space.centred_unit, dtype=torch.float32, device=space.device)
-    points = _likeliest(prior, max(1, _ENTRIES // len(outputs)))
+    points, most = np.flatnonzero(prior), max(1, _ENTRIES // len(outputs))
+    if len(points) > most:  # the likeliest, of equals some that are the same in every run
+        shuffled = np.random.default_rng(0).permutation(points)
+        points = np.sort(shuffled[np.argsort(-prior[shuffled], kind="stable")[:most]])
     weights = torch.tensor(prior[points] / prior[points].sum(), device=space.device).float()
     problem = Problem(unit[outputs] @ unit[points].T, weights, epsilon)
     with _SEARCHING:
@@ -135,21 +120,11 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 
-def _likeliest(prior: Floats, most: int) -> Ids:
-    """At most so many tokens of positive prior: the likeliest, at random among equals."""
-    ids = np.flatnonzero(prior)
-    if len(ids) <= most:
-        return ids
-    shuffled = np.random.default_rng(0).permutation(ids)  # public, the same in every run
-    return np.sort(shuffled[np.argsort(-prior[shuffled], kind="stable")[:most]])
-
-
 def _with_larger_near(search: _Search) -> _Search:
-    """Start from the union of several good codebooks, each of which takes one of the k.
+    """Starts from the union of several good codebooks, each of which takes one of the k.
 
-    f is concave in how often each codeword is repeated, for a given value of f, so a union is worth
-    at least the mean of its parts. The best of several is found on a thinned problem, from random
-    starts that are public and the same in every run.
+    f is concave in repetitions, so a union is worth the mean of its parts or more; the best of some
+    is found on a thinned problem, the same in every run.
     """
     problem, size, device = search.problem, len(search.codebook), search.codebook.device
     rows, columns = (
@@ -173,7 +148,7 @@ def _with_larger_near(search: _Search) -> _Search:
 
 
 class _Search:
-    """A codebook under improvement, with its value f and the most similar codewords of each point.
+    """A codebook under improvement, with its value f and each point's most similar codewords.
 
     ``codebook`` int64 (M,) has positions in the problem; they may repeat if k, ``near``, is not 1.
     """
@@ -230,11 +205,7 @@ class _Search:
         return True
 
     def _judge(self, batch: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Gain from adding each codeword, from its best swap, and what it would replace.
-
-        Without codeword c, a point that has it among its k nearest loses s(x, c) and gains the
-        next one, or the added one if that is nearer.
-        """
+        """Gain from adding each codeword, from its best swap, and what it would replace."""
         problem, size = self.problem, len(self.codebook)
         rows, last, following = problem.similarity[batch], self._top[-2], self._top[-1]
         gain = problem.gains(batch, last)

@@ -1,7 +1,7 @@
 """Exponentials and products that are the same bits on every machine.
 
 A float64 product of matrices is exact, in whatever order a library adds, if every partial sum fits
-into 53 bits. Matrices of more bits are cut into slices of which that holds.
+into 53 bits; matrices of more bits are cut into slices of which that holds.
 """
 
 from __future__ import annotations
@@ -56,20 +56,14 @@ def rounded(values: Rows, bits: int) -> Rows:
 
 
 def slices(public: Floats) -> tuple[Floats, Floats]:
-    """Cuts a matrix with n columns and entries of size up to 1 in two, for :func:`product`.
-
-    Together they keep 2^-47 of it for n = 2^11, and a bit more for every halving of n.
-    """
+    """Cuts a matrix with entries of size up to 1 in two, to 2^-47 for 2^11 columns."""
     bits = _MANTISSA - _PRIVATE - public.shape[1].bit_length()
     first = rounded(public, bits)
     return first, rounded(public - first, 2 * bits)
 
 
 def product(private: torch.Tensor, public: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
-    """Multiplies rows of numbers in [0, 1], kept to 2^-39, by rows of a sliced public matrix.
-
-    The product of both second slices is left out: it is below 2^-43 a summand.
-    """
+    """Multiplies rows in [0, 1], kept to 2^-39, by a sliced public matrix, to 2^-43 a summand."""
     first = rounded(private, _PRIVATE)
     second = rounded(private - first, 2 * _PRIVATE)
     both = arrays.product(torch.cat([first, second]), public[0])

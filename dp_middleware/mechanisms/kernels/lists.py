@@ -16,11 +16,7 @@ _NUMBERS = 1 << 17  # of coordinates held at a time: what a cache holds
 
 
 def nearest(ids: Ids, space: EmbeddingSpace, size: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Finds the ``size`` nearest tokens of each id and their distances, ascending, ties by index.
-
-    The id itself is always first, also among duplicates. int64 and float64 (n, min(size, V)), on
-    the space's device.
-    """
+    """Finds each id and its ``size`` - 1 nearest others, ties by index, with distances; (n, K)."""
     size = min(size, len(space))
     listed = torch.empty(len(ids), size, dtype=torch.int64, device=space.device)
     lengths = torch.empty(len(ids), size, dtype=torch.float64, device=space.device)
@@ -88,11 +84,9 @@ def exact_distances(listed: Ids, space: EmbeddingSpace) -> Floats:
 
 def word_list(words: Iterable[str], name: str) -> frozenset[str]:
     """Makes a public list of words, compared without case and surrounding blanks, or refuses it."""
-    if isinstance(words, str) or not isinstance(words, Iterable):
-        raise ParameterError(f"expected {name} as a collection of words, got one value")
-    listed = frozenset(words)
-    if not all(isinstance(word, str) for word in listed):
-        raise ParameterError(f"expected {name} to hold str only")
+    listed = None if isinstance(words, str) or not isinstance(words, Iterable) else [*words]
+    if listed is None or not all(isinstance(word, str) for word in listed):
+        raise ParameterError(f"expected {name} as a collection of words")
     return frozenset(word.strip().lower() for word in listed)
 
 
@@ -100,9 +94,3 @@ def word_list(words: Iterable[str], name: str) -> frozenset[str]:
 def on_list(space: EmbeddingSpace, words: frozenset[str]) -> NDArray[np.bool_]:
     """Tells which tokens of the space are on a list that :func:`word_list` made, bool (V,)."""
     return np.array([t.strip().lower() in words for t in space.vocabulary.tokens])
-
-
-@once
-def device_on_list(space: EmbeddingSpace, words: frozenset[str]) -> torch.Tensor:
-    """Gives :func:`on_list` on the space's device."""
-    return space.on_device(on_list(space, words))

@@ -26,11 +26,11 @@ _CELL_BITS = 11  # a grid has fewer than 2^11 points
 class Histogram:
     """Counts rows of distances on a grid, float64 (g,), ascending from 0 to beyond all of them.
 
-    A place is counted from the far end of the grid, in cells, so that distance 0 is a cell of its
-    own: the last one. (With it is what is nearer than about 10^-10 of a cell.) Places carry an
-    offset, a power of two that is more than twice the number of tokens: no cell holds so many that
-    their fractions add up to half of one more. Sums take the fractions to ``PLACE`` bits.
-    ``per_unit`` is the number of cells per unit of distance, if they are equally wide.
+    A place is counted from the far end of the grid, in cells, so that distance 0 (and what is
+    nearer than 10^-10 of a cell) is a cell of its own, the last one. Places carry an offset, a
+    power of two that is more than twice the number of tokens: the fractions in a cell add up to
+    less than half of one more. ``per_unit`` is the number of cells per unit of distance, if they
+    are equally wide.
     """
 
     def __init__(self, grid: torch.Tensor, per_unit: float | None, size: int) -> None:
@@ -63,11 +63,7 @@ class Histogram:
         return counts[:, :1], counts[:, 1:], counts[:, 1:] - from_far[:, 1:]
 
     def interpolate(self, places: torch.Tensor, values: torch.Tensor, rises: torch.Tensor) -> None:
-        """Replaces places by values of functions, linear between the points of the grid.
-
-        ``places`` (n, V) are from :meth:`add`; a row of ``values`` and of ``rises`` up to the next
-        point, (n, g), is a function at the points of the grid from its end.
-        """
+        """Replaces places by values of functions, (n, g), linear between points of the grid."""
         rows = torch.arange(len(places), dtype=torch.int32, device=places.device)
         firsts = rows * values.shape[1] - self._offset
         cells = places.to(torch.int32).add_(firsts[:, None]).view(-1)
@@ -101,9 +97,9 @@ class RadiusGrid:
 
     One matrix product gives Z for every radius cell, a second one g at every grid distance, and ln
     g is interpolated. Where tokens enter the list inside a radius cell, 1/Z is averaged over it.
-    Both products are exact, and all before the second is single IEEE 754 operations on tables that
-    are the same everywhere: machines differ by the last bits of the second table and of logarithms.
-    Radii below their e^-37 quantile are left out: no probability loses more than its share V e^-37.
+    Both are exact and all before the second is single IEEE 754 operations on tables that are the
+    same everywhere: machines differ by the last bits of the second table and of logarithms. Radii
+    below their e^-37 quantile are left out: no probability loses more than its share V e^-37.
     """
 
     def __init__(
@@ -172,19 +168,18 @@ class RadiusGrid:
             inside[:, after - first :] += places[:, after - 1 :] * self._on_edge[after - first :]
         inverse = 1.0 / normaliser
         if self._literal:
-            inverse[:, : cells - first] = _mean_inverse(
-                inside[:, :-1], counts[:, first:], places[:, first:], step=self._last
-            )
+            entered = inside[:, :-1], counts[:, first:], places[:, first:]
+            inverse[:, : cells - first] = _mean_inverse(*entered, self._last)
         return exact.product(inverse, self._reached).log_().add_(self._log_unit)
 
 
 def _mean_inverse(
-    before: torch.Tensor, counts: torch.Tensor, places: torch.Tensor, *, step: float
+    before: torch.Tensor, counts: torch.Tensor, places: torch.Tensor, step: float
 ) -> torch.Tensor:
     """Mean of 1/Z over a cell in which Z grows from ``before`` by ``step`` at each of n entries.
 
-    For entries at random places the mean is that of 1/(Z + j step) over j = 0 .. n. Entries that
-    lie later on average leave more of the cell to the smaller Z; exact for n = 0 and n = 1.
+    That of 1/(Z + j step) over j = 0 .. n for random places; later ones leave more of the cell to
+    the smaller Z. Exact for n = 0 and n = 1.
     """
     first, last = 1.0 / before, 1.0 / (before + counts * step)
     mean = _harmonic(before / step, counts).div_((counts + 1.0) * step)
@@ -193,10 +188,7 @@ def _mean_inverse(
 
 
 def _harmonic(start: torch.Tensor, steps: torch.Tensor) -> torch.Tensor:
-    """The sum of 1/(Z + j) over j = 0 .. n for Z >= 1, by relative error 1e-8.
-
-    Terms one by one, then digamma(x + 1/2) expanded about ln x up to x^-6.
-    """
+    """Sum of 1/(Z + j), j = 0 .. n, Z >= 1, to 1e-8: terms, then a series of digamma."""
     total = torch.zeros_like(start)
     for j in range(_SINGLY):
         total += torch.where(steps >= j, 1.0 / (start + float(j)), 0.0)

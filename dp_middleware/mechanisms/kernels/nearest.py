@@ -1,10 +1,8 @@
 """The nearest tokens of points, exactly: products filter, differences of vectors decide.
 
-For a point w and a token's point v, <w, v> - ||v||^2 / 2 is largest where the distance is
-smallest. Scores have few digits, so whatever lies within a margin of the best one stays: the
-nearest token always does, and float64 differences decide among them.
-
-And tokens near to noisy points, which is all that the noise mechanisms do.
+For a point w and a token's point v, <w, v> - ||v||^2 / 2 is largest where the distance is smallest.
+Scores have few digits, so whatever lies within a margin of the best one stays. And tokens near to
+noisy points, which is all that the noise mechanisms do.
 """
 
 from __future__ import annotations
@@ -41,14 +39,11 @@ def release(
     entropy: Entropy,
     nearness: Nearness = "distance",
 ) -> Ids:
-    """Draws tokens near to centres plus independent noise of density exp(-eta ||z||), int64 (n,).
-
-    A function of the snapped noisy vectors alone: see the module ``noise``. ``centres`` float64 (n,
-    d) are means of the space's points; eta is in nats per unit of distance.
-    """
-    parts = [centres[part] for part in slices(len(centres), _rows(space))]
-    tokens = [nearest(space, noisy(part, eta, entropy), nearness=nearness) for part in parts]
-    return np.concatenate([np.empty(0, dtype=np.int64), *tokens])
+    """Draws tokens near to centres (n, d) plus noise of density exp(-eta ||z||), int64 (n,)."""
+    tokens = np.empty(len(centres), dtype=np.int64)
+    for part in slices(len(centres), _rows(space)):
+        tokens[part] = nearest(space, noisy(centres[part], eta, entropy), nearness=nearness)
+    return tokens
 
 
 def noisy(centres: Floats, eta: float, entropy: Entropy) -> Floats:
@@ -71,10 +66,10 @@ def nearest(
     """Finds the token nearest to each point, ties to the smallest id; int64 (n,).
 
     Points, float64 (n, d), are about the centre as the space's are. The ``"distance"`` is the
-    float64 sum of squared differences, added in a fixed order: the answer for a point does not
-    depend on the others. The largest ``"cosine"`` is that of vectors as they are; equal ones are
-    one, the cosine of a zero vector is 0, and rounding may choose another of two that are equal to
-    the last digits. ``excluded`` int64 (n,) is a token per point that is not an answer; V > 1.
+    float64 sum of squared differences, added in a fixed order: other points do not matter. The
+    largest ``"cosine"`` is that of vectors as they are, 0 of a zero one; equal ones are one, and
+    rounding may choose another of two that are equal to the last digits. ``excluded`` int64 (n,) is
+    a token per point that is not an answer; V > 1.
     """
     found = np.empty(len(points), dtype=np.int64)
     for part in slices(len(points), _rows(space)):
@@ -121,9 +116,8 @@ def _most_alike(space: EmbeddingSpace, points: Floats, excluded: Ids | None) -> 
 def _near(space: EmbeddingSpace, points: Floats, excluded: Ids | None) -> tuple[Ids, Ids]:
     """Pairs of row and token, rows ascending: with the nearest token of each row.
 
-    A sum of d + 1 products is off by (d + 4) units of l + 1/2, in any order, for a scaled point of
-    length l. The float64 squares that decide are off by (ceil(log2 d) + 3) UNIT (l + 1)^2; twice
-    that is added. NumPy's float32, as torch's may have fewer digits by a setting.
+    A sum of d + 1 products is off by (d + 4) units of l + 1/2 for a scaled point of length l, the
+    float64 squares that decide by (ceil(log2 d) + 3) UNIT (l + 1)^2; twice that is added.
     """
     scale, table = _table(space)
     queries, dimensions = points * scale, points.shape[1]

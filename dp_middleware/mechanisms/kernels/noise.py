@@ -1,10 +1,7 @@
 """Random vectors of density proportional to exp(-eta ||z||), snapped to a grid, and how exact.
 
-The ideal mechanism draws real numbers; a program draws float64. Here a noisy vector is snapped to
-a public grid, coarse beside the rounding errors and fine beside the noise, and everything later
-is a function of the snapped vector. So the two laws differ by no more than the probability that
-the program's vector and the ideal one, made of the same random bits, fall into different cells:
-:func:`float_distance`.
+The grid is coarse beside the rounding errors and fine beside the noise, and everything later is a
+function of the snapped vector; docs/guarantees.md, "How exact the noise is", has the proofs.
 """
 
 from __future__ import annotations
@@ -58,11 +55,7 @@ def snapped(points: Floats, step: float) -> Floats:
 
 
 def random_vectors(count: int, dimensions: int, eta: float, entropy: Entropy) -> Floats:
-    """Draws independent vectors of density proportional to exp(-eta ||z||), float64 (count, d).
-
-    A radius of law Gamma(d, scale 1/eta), the sum of d exponentials, times d normals over their
-    norm: all of small relative errors at both ends. Each vector takes 32 d bytes, in a row.
-    """
+    """Draws vectors of density exp(-eta ||z||), (count, d), of 32 d bytes each, in a row."""
     shape = (count, 4, dimensions)
     words = np.frombuffer(entropy(32 * count * dimensions), dtype=np.uint64).reshape(shape)
     normals = _normals(words[:, 0], words[:, 1])
@@ -101,17 +94,7 @@ def _logarithms(high: Words, low: Words) -> Floats:
 
 
 def coordinate_errors(dimensions: int) -> tuple[float, float]:
-    """Returns (a, c): a coordinate is off by at most a |z_j| + c (R + sqrt(d) |z_j|) / N.
-
-    R is the radius and N the norm of the normals, of the ideal vector of the same bits; the errors
-    count to first order.
-
-    A half-uniform u is off by _UNIFORM units. A normal then by _UNIFORM u / phi(g), at most
-    _UNIFORM times Mills' ratio, plus _QUANTILE |g|; the norm by as much (the triangle inequality),
-    and by the square, the sum and the root. An exponential is off by _UNIFORM / ln 2 units, the
-    worst at u = 1/2, and the logarithm; the radius by as much, the sum and the division. Two
-    roundings more for the product, one for adding z to a vector.
-    """
+    """Returns (a, c): a coordinate is off by at most a |z_j| + c (R + sqrt(d) |z_j|) / N."""
     depth = math.ceil(math.log2(dimensions))
     radius = 1.45 * _UNIFORM + _LOGARITHM + depth + 1
     norm = _QUANTILE + (depth + 1) / 2 + 1
@@ -120,35 +103,15 @@ def coordinate_errors(dimensions: int) -> tuple[float, float]:
 
 
 def near_boundary(a: float, b: float, eta: float, dimensions: int, step: float) -> float:
-    """Bounds P(some cell boundary lies within a |z| + b of v + z), z a coordinate of the noise.
-
-    The density f of z is symmetric and falls with |z|. Take a cell [s, s + h] of the grid moved by
-    -v, with 0 <= s. There |z| <= s + h, so both ends together take a part of it of measure at most
-    2 (a (s + h) + b), where f <= f(s), and f(s) is at most the mean of f over the cell before;
-    points t of that cell have s <= t + h. So the cell adds at most (2 / h) times the integral of (a
-    (t + 2 h) + b) f(t) dt over the cell before.
-
-    Over all cells that have a cell before them on the same side of 0, the integrals sum to at most
-    a E|z| + 2 a h + b. Three cells are left, about 0, with f <= f(0) and |z| <= 2 h. Here E|z| = d
-    q / eta and f(0) = eta q / 2 with q = Gamma(d/2) / (sqrt(pi) Gamma((d+1)/2)), the mean of
-    |theta_j| over the sphere.
-    """
-    q = math.exp(math.lgamma(dimensions / 2) - math.lgamma((dimensions + 1) / 2)) / math.sqrt(
-        math.pi
-    )
+    """Bounds P(some cell boundary lies within a |z| + b of v + z), z a coordinate of the noise."""
+    logs = math.lgamma(dimensions / 2) - math.lgamma((dimensions + 1) / 2)
+    q = math.exp(logs) / math.sqrt(math.pi)
     edge = 2 * a * step + b
     return (2 / step) * (a * dimensions * q / eta + edge) + 6 * edge * eta * q / 2
 
 
 def float_distance(dimensions: int, eta: float, reach: float, *, terms: int = 1) -> float:
-    """Bounds the total variation between the program's snapped vector and the ideal one, at most 1.
-
-    The union over d coordinates of :func:`near_boundary` with the errors of
-    :func:`coordinate_errors`. N is independent of the noise, so 1/N enters by its mean
-    Gamma((d-1)/2) / (sqrt(2) Gamma(d/2)); R enters by a quantile that it exceeds with probability
-    2^-60. One percent is added for errors of second order, and the probabilities that a uniform
-    number is below 2^-76 (its bits end at the 128th) or that N is below 2^-26 (at most N^2 / 2 for
-    two dimensions, less for more).
+    """Bounds the total variation between the program's snapped vector and the ideal one.
 
     ``reach`` is the largest absolute coordinate of a vector; ``terms`` vectors are averaged into
     one before noise is added.
@@ -169,14 +132,11 @@ def float_distance(dimensions: int, eta: float, reach: float, *, terms: int = 1)
     return min(1.0, 1.01 * dimensions * each + rare)
 
 
-def space_distance(space: EmbeddingSpace, eta: float, *, terms: int = 1) -> float:
-    """Computes :func:`float_distance` for the points of a space."""
-    return float_distance(space.vectors.shape[1], eta, _reach(space), terms=terms)
-
-
 @once
-def _reach(space: EmbeddingSpace) -> float:
-    return float(np.abs(space.points).max())
+def space_distance(space: EmbeddingSpace, eta: float, terms: int = 1) -> float:
+    """Computes :func:`float_distance` for the points of a space."""
+    reach = float(np.abs(space.points).max())
+    return float_distance(space.vectors.shape[1], eta, reach, terms=terms)
 
 
 def rounded_up(probability: float) -> str:
@@ -188,9 +148,9 @@ def rounded_up(probability: float) -> str:
     return f"{digit}e{power}" if digit < 10 else f"1e{power + 1}"
 
 
-def floating_point(space: EmbeddingSpace, eta: float, *, terms: int = 1) -> str:
+def floating_point(space: EmbeddingSpace, eta: float, terms: int = 1) -> str:
     """Says :func:`space_distance` in a sentence."""
-    shown = rounded_up(space_distance(space, eta, terms=terms))
+    shown = rounded_up(space_distance(space, eta, terms))
     return (
         "noise is computed in float64: the law drawn from differs from the proved one by at most "
         f"{shown} in total variation per token of the text, not included in epsilon; logarithms "

@@ -1,12 +1,12 @@
 """The law of the length of a vector of independent Laplace components.
 
-Adding one component at a time in polar coordinates, the density f_k of the radius of k components
-with scales b_1 .. b_k obeys, for f_k(r) = r^(k-1) exp(h_k(r)),
+Adding one component at a time in polar coordinates, the density f_k(r) = r^(k-1) exp(h_k(r)) of the
+radius of k components with scales b_1 .. b_k obeys
 
     exp(h_{k+1}(r)) = int_0^{pi/2} exp(h_k(r cos t)) cos(t)^(k-1) exp(-r sin(t)/b) / b dt .
 
-h is smooth, the integrand is positive and everything stays in logarithms, so the *relative* error
-is small in both tails, where a Fourier inversion has an absolute floor near e^-36.
+All is positive and in logarithms, so the *relative* error is small in both tails, where a Fourier
+inversion has an absolute floor near e^-36.
 """
 
 from __future__ import annotations
@@ -42,9 +42,8 @@ _TINY = 1e-300  # between 0 and 0, with weight 0
 class RadiusLaw:
     """Tabulates the density of the radius, f(r) = r^(dimensions - 1) exp(h(r)).
 
-    ``grid`` float64 (G,) has radii equally spaced from 0, or in equal ratios for few dimensions,
-    where small radii are likely and scales may differ widely; ``log_h`` (G,) is h there, and
-    ``dimensions`` the number of components with a positive scale.
+    ``grid`` float64 (G,) has equal steps from 0, or equal ratios for few dimensions, where small
+    radii are likely; ``log_h`` (G,) is h there, ``dimensions`` counts the positive scales.
     """
 
     grid: Floats
@@ -73,20 +72,16 @@ class RadiusLaw:
     def quantiles(self) -> tuple[float, float]:
         """Finds radii with probability about e^-37 below and above."""
         log_mass, _ = self.log_masses(self.grid)
-        below = np.logaddexp.accumulate(log_mass)
-        above = np.logaddexp.accumulate(log_mass[::-1])
-        return (
-            float(self.grid[np.argmax(below > -TAIL)]),
-            float(self.grid[len(above) - np.argmax(above > -TAIL)]),
-        )
+        below, above = (np.logaddexp.accumulate(masses) for masses in (log_mass, log_mass[::-1]))
+        first, last = np.argmax(below > -TAIL), len(above) - np.argmax(above > -TAIL)
+        return float(self.grid[first]), float(self.grid[last])
 
 
 def radius_law(scales: Floats, reach: float) -> RadiusLaw:
-    """Computes the law of ||Y|| up to ``reach``, Y_i Laplace with scale ``scales[i]``.
+    """Computes the law of ||Y|| up to ``reach``, Y_i Laplace with scale ``scales[i]``, (d,).
 
-    Relative error of the density below 1e-5 for few components (tested against the inverse of its
-    Laplace transform in high precision), 1e-4 for many (against moments). Scales, float64 (d,), are
-    not negative, at least one positive; dead dimensions (0) count not. Kept on disk for many.
+    Relative error of the density below 1e-5 for few components, 1e-4 for many, which are kept on
+    disk.
     """
     live = np.sort(scales[scales > _DEAD * scales.max()])[::-1]
     typical = np.sqrt(2.0 * np.sum(live**2))
@@ -115,9 +110,8 @@ def _add_components(scales: Floats, grid: Floats) -> Floats:
     panels = np.r_[0.0, _PANEL * 2.0 ** np.arange(-14.0, 0.0), np.arange(1, 33) * _PANEL]
     angles, weights = (part.ravel() for part in _nodes(panels))  # panels shrink towards 0
     radii = torch.from_numpy(grid)[:, None]
-    sines = torch.from_numpy(np.sin(angles))
-    log_cosines = torch.from_numpy(np.log(np.cos(angles)))
-    log_weights = torch.from_numpy(np.log(weights))
+    of_angles = np.sin(angles), np.log(np.cos(angles)), np.log(weights)
+    sines, log_cosines, log_weights = map(torch.from_numpy, of_angles)
     interpolate = _interpolation(grid, np.cos(angles))
     h = torch.from_numpy(-grid / scales[0] - np.log(scales[0]))
     for count, scale in enumerate(scales[1:], start=1):
@@ -141,10 +135,7 @@ def _cubic(places: Floats, size: int) -> tuple[NDArray[np.int64], list[Floats]]:
 
 
 def _interpolation(grid: Floats, cosines: Floats) -> Callable[[torch.Tensor], torch.Tensor]:
-    """Makes what interpolates a function on the grid, by cubics, at grid x cosines.
-
-    On a grid of equal ratios, a cosine is a shift; below the grid the function is constant.
-    """
+    """Makes what interpolates a function, by cubics, at grid x cosines; constant below the grid."""
     places = np.arange(len(grid))[:, None] * cosines
     if grid[0] > 0:
         step = np.log(grid[-1] / grid[0]) / (len(grid) - 1)
@@ -162,10 +153,9 @@ def _interpolation(grid: Floats, cosines: Floats) -> Callable[[torch.Tensor], to
 
 
 class RadiusQuadrature:
-    """Makes rows as :class:`RadiusGrid` does, without a grid: V times V + 165 radii a row.
+    """Makes rows as :class:`RadiusGrid` does, of its arguments: V times V + 165 radii a row.
 
-    Between two distances of a row, what it integrates is as smooth as the density of the radius:
-    three nodes of Gauss and Legendre there, and between public radii. Arguments are the grid's.
+    Three nodes of Gauss and Legendre between any two of the distances and of some public radii.
     """
 
     def __init__(
@@ -183,8 +173,7 @@ class RadiusQuadrature:
         """Replaces rows of distances by their log-probabilities; float64 (n, V)."""
         nodes = _BETWEEN * (len(self._cuts) + rows.shape[1])
         for part in torch.split(rows, max(1, _NUMBERS // (nodes * rows.shape[1]))):
-            log_g = self._log_g(part.cpu().numpy())
-            part.copy_(normalize(torch.from_numpy(log_g)))
+            part.copy_(normalize(torch.from_numpy(self._log_g(part.cpu().numpy()))))
 
     def _log_g(self, distances: Floats) -> Floats:
         public = np.broadcast_to(self._cuts, (len(distances), len(self._cuts)))

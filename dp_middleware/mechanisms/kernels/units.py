@@ -29,19 +29,16 @@ Rows = NDArray[np.float32]
 @cache
 def english() -> tuple[str, ...]:
     """Reads words and phrases of WordNet, the most useful first; see ``benchmarks/units.py``."""
-    source = files("dp_middleware.mechanisms") / "data" / "english_units.txt"
-    lines = source.read_text(encoding="utf-8").splitlines()
-    return tuple(line for line in lines if not line.startswith("#"))
+    text = (files("dp_middleware.mechanisms") / "data" / "english_units.txt").read_text("utf-8")
+    return tuple(line for line in text.splitlines() if not line.startswith("#"))
 
 
 def checked(units: Iterable[object]) -> tuple[str, ...]:
     """Returns units as they are, or raises ParameterError: no texts, blank or listed twice."""
     listed = () if isinstance(units, str) else tuple(units)
     texts = tuple(unit for unit in listed if isinstance(unit, str) and unit.strip())
-    if not texts or len(texts) < len(listed):
-        raise ParameterError("expected a codebook as a sequence of texts that are not blank")
-    if (count := len(set(texts))) < len(texts):
-        raise ParameterError(f"expected distinct units in a codebook, got {count} of {len(texts)}")
+    if not texts or len(set(texts)) < len(listed):
+        raise ParameterError("expected a codebook as distinct texts that are not blank")
     return texts
 
 
@@ -53,11 +50,7 @@ def public(texts: Iterable[str]) -> Iterable[str]:
 
 
 def from_texts(texts: Iterable[str]) -> tuple[str, ...]:
-    """Lists content words and phrases of public texts, by how much they tell.
-
-    A phrase has two or three words, the first and the last of them content words, and occurs more
-    than once. ParameterError: one str, or no words at all.
-    """
+    """Lists words and phrases of two or three words of public texts, those that tell most first."""
     words, phrases, common = Counter[str](), Counter[str](), stop_words()
     for sentence in (part for text in public(texts) for part in _SENTENCE.split(text)):
         tokens = [match.lower() for match in _WORD.findall(sentence)]
@@ -84,11 +77,11 @@ class Pieces:
         ids = [one.ids for one in default_bert().encode_batch([*texts], add_special_tokens=False)]
         self._flat = np.concatenate(ids).astype(np.int32)
         self._counts = np.array([len(own) for own in ids])
+        self._starts = np.cumsum(self._counts) - self._counts
 
     def means(self, of_pieces: Rows) -> Rows:
         """Mean over each text's pieces of a number for each of the model's, float32 (n,)."""
-        starts = np.cumsum(self._counts) - self._counts
-        return np.asarray(np.add.reduceat(of_pieces[self._flat], starts) / self._counts)
+        return np.asarray(np.add.reduceat(of_pieces[self._flat], self._starts) / self._counts)
 
 
 @cache
@@ -115,10 +108,9 @@ def best_units(
 ) -> list[int]:
     """Chooses distinct units, each the one that best completes those before it.
 
-    The vector of a completion is first taken for a weighted sum of that of the units before it and
-    that of the unit; the best ones by that, ``shortlist`` of them, are encoded, and the nearest to
-    the target (d,), the finite vector of the private text, wins. Of the M units on offer,
-    ``vectors`` are the unit rows (M, d), and ``encode`` makes those of sequences.
+    A completion is first taken for a weighted sum of both parts' vectors; the ``shortlist`` best
+    are encoded, and the nearest to the target (d,) wins. ``vectors`` are unit rows (M, d) of all
+    units.
     """
     towards = vectors @ target
     chosen = [int(towards.argmax())]  # a unit alone: its own vector is exact

@@ -14,26 +14,16 @@ from typing import Any
 import sqlalchemy as sa
 
 from dp_middleware.errors import BudgetExhausted, LedgerError, ParameterError
-from dp_middleware.privacy.ledger.book import OF_SUBJECT, Book, Page, nats_of, subject_name
-from dp_middleware.privacy.ledger.database import Database
-from dp_middleware.privacy.ledger.rows import (
-    MICROSECONDS,
-    OVERRIDE,
-    PER_NAT,
-    PURE,
-    UNLIMITED,
-    Charge,
-    Cost,
-    LedgerRow,
-    Terms,
-    budget_of,
-    releases,
-    settings,
-)
+from dp_middleware.privacy.ledger import _rows
+from dp_middleware.privacy.ledger._book import ALL, Book, Page, ledger_row, nats_of, subject_name
+from dp_middleware.privacy.ledger._database import Database
+from dp_middleware.privacy.ledger._rows import PURE, UNLIMITED, Charge, Cost, LedgerRow, Terms
 
 __all__ = ["Account", "Audit", "Charge", "LedgerError", "LedgerRow", "PrivacyLedger"]
 
 _FORMAT = "2"  # 1 kept subjects as they were spelt
+_METRIC = """SELECT scale, max(total) FROM dp_releases
+WHERE subject = :subject AND kind = 'metric' GROUP BY scale ORDER BY scale"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +37,7 @@ class Audit:
     @property
     def spent(self) -> float:
         """Nats, over all subjects."""
-        return self.epsilon / PER_NAT
+        return self.epsilon / _rows.PER_NAT
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready."""
@@ -68,21 +58,18 @@ class Account:
 class PrivacyLedger(Book):
     """Charges before the draw, durably, and raises rather than exceed a budget.
 
-    A pure guarantee adds its epsilon to ``spent``: a valid sum also where what is released next
-    depends on what was released. A metric guarantee has another unit and a budget of its own. A
-    release without a finite guarantee is refused under a finite budget; with ``budget=math.inf`` it
-    is recorded, and absorbs: the subject's ``spent`` is infinite from then on, ``remaining`` 0, and
+    A pure guarantee adds its epsilon to ``spent``, a metric one has a budget of its own. A release
+    without a finite guarantee is refused under a finite budget; with ``budget=math.inf`` it is
+    recorded, and absorbs: the subject's ``spent`` is infinite from then on, ``remaining`` 0, and
     the account names the release. A sum is counted up to 4.6 million nats: under a finite budget
     more is refused, under ``math.inf`` ``spent`` is then infinite.
 
     Objects are shared by threads, survive a fork and pickle without their connection. Machines
     that share a ledger with a window need clocks that agree. SQLite needs a local disk;
-    PostgreSQL must run with ``fsync`` on, as it does unless told otherwise.
-
-    A subject is its name in Unicode's composed form (NFC) without blanks at its ends. A ledger
-    whose file or tables were deleted, or replaced by others, while it is open refuses every charge,
-    and so does one whose file has several names (hard links; mount its folder into a container,
-    never the file). A backup that is put back forgets what was spent since.
+    PostgreSQL must run with ``fsync`` on, as it does unless told otherwise. A ledger whose file or
+    tables were deleted, or replaced by others, while it is open refuses every charge, and so does
+    one whose file has several names (hard links; mount its folder into a container, never the
+    file). A backup that is put back forgets what was spent since. See docs/budgets.md.
 
     Args:
         url: ``sqlite:///FILE`` or ``postgresql+psycopg://HOST/NAME``. Subjects are stored: use
@@ -93,6 +80,11 @@ class PrivacyLedger(Book):
         metric_budget: Nats per unit of distance, per subject, distance and space; may be
             ``math.inf``. ``None``: as many as ``budget``.
         clock: Seconds since 1970.
+
+    Attributes:
+        budget: As the next two, the stored terms.
+        metric_budget: Nats per unit of distance.
+        window: Seconds, or ``None``.
 
     Raises:
         ParameterError: The ledger was created with other terms, or none is there, or a window or
@@ -118,8 +110,8 @@ class PrivacyLedger(Book):
             if wanted is None:
                 raise ParameterError("expected an existing ledger; give budget= to create one")
             terms = {name: str(value) for name, value in asdict(wanted).items()}
-            ledger = {"format": _FORMAT, **terms, "ledger": secrets.token_hex(16)}
-            self._database.create(ledger)
+            name = secrets.token_hex(16)
+            self._database.create({"format": _FORMAT, **terms, "ledger": name})
         self._stored = self._database.read(_settings_of)
         if self._stored.get("format") != _FORMAT:
             raise LedgerError(
@@ -133,6 +125,9 @@ class PrivacyLedger(Book):
                 "give none to keep them"
             )
         self._terms = stored
+        self.budget = nats_of(stored.budget)
+        self.metric_budget = nats_of(stored.metric_budget)
+        self.window = stored.window / _rows.MICROSECONDS if stored.window else None
         self._database.pin(self._stored["ledger"])
 
     def __repr__(self) -> str:
@@ -145,38 +140,19 @@ class PrivacyLedger(Book):
         self._database.pin(self._stored["ledger"])
 
     @property
-    def budget(self) -> float:
-        """Nats per subject and window."""
-        return nats_of(self._terms.budget)
-
-    @property
-    def metric_budget(self) -> float:
-        """Nats per unit of distance, per subject, distance, space and window."""
-        return nats_of(self._terms.metric_budget)
-
-    @property
     def file(self) -> Path | None:
         """Where the ledger is, if it is in a file."""
         return self._database.file
 
-    @property
-    def window(self) -> float | None:
-        """Seconds for which a charge counts against the budgets; ``None``: for ever."""
-        return self._terms.window / MICROSECONDS if self._terms.window else None
-
     def set_budget(self, subject: str, budget: float) -> None:
-        """Give a subject a budget of its own, once: the same again changes nothing.
+        """Gives a subject a budget of its own, once: the same again changes nothing.
 
-        Its metric budget stays the ledger's.
-
-        Raises:
-            ParameterError: It already has another.
+        Its metric budget stays the ledger's. ParameterError: it already has another.
         """
-        subject = subject_name(subject)
-        wanted = budget_of(budget)
+        subject, wanted = subject_name(subject), _rows.budget_of(budget)
         before = self._read(lambda page: page.last(subject))
         if before is None or before.budget != wanted:
-            cost = Cost(kind="pure", scale=OVERRIDE)
+            cost = Cost(kind="pure", scale=_rows.OVERRIDE)
             self._append(subject, cost, event="budget", budget=wanted)
 
     def spent(self, subject: str) -> float:
@@ -195,13 +171,12 @@ class PrivacyLedger(Book):
     def rows(self, subject: str) -> list[LedgerRow]:
         """The audit trail of a subject, in order."""
         name = subject_name(subject)
-        return self._read(lambda page: list(_rows(page, name)))
+        return self._read(lambda page: [*_rows_of(page, name)])
 
     def verify(self) -> Audit:
         """Checks the file, and recomputes every sum from the rows.
 
-        Raises:
-            LedgerError: The file is damaged, a row is missing, a sum is wrong or a budget exceeded.
+        LedgerError: the file is damaged, a row is missing, a sum is wrong or a budget exceeded.
         """
         return self._read(_audit)
 
@@ -209,29 +184,24 @@ class PrivacyLedger(Book):
 def _account(page: Page, subject: str, now: int) -> Account:
     last, pure = page.last(subject), page.last(subject, PURE)
     infinite_by = last.infinite_by if last else ""
-    metric = (
-        sa.select(releases.c.scale, sa.func.max(releases.c.total))
-        .where(releases.c.subject == subject, releases.c.kind == "metric")
-        .group_by(releases.c.scale)
-        .order_by(releases.c.scale)
-    )
+    metric = page.run(_METRIC, subject=subject).fetchall()
     return Account(
         spent=math.inf if infinite_by else nats_of(pure.total if pure else 0),
         remaining=page.remaining(subject, now, last),
-        metric={scale: nats_of(total) for scale, total in page.connection.execute(metric)},
+        metric={scale: nats_of(total) for scale, total in metric},
         events=last.number if last else 0,
         infinite_by=infinite_by or None,
     )
 
 
 def _subjects(page: Page) -> list[str]:
-    return sorted(page.connection.scalars(sa.select(releases.c.subject).distinct()).all())
+    subjects = page.run("SELECT DISTINCT subject FROM dp_releases")
+    return sorted(subject for (subject,) in subjects)
 
 
-def _rows(page: Page, subject: str) -> Iterator[LedgerRow]:
-    query = OF_SUBJECT.order_by(releases.c.number)
-    for columns in page.connection.execute(query, {"subject": subject}).mappings():
-        yield LedgerRow(**columns)
+def _rows_of(page: Page, subject: str) -> Iterator[LedgerRow]:
+    for columns in page.run(ALL, subject=subject):
+        yield ledger_row(columns)
 
 
 def _audit(page: Page) -> Audit:
@@ -243,7 +213,7 @@ def _audit(page: Page) -> Audit:
     names, charges, epsilon = _subjects(page), 0, 0
     for place, subject in enumerate(names, start=1):
         totals: Counter[str] = Counter()
-        for number, row in enumerate(_rows(page, subject), start=1):
+        for number, row in enumerate(_rows_of(page, subject), start=1):
             totals[row.scale] = min(totals[row.scale] + row.amount, UNLIMITED)
             wrong = _wrong(page, row, number, totals[row.scale])
             if wrong is not None:
@@ -272,10 +242,11 @@ def _wrong(page: Page, row: LedgerRow, number: int, total: int) -> str | None:
 
 
 def _shown(terms: Terms) -> str:
-    window = f"{terms.window / MICROSECONDS:g} s" if terms.window else "None"
+    window = f"{terms.window / _rows.MICROSECONDS:g} s" if terms.window else "None"
     budget, metric = nats_of(terms.budget), nats_of(terms.metric_budget)
     return f"budget={budget}, window={window}, metric_budget={metric}"
 
 
 def _settings_of(connection: sa.Connection) -> dict[str, str]:
-    return {row.name: row.value for row in connection.execute(sa.select(settings))}
+    rows = connection.exec_driver_sql("SELECT name, value FROM dp_settings")
+    return {row.name: row.value for row in rows}

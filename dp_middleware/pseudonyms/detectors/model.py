@@ -9,26 +9,24 @@ from __future__ import annotations
 import gzip
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache
-from threading import Lock
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from dp_middleware import _forks
 from dp_middleware._waits import told
 from dp_middleware.errors import library
-from dp_middleware.pseudonyms.cues import DATA
+from dp_middleware.pseudonyms.cues import CUES, DATA
 from dp_middleware.pseudonyms.detection import Entity, pieces
 from dp_middleware.pseudonyms.detectors.words import WORD, Listed, language_of, lists_of
 
 # of its outputs: none, then the begin and the inside of each of these
-KINDS = [
-    *("person", "organisation", "place", "address", "email", "phone", "id", "username", "secret"),
-    *("url", "date", "age", "amount"),
-]
+KINDS: list[str] = CUES["tagged"].split()
 WINDOW = 300  # characters that it reads at once, about
 MOST = 510  # tokens that it reads at once, without the two around them
+_NO_ROW = np.zeros((0, 1 + 2 * len(KINDS)), np.float32)
 _UNKNOWN = 1  # the token of what the vocabulary has not
 _PART = re.compile(r"[^\W_]+")
 _WHOLE = re.compile(r"[\w\u0300-\u036f]+(?:['’-][\w\u0300-\u036f]+)*")
@@ -37,6 +35,7 @@ _ENDS = " \t\n.,;:!?()[]{}<>\"'“”„«»*|"
 _SIDE = 0.5  # of the threshold: what stands beside something found, to be found too
 
 
+@dataclass(frozen=True)
 class Tagger:
     """Finds personal data with the model, which every process loads once.
 
@@ -45,10 +44,10 @@ class Tagger:
         language: Of the texts; ``None``: of each its own.
     """
 
-    reads_whole_texts = True
+    threshold: float = 0.5
+    language: str | None = None
 
-    def __init__(self, threshold: float = 0.5, language: str | None = None) -> None:
-        self.threshold, self.language = threshold, language
+    reads_whole_texts = True
 
     def __call__(self, text: str) -> list[Entity]:
         """What is found, as whole words."""
@@ -59,10 +58,10 @@ class Tagger:
             for start, end, kind in self._of_window(window, language)
         ]
 
-    def _of_window(self, window: str, language: str) -> Iterator[Entity]:
-        offsets, shares = _model().shares(window, signs(window, language))
+    def _of_window(self, window: str, language: str) -> list[Entity]:
+        offsets, shares = _shares(window, signs(window, language))
         wholes = [match.span() for match in _WHOLE.finditer(window)]
-        last, most, k = Entity(0, 0, ""), 0.0, 0
+        found, k = [(Entity(0, 0, ""), 0.0)], 0
         for (start, end), row, share in zip(offsets, shares, 1 - shares[:, 0], strict=True):
             if share < _SIDE * self.threshold or start == end:
                 continue
@@ -72,31 +71,27 @@ class Tagger:
                 start, end = min(start, wholes[k][0]), max(end, wholes[k][1])
             begin, inside = row[1::2], row[2::2]
             best = int((begin + inside).argmax())
+            last, most = found[-1]
             goes_on = last.kind == KINDS[best] and begin[best] <= inside[best]
             if start < last.end or (goes_on and not window[last.end : start].strip(" ")):
                 kind = KINDS[best] if share > most else last.kind
-                last, most = Entity(last.start, max(end, last.end), kind), max(share, most)
-                continue
-            if most >= self.threshold:
-                yield _trimmed(window, last, language)
-            last, most = Entity(start, end, KINDS[best]), share
-        if most >= self.threshold:
-            yield _trimmed(window, last, language)
+                found[-1] = Entity(last.start, max(end, last.end), kind), max(share, most)
+            else:
+                found.append((Entity(start, end, KINDS[best]), share))
+        return [_trimmed(window, each, language) for each, most in found if most >= self.threshold]
 
 
 def _trimmed(window: str, entity: Entity, language: str) -> Entity:
     """An entity without signs at its ends, which may be a secret's own; a place without "and"."""
-    start, end, kind = entity
-    written = window[start:end]
-    if kind == "secret" or not written.strip(_ENDS):
+    written = window[entity.start : entity.end].lstrip(_ENDS)
+    start, written = entity.end - len(written), written.rstrip(_ENDS)
+    if entity.kind == "secret" or not written:
         return entity
-    start += len(written) - len(written.lstrip(_ENDS))
-    written = written.strip(_ENDS)
     before, _, last = written.rpartition(" ")
     is_frequent = lists_of(last, language) == Listed.WORD | Listed.FREQUENT
-    if before and is_frequent and kind in ("place", "organisation"):
+    if before and is_frequent and entity.kind in ("place", "organisation"):
         written = before.rstrip(_ENDS)
-    return Entity(start, start + len(written), kind)
+    return Entity(start, start + len(written), entity.kind)
 
 
 def encoded(tokenizer: Any, window: str) -> Any:
@@ -120,79 +115,53 @@ def signs(window: str, language: str) -> bytes:
 
 def _case(word: str) -> int:
     """0 for small letters, 1 for a capital one before them, 2 for capitals, 3 for any others."""
-    if not any(map(str.isupper, word)):
-        return 0
-    if not word[0].isupper():
-        return 3
-    if len(word) > 1 and word.isupper():
-        return 2
-    return 3 if any(map(str.isupper, word[1:])) else 1
+    capitals = sum(map(str.isupper, word))
+    if capitals and word[0].isupper():
+        return 2 if len(word) > 1 and word.isupper() else 1 if capitals == 1 else 3
+    return 3 if capitals else 0
 
 
 def windows(text: str, size: int = WINDOW) -> Iterator[tuple[int, str]]:
     """A text in pieces that end with lines or sentences, if these are short, with their offsets."""
-    start, end = 0, 0
-    for match in re.finditer(r"[^\n]*?(?:[.!?](?=\s)|\n|\Z)\s*", text):
-        if match.end() - start > size and end > start:
-            yield from _parts(start, text[start:end], size)
+    ends = [m.end() for m in re.finditer(r"[^\n]*?(?:[.!?](?=\s)|\n|\Z)\s*", text)]
+    start = 0
+    for end, behind in pairwise([*ends, len(text) + size + 1]):
+        if start < end and behind - start > size:
+            most = size if end - start > size * 3 // 2 else end - start
+            for offset, piece in pieces(text[start:end], most):
+                yield start + offset, piece
             start = end
-        end = match.end()
-    if start < len(text):
-        yield from _parts(start, text[start:], size)
 
 
-def _parts(offset: int, window: str, size: int) -> Iterator[tuple[int, str]]:
-    if len(window) <= size * 3 // 2:
-        yield offset, window
-        return
-    for start, piece in pieces(window, size):
-        yield offset + start, piece
+@cache
+def _model() -> tuple[Any, Any]:
+    """The loaded model, which threads may run at the same time, and its tokenizer."""
+    runtime = library("onnxruntime", "detect")
+    from tokenizers import BertWordPieceTokenizer
+
+    options = runtime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    with told("loading the model of names"):
+        weights = gzip.decompress((DATA / "tagger.onnx.gz").read_bytes())
+        session = runtime.InferenceSession(weights, options, providers=["CPUExecutionProvider"])
+    return session, BertWordPieceTokenizer(str(DATA / "tagger_vocab.txt"))
 
 
-class _Model:
-    """The loaded model; used by one thread at a time."""
-
-    def __init__(self) -> None:
-        runtime = library("onnxruntime", "detect")
-        from tokenizers import BertWordPieceTokenizer
-
-        options = runtime.SessionOptions()
-        options.intra_op_num_threads = options.inter_op_num_threads = 1
-        options.log_severity_level = 3
-        with told("loading the model of names"):
-            weights = gzip.decompress((DATA / "tagger.onnx.gz").read_bytes())
-            self._session = runtime.InferenceSession(
-                weights, options, providers=["CPUExecutionProvider"]
-            )
-        self._tokenizer: Any = BertWordPieceTokenizer(str(DATA / "tagger_vocab.txt"))
-        self._lock = Lock()
-        _forks.renewed[id(self)] = self
-
-    def after_fork(self) -> None:
-        """A thread that used it is gone."""
-        self._lock = Lock()
-
-    def shares(self, window: str, codes: bytes) -> tuple[list[tuple[int, int]], Any]:
-        """Offsets of tokens and the probabilities of their labels, ``(tokens, labels)``."""
-        encoding = encoded(self._tokenizer, window)
-        types = [codes[start] for start, _ in encoding.offsets]
-        rows = [
-            self._logits([2, *encoding.ids[k : k + MOST], 3], [0, *types[k : k + MOST], 0])[1:-1]
-            for k in range(0, len(types), MOST)
-        ]
-        logits = np.concatenate([*rows, np.zeros((0, 1 + 2 * len(KINDS)), np.float32)])
-        powers = np.exp(logits - logits.max(1, keepdims=True, initial=0))
-        offsets = [
-            (start, start if token == _UNKNOWN else end)  # of another script
-            for token, (start, end) in zip(encoding.ids, encoding.offsets, strict=True)
-        ]
-        return offsets, powers / powers.sum(1, keepdims=True)
-
-    def _logits(self, ids: list[int], types: list[int]) -> Any:
-        row, case = np.array([ids], dtype=np.int64), np.array([types], dtype=np.int64)
-        inputs = {"input_ids": row, "attention_mask": np.ones_like(row), "token_type_ids": case}
-        with self._lock:
-            return self._session.run(None, inputs)[0][0]
-
-
-_model = cache(_Model)
+def _shares(window: str, codes: bytes) -> tuple[list[tuple[int, int]], Any]:
+    """Offsets of tokens and the probabilities of their labels, ``(tokens, labels)``."""
+    session, tokenizer = _model()
+    encoding = encoded(tokenizer, window)
+    types, rows = [codes[start] for start, _ in encoding.offsets], [_NO_ROW]
+    for k in range(0, len(types), MOST):
+        ids = np.array([[2, *encoding.ids[k : k + MOST], 3]], dtype=np.int64)
+        case = np.array([[0, *types[k : k + MOST], 0]], dtype=np.int64)
+        inputs = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": case}
+        rows.append(session.run(None, inputs)[0][0][1:-1])
+    logits = np.concatenate(rows)
+    powers = np.exp(logits - logits.max(1, keepdims=True, initial=0))
+    offsets = [
+        (start, start if token == _UNKNOWN else end)  # of another script
+        for token, (start, end) in zip(encoding.ids, encoding.offsets, strict=True)
+    ]
+    return offsets, powers / powers.sum(1, keepdims=True)

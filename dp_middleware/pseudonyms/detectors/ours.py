@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Literal, get_args
@@ -12,16 +12,9 @@ from dp_middleware import _validate
 from dp_middleware.errors import MissingExtra, ParameterError
 from dp_middleware.pseudonyms.cues import words
 from dp_middleware.pseudonyms.detection import Entity
-from dp_middleware.pseudonyms.detectors.fields import fields
+from dp_middleware.pseudonyms.detectors import words as public_lists
 from dp_middleware.pseudonyms.detectors.model import KINDS as MODELLED, Tagger
-from dp_middleware.pseudonyms.detectors.words import (
-    LANGUAGES,
-    Listed,
-    ascii_of,
-    common,
-    language_of,
-    lists_of,
-)
+from dp_middleware.pseudonyms.detectors.words import Listed, ascii_of, lists_of
 from dp_middleware.pseudonyms.labels import kinds_of
 from dp_middleware.pseudonyms.secrets import PUBLIC, secrets_in
 
@@ -59,8 +52,7 @@ def default(
         if find_spec(package) is None:
             raise MissingExtra(package, "detect")
     _validate.one_of(get_args(Strictness), strictness=strictness)
-    if language is not None:
-        _validate.one_of(LANGUAGES, language=language)
+    _validate.one_of((None, *public_lists.LANGUAGES), language=language)
     wanted = KINDS if kinds is None else kinds_of(kinds)
     if unknown := sorted(wanted - KINDS):
         raise ParameterError(
@@ -86,20 +78,18 @@ class Detector:
             return []
         from dp_middleware.pseudonyms.detectors import patterns  # needs the extra
 
-        language = self.language or language_of(text)
-        claims = [*patterns.matches(text), *fields(text), *patterns.spoken(text)]
+        language = self.language or public_lists.language_of(text)
+        claims = [*patterns.matches(text), *patterns.fields(text), *patterns.spoken(text)]
         claims += secrets_in(text) if "secret" in self.kinds else ()
-        public = _marked(text, (match.span() for match in PUBLIC.finditer(text)))
-        claims = [each for each in claims if each.kind != "id" or not public[each.start]]
+        public = {place for match in PUBLIC.finditer(text) for place in range(*match.span())}
+        claims = [each for each in claims if each.kind != "id" or each.start not in public]
         if not self.kinds.isdisjoint(MODELLED):
-            read = {
-                kind: _marked(text, (e[:2] for e in claims if e.kind == kind)) for kind in _READ
-            }
+            read = {(e.kind, k) for e in claims if e.kind in _READ for k in range(e.start, e.end)}
             claims += [
                 each
                 for each in Tagger(_THRESHOLDS[self.strictness], language)(text)
-                if not (public[each.start] and each.kind in ("id", "secret"))
-                and not (each.kind in _READ and _is_read(text, each, read[each.kind]))
+                if not (each.start in public and each.kind in ("id", "secret"))
+                and not _is_read(text, each, read)
                 and not (each.end - each.start == 1 and text[each.start].islower())  # for k in ...
                 and not _NOBODY.issuperset(text[each.start : each.end].lower().split())
             ]
@@ -109,23 +99,18 @@ class Detector:
         return [each for each in claims if each.kind in self.kinds]
 
 
-def _marked(text: str, spans: Iterable[tuple[int, int]]) -> bytearray:
-    """For each character of a text whether it is in a span."""
-    marks = bytearray(len(text))
-    for start, end in spans:
-        marks[start:end] = bytes([1]) * (end - start)
-    return marks
-
-
-def _is_read(text: str, entity: Entity, read: bytearray) -> bool:
+def _is_read(text: str, entity: Entity, read: set[tuple[str, int]]) -> bool:
     """Whether patterns have read what the model found about, which may have a word more."""
-    places = range(entity.start, entity.end)
-    return any(read[k] for k in places) and all(read[k] for k in places if text[k].isdecimal())
+    places = {(entity.kind, k) for k in range(entity.start, entity.end)}
+    return not read.isdisjoint(places) and all(
+        place in read for place in places if text[place[1]].isdecimal()
+    )
 
 
 _LEAST = 3  # letters of a part of a name that stands for it
 _BEGIN = re.compile(r"(?:\A|[.!?:;\n|>•*#\"“(])[\s\"“„«'(\[*_¿¡-]*\Z")
 _LETTERS = re.compile(r"[^\W\d_]+")
+_NAME = Listed.GIVEN | Listed.FAMILY
 
 
 def mentions(text: str, claims: Collection[Entity], language: str) -> Iterator[Entity]:
@@ -151,13 +136,11 @@ def mentions(text: str, claims: Collection[Entity], language: str) -> Iterator[E
 
 def _is_word(text: str, match: re.Match[str], language: str) -> bool:
     """Whether a part of a name is a word here: "hope", or "Will you ..." at a sentence's begin."""
-    word = match.group().lower()
+    word, start = match.group().lower(), match.start()
     found = lists_of(word, language)
-    is_name = found & (Listed.GIVEN | Listed.FAMILY) and not found & Listed.ORDINARY
-    if is_name or not any(word in common(each) for each in (language, "en")):
+    is_name = found & _NAME and not found & Listed.ORDINARY
+    if is_name or not any(word in public_lists.common(each) for each in (language, "en")):
         return False
-    if match.group().islower():
-        return True
-    start = match.start()
-    is_noun = language == "de" and not found & (Listed.GIVEN | Listed.FAMILY)
-    return is_noun or _BEGIN.search(text, max(0, start - 8), start) is not None
+    is_noun = language == "de" and not found & _NAME
+    begins = _BEGIN.search(text, max(0, start - 8), start) is not None
+    return match.group().islower() or is_noun or begins

@@ -12,7 +12,7 @@ from functools import cache
 from typing import Literal
 
 from dp_middleware.errors import UnknownLanguage
-from dp_middleware.pseudonyms.cues import DATA, words as words_of
+from dp_middleware.pseudonyms.cues import CUES, DATA, rules, words as words_of
 from dp_middleware.vocabulary import frequencies
 
 LANGUAGES = ("en", "de", "fr", "es", "it", "pt", "nl", "pl")  # whose words and signs are known
@@ -34,24 +34,14 @@ class Listed(IntFlag):
 
 
 @cache
-def given() -> frozenset[str]:
-    """Given names in lower case, of many cultures."""
-    return _list("names.txt", "given") | _list("names.txt", "both") | words_of("nicknames")
+def _names(of: str) -> frozenset[str]:
+    """Given or family names in lower case, of many cultures."""
+    nicknames = words_of("nicknames") if of == "given" else frozenset[str]()
+    return _list("names.txt", of) | _list("names.txt", "both") | nicknames
 
 
-@cache
-def family() -> frozenset[str]:
-    """Family names in lower case, of many cultures."""
-    return _list("names.txt", "family") | _list("names.txt", "both")
-
-
-def is_name(word: str) -> bool:
-    """Whether a word in lower case is a given or a family name, with its accents or without."""
-    return _is_in(given(), word) or _is_in(family(), word)
-
-
-def _is_in(names: frozenset[str], word: str) -> bool:
-    return word in names or (not word.isascii() and ascii_of(word) in names)
+def _is_name(of: str, word: str) -> bool:
+    return word in _names(of) or (not word.isascii() and ascii_of(word) in _names(of))
 
 
 def ascii_of(word: str) -> str:
@@ -63,12 +53,6 @@ def ascii_of(word: str) -> str:
 
 
 @cache
-def towns() -> frozenset[str]:
-    """Towns, countries and states in lower case, some of several words."""
-    return _list("towns.txt", "towns")
-
-
-@cache
 def common(language: str) -> frozenset[str]:
     """Frequent words of a language in lower case; of English also its names."""
     words = _list("words.txt", language)
@@ -77,25 +61,19 @@ def common(language: str) -> frozenset[str]:
 
 def lists_of(word: str, language: str) -> int:
     """Returns the :class:`Listed` of a word in lower case; of several parts, those of the last."""
-    if found := _lists_of(word, language):
-        return found
-    last = re.split(r"[-.'’]", word)[-1]
-    return _lists_of(last, language) if 1 < len(last) < len(word) else 0
-
-
-def _lists_of(word: str, language: str) -> int:
     languages = {language, "en"}
-    frequent = _list("words.txt", f"{language} frequent")
-    is_frequent = word in frequent or word in frequencies.stop_words()
+    is_frequent = word in _list("words.txt", f"{language} frequent")
     is_ordinary = any(word in _list("words.txt", f"{each} names") for each in languages)
-    return int(
+    found = int(
         any(_is_word(word, each) for each in languages) * Listed.WORD
-        | is_frequent * Listed.FREQUENT
+        | (is_frequent or word in frequencies.stop_words()) * Listed.FREQUENT
         | is_ordinary * Listed.ORDINARY
-        | _is_in(given(), word) * Listed.GIVEN
-        | _is_in(family(), word) * Listed.FAMILY
-        | (word in towns()) * Listed.TOWN
+        | _is_name("given", word) * Listed.GIVEN
+        | _is_name("family", word) * Listed.FAMILY
+        | (word in _list("towns.txt", "towns")) * Listed.TOWN
     )
+    last = "" if found else re.split(r"[-.'’]", word)[-1]
+    return lists_of(last, language) if 1 < len(last) < len(word) else found
 
 
 def _is_word(word: str, language: str) -> bool:
@@ -109,16 +87,17 @@ def _is_word(word: str, language: str) -> bool:
 
 def language_of(text: str) -> str:
     """Tells the language of a private text by its most frequent words; else English."""
-    scores = Counter({each: words.total() for each, words in told(text).items()})
+    scores = Counter({each: words.total() for each, words in _told(text).items()})
     if max(scores[each] for each in LANGUAGES) < _SURE:  # as of a form, or a line
         for word in {each for each in WORD.findall(text.lower()) if len(each) > 3}:
-            known = [] if is_name(word) else [each for each in LANGUAGES if word in common(each)]
+            is_name = _is_name("given", word) or _is_name("family", word)
+            known = [each for each in LANGUAGES if not is_name and word in common(each)]
             scores.update(known if len(known) < 3 else ())
     best = max(LANGUAGES, key=lambda each: scores[each])
     return best if scores[best] > scores["en"] else "en"
 
 
-def told(text: str) -> dict[str, Counter[str]]:
+def _told(text: str) -> dict[str, Counter[str]]:
     """Counts the words of a private text that tell languages, by :data:`LANGUAGES` or a name."""
     found: dict[str, Counter[str]] = {}
     for word in WORD.findall(text.lower()):
@@ -133,10 +112,9 @@ def _telling() -> dict[str, list[str]]:
     languages: dict[str, list[str]] = {}
     for name in _lines("words.txt"):
         if name.endswith(" frequent") or name.startswith("other "):
+            language = name.removeprefix("other ").removesuffix(" frequent")
             for word in _list("words.txt", name):
-                languages.setdefault(word, []).append(
-                    name.removeprefix("other ").removesuffix(" frequent")
-                )
+                languages.setdefault(word, []).append(language)
     return languages
 
 
@@ -158,24 +136,9 @@ def _lines(file: str) -> dict[str, str]:
 OnLanguage = Literal["refuse", "warn", "pass"]
 
 KNOWN = "English, German, French, Spanish, Italian, Portuguese, Dutch and Polish"
-_LATIN = (  # with phonetic, mathematical and letterlike signs
-    r"A-Za-z\u00aa-\u02ff\u1d00-\u1eff\u2100-\u218f\u2c60-\u2c7f\ua720-\ua7ff\uab30-\uab6f"
-    r"\ufb00-\ufb06\uff21-\uff5a\U0001d400-\U0001d7ff"
+_LATIN, _OTHER, _DENSE, _KANA, _PARTICLE = rules(
+    "unknown", "latin", "other", "dense", "kana", "particle"
 )
-_WRITTEN = re.compile(rf"[{_LATIN}]+")
-_OTHER = re.compile(rf"[^\W\d_{_LATIN}]")
-_DENSE = re.compile(
-    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\U00020000-\U0003ffff]"
-)
-_KANA = re.compile("[\u3040-\u30ff]")
-_PARTICLE = re.compile("[的是在了我你他她们們这這就说說请請吗嗎吧呢把被很はがをでにのす]")
-_NAMES = {
-    "CJK": "Chinese",
-    "HANGUL": "Korean",
-    "THAI": "Thai",
-    "GREEK": "Greek",
-    "HEBREW": "Hebrew",
-}
 _PER_WORD = 3  # letters of a script without blanks that count as a word
 _SENTENCE, _MOSTLY = 5, 4  # words in a row of another script; in a text that is mostly in it
 _PHRASE = 6  # letters of Chinese or Japanese with a particle among them
@@ -183,10 +146,7 @@ _TELLING, _SHARE = 3, 0.05  # words of a language that tell it: different ones, 
 
 
 def on_unknown(text: str, on_language: OnLanguage) -> tuple[str, ...]:
-    """Returns what a certificate says of a text that goes out, if names in it may be missed.
-
-    UnknownLanguage: it is in a language that is not known, and refused.
-    """
+    """Returns what a certificate says of a text with unknown names that goes out, or refuses it."""
     language = unknown_language(text)
     if language is None:
         return ()
@@ -205,44 +165,36 @@ def on_unknown(text: str, on_language: OnLanguage) -> tuple[str, ...]:
 def unknown_language(text: str) -> str | None:
     """Returns the language of a text, or of a sentence in it, that is none of :data:`KNOWN`.
 
-    Another script tells it, where all letters are of it, five words in a row, or most letters and
-    four words. A language in Latin letters is told by words that are frequent in it and rare in
-    the known ones: three different ones, a twentieth of all words, and more than tell any of
-    these. A name, and a short or mixed text, tells nothing.
+    Its script tells it, or words that are frequent in it and rare in the known ones, as
+    docs/pseudonyms.md says. A name, and a short or mixed text, tells nothing.
     """
     if not text.isascii() and (script := _other_script(text)):
         return script
-    found = told(text)
-    scores = {language: words.total() for language, words in found.items()}
-    most = max(scores.get(each, 0) for each in LANGUAGES)
-    rank = lambda each: (scores[each], len(found[each]), each)  # noqa: E731
-    best = max(scores.keys() - {*LANGUAGES}, key=rank, default=None)
-    if best is None or len(found[best]) < _TELLING or scores[best] <= most:
-        return None
-    return best if scores[best] > _SHARE * len(WORD.findall(text)) else None
+    ranks = [(words.total(), len(words), language) for language, words in _told(text).items()]
+    most = max((score for score, _, language in ranks if language in LANGUAGES), default=0)
+    ranks = [rank for rank in ranks if rank[2] not in LANGUAGES]
+    score, different, best = max(ranks, default=(0, 0, ""))
+    is_told = different >= _TELLING and score > most
+    return best if is_told and score > _SHARE * len(WORD.findall(text)) else None
 
 
 def _other_script(text: str) -> str | None:
     """What a text is in by its letters; a single one between others, as in formulas, is none."""
-    passages = [_words(piece) for piece in _WRITTEN.split(text)]
+    passages = [
+        [word for each in piece.split() if len(word := "".join(_OTHER.findall(each))) > 1]
+        for piece in _LATIN.split(text)
+    ]
     words = [word for passage in passages for word in passage]
-    if not words:
-        return None
-    latin = sum(len(match.group()) for match in _WRITTEN.finditer(text))
     letters = "".join(words)
+    latin = sum(len(match.group()) for match in _LATIN.finditer(text))
     is_mostly = not latin or (_size(words) >= _MOSTLY and len(letters) > latin)
-    if not is_mostly and not any(map(_is_sentence, passages)):
+    if not letters or not (is_mostly or any(map(_is_sentence, passages))):
         return None
     if _KANA.search(letters):
         return "Japanese"
     counts = Counter(unicodedata.name(letter, "other").split()[0] for letter in letters)
-    script = max(counts, key=counts.__getitem__)
-    return _NAMES.get(script, f"{script.title()} letters")
-
-
-def _words(piece: str) -> list[str]:
-    """The words of a piece without Latin letters that have two letters."""
-    return [word for each in piece.split() if len(word := "".join(_OTHER.findall(each))) > 1]
+    script: str = max(counts, key=counts.__getitem__)
+    return str(CUES["script_names"].get(script, f"{script.title()} letters"))
 
 
 def _size(words: list[str]) -> float:

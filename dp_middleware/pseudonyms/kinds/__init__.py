@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dp_middleware.pseudonyms.draws import Part
-from dp_middleware.pseudonyms.kinds.addresses import Address, Place
-from dp_middleware.pseudonyms.kinds.contacts import Email, Ip, Phone, Url, Username
+from dp_middleware.pseudonyms.kinds.contacts import Email, Ip, Phone, Secret, Url, Username
 from dp_middleware.pseudonyms.kinds.dates import Date
 from dp_middleware.pseudonyms.kinds.ids import Card, Iban, Id, Label, Ssn, Zip
-from dp_middleware.pseudonyms.kinds.names import Organisation, Person
+from dp_middleware.pseudonyms.kinds.names import Address, Organisation, Person, Place
 from dp_middleware.pseudonyms.kinds.numbers import Age, Amount, Number
-from dp_middleware.pseudonyms.kinds.secrets import Secret
 from dp_middleware.pseudonyms.mapping import Kind
 
 # fmt: off

@@ -1,4 +1,4 @@
-"""Where somebody is reached: e-mail, user names, URLs, phones, IP addresses."""
+"""Where somebody is reached, and what opens it: e-mail, URLs, phones, IP addresses, secrets."""
 
 from __future__ import annotations
 
@@ -7,22 +7,13 @@ import re
 import unicodedata
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from dp_middleware.errors import library
-from dp_middleware.pseudonyms.draws import (
-    ALPHABETS,
-    CORE,
-    Draws,
-    Free,
-    Keyed,
-    Part,
-    pattern,
-    slots_of,
-    whole,
-)
-from dp_middleware.pseudonyms.kinds.ids import Exact
-from dp_middleware.pseudonyms.kinds.names import family_names, given_names, locale_of
+from dp_middleware.pseudonyms.cues import CUES, KEEPS, rules, words
+from dp_middleware.pseudonyms.draws import CORE, Draws, Free, Keyed, Part, pattern, slots_of, whole
+from dp_middleware.pseudonyms.kinds.ids import Exact, into
+from dp_middleware.pseudonyms.kinds.names import family_names, locale_of, names
 from dp_middleware.pseudonyms.mapping import Spoken, combined, of_pattern, tried
 
 DOMAINS = ("example.com", "example.org", "example.net")  # RFC 2606: nobody can have them
@@ -36,68 +27,66 @@ PLAIN_PHONE = re.compile(r"[0-9+()./\s\u2010-\u2014-]*")
 _REGION = re.compile(r"(?<=^valid )(\d+)-\w+")
 EXTENSION = re.compile(r"\s*,?\s*(?:x|ext\.?|extension)\s*[0-9]{1,6}$", re.IGNORECASE)
 
+# beginnings of keys that tell who issues them, and addresses with a password
+PREFIX, CREDENTIALS = rules("secrets", "prefix", "credentials")
+_USUAL, _SCHEMES = words("usual_parts"), words("schemes")
+_ALPHABETS: dict[str, str] = CUES["alphabets"]  # the smallest first
+_SIGNS = re.compile(r"([.:_-]|=+\Z)")
+_LONGEST = 64  # signs of a run: a longer one opens no more, and costs tokens
+_SHORTEST = 4  # signs; fewer become a label
+_HUMAN = 16  # signs; a shorter one without a prefix may be words, whose lengths are private
 
-def _word(names: tuple[str, ...], draws: Draws) -> str:
-    """A name in small ASCII letters."""
-    spelled = unicodedata.normalize("NFKD", draws.choice(names)).casefold()
+
+class Handle(Exact):
+    """Two names in small ASCII letters, under a reserved domain if it has one."""
+
+    before: ClassVar[re.Pattern[str]]  # what stays before it
+    joint: ClassVar[str]
+    first: ClassVar[str] = "first_names"  # Faker's lists of the first one; then family names
+    domain: ClassVar[str] = ""  # the sign before the domain
+
+    def _spans(self, mention: str) -> list[tuple[int, int]]:
+        heads = [(self.before.match(mention, a, b - 1), a, b) for a, b, _ in whole(mention)]
+        return [(head.end() if head else a, b) for head, a, b in heads]
+
+    def _drawn(self, key: str, shape: str, free: Free, draws: Draws) -> str:
+        end = self.domain and self.domain + draws.choice(DOMAINS)
+        first, last = names(self.first), family_names()
+        pair = lambda: _small(first, draws) + self.joint + _small(last, draws)  # noqa: E731
+        return combined(self.name, pair, self.joint, lambda text: free(text + end)) + end
+
+
+def _small(listed: tuple[str, ...], draws: Draws) -> str:
+    spelled = unicodedata.normalize("NFKD", draws.choice(listed)).casefold()
     return "".join(letter for letter in spelled if letter.isascii() and letter.isalpha())
 
 
-def _user(joint: str, draws: Draws) -> str:
-    return _word(given_names(), draws) + joint + _word(family_names(), draws)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Email(Exact):
+class Email(Handle):
     """Such as "anna.hart@example.org"."""
 
     name = "email"
-    keeps = "a scheme before an e-mail address, such as mailto:"
+    keeps = KEEPS["email"]
     cased = False
-
-    def _spans(self, mention: str) -> list[tuple[int, int]]:
-        return _behind_scheme(mention)
-
-    def _drawn(self, key: str, shape: str, free: Free, draws: Draws) -> str:
-        domain = draws.choice(DOMAINS)
-        is_free = lambda user: free(f"{user}@{domain}")  # noqa: E731
-        return f"{combined(self.name, lambda: _user('.', draws), '.', is_free)}@{domain}"
+    before = SCHEME
+    joint, domain = ".", "@"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Username(Exact):
+class Username(Handle):
     """Such as "anna_hart"; an @ before it stays."""
 
     name = "username"
-    keeps = "an @ before a user name"
-
-    def _spans(self, mention: str) -> list[tuple[int, int]]:
-        return [(a + (mention[a] == "@" and b - a > 1), b) for a, b, _ in whole(mention)]
-
-    def _drawn(self, key: str, shape: str, free: Free, draws: Draws) -> str:
-        return combined(self.name, lambda: _user("_", draws), "_", free)
+    keeps = KEEPS["username"]
+    before = re.compile("@")
+    joint = "_"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Url(Exact):
+class Url(Handle):
     """A host of a reserved domain, such as "hart-ortiz.example.com", without a path."""
 
     name = "url"
-    keeps = "the scheme of a URL"
-
-    def _spans(self, mention: str) -> list[tuple[int, int]]:
-        return _behind_scheme(mention)
-
-    def _drawn(self, key: str, shape: str, free: Free, draws: Draws) -> str:
-        domain, names = draws.choice(DOMAINS), family_names()
-        pair = lambda: f"{_word(names, draws)}-{_word(names, draws)}"  # noqa: E731
-        host = combined(self.name, pair, "-", lambda host: free(f"{host}.{domain}"))
-        return f"{host}.{domain}"
-
-
-def _behind_scheme(mention: str) -> list[tuple[int, int]]:
-    schemes = [(SCHEME.match(mention, a, b - 1), a, b) for a, b, _ in whole(mention)]
-    return [(scheme.end() if scheme else a, b) for scheme, a, b in schemes]
+    keeps = KEEPS["url"]
+    before = SCHEME
+    joint, domain, first = "-", ".", "last_names"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,11 +100,7 @@ class Phone(Exact, Spoken):
 
     name = "phone"
     numeric = True
-    keeps = (
-        "country, number of digits, punctuation and extension of a phone number, whether it is"
-        " valid; of one that is not, or has other words in it, which characters are digits,"
-        " capitals or small letters, and all others"
-    )
+    keeps = KEEPS["phone"]
 
     region: str | None = None
 
@@ -125,80 +110,68 @@ class Phone(Exact, Spoken):
 
     def _shape(self, text: str) -> str:
         """Country, digits of the number in it, and the format; or a pattern."""
-        module = library("phonenumbers", "detect")
         plain = EXTENSION.sub("", text)
-        digits = [n for n, character in enumerate(plain) if character.isdecimal()]
-        number = self._parsed(plain, self.region or locale_of(self)[-2:]) if digits else None
         extension = text[len(plain) :]
-        words = pattern(plain) + re.sub("[0-9]", "9", extension)
-        if number is None or "#" in text or not PLAIN_PHONE.fullmatch(plain):
-            return words
-        own = module.national_significant_number(number)
+        country, own = self._read(plain, self.region or locale_of(self)[-2:])
+        digits = [n for n, character in enumerate(plain) if character.isdecimal()]
         places = digits[-len(own) :]
-        if "".join(plain[n] for n in places) != own:
-            return words
-        country = f"valid {number.country_code}-{module.region_code_for_number(number)}"
+        is_written = own and "#" not in text and "".join(plain[n] for n in places) == own
+        if not is_written or not PLAIN_PHONE.fullmatch(plain):
+            return pattern(plain) + re.sub("[0-9]", "9", extension)
         layout = "".join("#" if n in places else c for n, c in enumerate(plain))
-        return f"{country} {len(own)} {layout}{re.sub('[0-9]', '#', extension)}"
+        return f"valid {country} {len(own)} {layout}{re.sub('[0-9]', '#', extension)}"
 
-    def _parsed(self, text: str, region: str | None) -> Any:
-        module = library("phonenumbers", "detect")
+    def _read(self, text: str, region: str | None) -> tuple[str, str]:
+        """Country and own digits of a valid number; of another text nothing."""
+        module: Any = library("phonenumbers", "detect")
         with suppress(module.NumberParseException):
             number = module.parse(text, region)
-            return number if module.is_valid_number(number) else None
+            if module.is_valid_number(number):
+                country = f"{number.country_code}-{module.region_code_for_number(number)}"
+                return country, module.national_significant_number(number)
+        return "", ""
 
     def ciphered(self, text: str, shape: str, law: Keyed, *, back: bool) -> str | None:
         """Encrypts the digits behind the country's code, among the valid numbers of this code."""
-        format, slots = _REGION.sub(r"\1", shape), slots_of(shape)
+        format, layout = _REGION.sub(r"\1", shape), shape
         if shape.startswith("valid"):
-            layout = shape.split(" ", 3)[3]
-            slots = [(n, ALPHABETS["9"]) for n, sign in enumerate(layout) if sign == "#"]
-
-        def fits(other: str) -> bool:
-            return _REGION.sub(r"\1", self._shape(other)) == format
-
-        return law.permuted(text, slots, fits, f"{self.name} {format}", back)
+            layout = "".join("9" if sign == "#" else "." for sign in shape.split(" ", 3)[3])
+        fits = lambda other: _REGION.sub(r"\1", self._shape(other)) == format  # noqa: E731
+        return law.permuted(text, slots_of(layout), fits, f"{self.name} {format}", back)
 
     def _drawn(self, key: str, shape: str, free: Free, draws: Draws) -> str | None:
         """Uniform among valid numbers of this country and length, or of one with the same code."""
         if not shape.startswith("valid"):  # no pattern has a v
             return of_pattern(shape, free, draws)
         _, country, length, layout = shape.split(" ", 3)
-        code, region = country.split("-")
-        module = library("phonenumbers", "detect")
+        code = country.split("-")[0]
         abroad: str | None = None
         for _ in range(ENOUGH):
             own = draws.fill("9" * int(length))
-            number = self._parsed(f"+{code}{own}", None)
-            if number is None or module.national_significant_number(number) != own:
+            found, digits = self._read(f"+{code}{own}", None)
+            if digits != own:
                 continue
-            digits = iter(own + draws.fill("9" * (layout.count("#") - len(own))))
-            text = "".join(next(digits) if c == "#" else c for c in layout)
+            text = into(layout, own + draws.fill("9" * (layout.count("#") - len(own))), "#")
             if free(text):
-                if module.region_code_for_number(number) == region:
+                if found == country:
                     return text
                 abroad = abroad or text
         return abroad
 
 
-@dataclass(frozen=True, kw_only=True)
 class Ip(Exact):
     """An address of the ranges for documentation: RFC 5737 and RFC 3849."""
 
     name = "ip"
     numeric = True
-    keeps = (
-        "version of an IP address, its port, the length of its network; of what is no address,"
-        " which characters are digits, capitals or small letters, and all others"
-    )
+    keeps = KEEPS["ip"]
     cased = False
 
     def parts(self, mention: str) -> list[Part]:
         """Returns one; the length of a network or a port stays."""
         for match in re.finditer(r"[0-9A-Fa-f:.]+", mention):
             start, text = match.start(), match.group()
-            for end in (len(text), max(text.rfind(":"), 0)):
-                address = text[:end].rstrip(".")
+            for address in (text.rstrip("."), text.rpartition(":")[0].rstrip(".")):
                 end = start + len(address)
                 if NETWORK.fullmatch(mention, end) and not CORE.search(mention, 0, start):
                     with suppress(ValueError):
@@ -215,3 +188,47 @@ class Ip(Exact):
         listed = [f"{net}.{host}" for net in DOCUMENTATION for host in range(1, 255)]
         text = draws.left(listed, free)
         return text or tried(lambda: str(BENCHMARKS + draws.below(1 << 17)), free, ENOUGH)
+
+
+class Secret(Exact):
+    """A uniform value of the same public prefix, such as ghp_, length and alphabet."""
+
+    name = "secret"
+    keeps = KEEPS["secret"]
+
+    def parts(self, mention: str) -> list[Part]:
+        """Returns one; of a connection string of a known scheme user, password, host and path."""
+        match = CREDENTIALS.fullmatch(mention)
+        if match is None or not {*match["scheme"].lower().split("+")} <= _SCHEMES:
+            return [Part(0, len(mention), self._shape(mention))] if mention.strip() else []
+        parts = []
+        for name in ("user", "password", "host", "path"):
+            start, end = match.span(name)
+            start += name == "path" and start < end
+            usual = name in ("user", "host") and mention[start:end].lower() in _USUAL
+            if start < end and not usual:
+                shape = "host" if name == "host" else self._shape(mention[start:end])
+                parts.append(Part(start, end, shape))
+        return parts
+
+    def _shape(self, text: str) -> str:
+        """Prefix, alphabet, and an x for each sign that is drawn; empty for a label."""
+        match = PREFIX.match(text)
+        prefix = match.group() if match is not None and len(text) >= _HUMAN else ""
+        rest = text[len(prefix) :]
+        drawn = {*filter(str.isalnum, rest)}
+        alphabet = next((name for name, signs in _ALPHABETS.items() if drawn <= {*signs}), "any")
+        pieces = _SIGNS.split(rest) if prefix or len(text) >= _HUMAN else [rest]
+        pieces[::2] = ["x" * min(len(run), _LONGEST) for run in pieces[::2]]
+        layout = "".join(pieces)
+        return f"{prefix} {alphabet} {layout}" if layout.count("x") >= _SHORTEST else ""
+
+    def _drawn(self, key: str, shape: str, free: Free, draws: Draws) -> str | None:
+        if shape == "host":
+            return Url().draw(key, "", free, draws)
+        if not shape:
+            return None
+        prefix, alphabet, layout = shape.split(" ")
+        signs = _ALPHABETS[alphabet]
+        one = lambda sign: draws.choice(signs) if sign == "x" else sign  # noqa: E731
+        return tried(lambda: prefix + "".join(map(one, layout)), free)

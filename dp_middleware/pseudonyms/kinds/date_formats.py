@@ -4,95 +4,71 @@ from __future__ import annotations
 
 import re
 import string
-from collections.abc import Mapping
 from datetime import date
 from functools import cache
 from typing import NamedTuple
 
-from dp_middleware.pseudonyms.cues import CUES
+from dp_middleware.pseudonyms.cues import CUES, rules
+from dp_middleware.pseudonyms.draws import Draws
 
 MONTHS, DAYS = CUES["month_names"], CUES["weekday_names"]
 LEAP_YEAR = 2000  # where dates without a year are looked up
 PIVOT = 69  # from here on, two digits are a year after 1900, as POSIX has it
-
-CONNECTOR = re.compile(
-    r"\s+(?:to|until|till|through|and|or|at|bis|und|um|au|et|à|al|y|e|a|tot|en|om|do|i|o|[-\u2013\u2014])\s+|\s*[\u2013\u2014;()\n]\s*"
-    r"|(?<=[0-9]{4})-(?=[0-9]{4}(?![0-9]))|(?<=[0-9])T(?=\s|$)"
+CONNECTOR, LEAD, TIME, ZONE, OFFSET, NUMERIC = rules(
+    "dates", "connector", "lead", "time", "zone", "offset", "numeric"
 )
-LEAD = re.compile(
-    r"(?:(?:from|since|in|on|by|before|after|between|during|early|late|mid|the|of|at|until"
-    r"|le|du|el|del|il|dal|am|den|dem|vom|op|dnia)\b[\s-]*)+",
-    re.IGNORECASE,
-)
-TIME = re.compile(
-    r"(?<![0-9:.])(?P<hour>[01]?[0-9]|2[0-3])"
-    r"(?:(?P<joint>[:h])(?P<minute>[0-5][0-9])(?::(?P<second>[0-5][0-9])(?P<fraction>[.,][0-9]{1,9})?)?)?"
-    r"(?P<blank>\s?)(?P<half>[ap]\.?m\b\.?)?(?![0-9:])",
-    re.IGNORECASE,
-)
-ZONE = re.compile(r"Z\b|\s?(?:UTC|GMT)\b")
-OFFSET = re.compile(rf"{ZONE.pattern}|[+-][0-9]{{2}}:?[0-9]{{2}}(?![0-9:])")  # behind seconds
-NUMERIC = re.compile(r"([0-9]{1,4})([-/.])([0-9]{1,2})\2([0-9]{1,4})")
-MONTH_YEAR = re.compile(r"([0-9]{4})(-)([0-9]{2})|([0-9]{1,2})([/.-])([0-9]{4})")
 DOTTED = re.compile(r"[0-9]{1,2}\. ")
 SIGNS = frozenset(string.printable + "".join([*MONTHS.values(), *DAYS.values()]) + "ÀÁÄÉÛÇŚŹº°")
-GRAINS = {
-    ("d", "m", "y"): "day",
-    ("m", "y"): "month",
-    ("y",): "year",
-    ("d", "m"): "yearless",
-    ("m",): "month name",
-    ("w",): "weekday",
-}
+GRAINS = {"dmy": "day", "dmwy": "day", "my": "month", "y": "year", "dm": "yearless"}
+GRAINS |= {"dmw": "yearless", "m": "month-name", "w": "weekday"}  # by fields
 FIELDS = {**dict.fromkeys("Yy", "y"), **dict.fromkeys("Bbmn", "m"), **dict.fromkeys("deo", "d")}
 FIELDS |= dict.fromkeys("Aa", "w")
+TIMES = {"p": 2, "P": 2, "M": 60, "S": 60, "f": 10, "H": 24, "k": 24, "I": 12, "l": 12}
 
 
 class DateReading(NamedTuple):
     """A date that was understood."""
 
-    grain: str  # day, month, year, yearless (day and month), month name or weekday
+    grain: str  # day, month, year, yearless (day and month), month-name or weekday
     template: str  # with codes for the fields, behind the language unless it is English
-    fields: Mapping[str, int]  # year (y), month (m), day (d) and weekday (w) from 1 on
+    day: date  # the first of it, in a leap year where it has none
 
 
-def read(text: str, order: str, language: str = "en") -> DateReading | None:
+def read(text: str, order: str | None, language: str = "en") -> DateReading | None:
     """Reads a text without blanks around as a date, if it is one.
 
-    In numeric dates day and month are in this order, mdy or dmy, or in the other where it gives
-    none; with full stops the day is first. A date that is none in its language is of the first of
-    :data:`MONTHS` that has it; "3. April" is German and "3 de abril" Spanish where that is English.
+    In numeric dates day and month are in this order, mdy (the default in English) or dmy, or in the
+    other where it gives none; with full stops the day is first. A date that is none in its language
+    is of the first of :data:`MONTHS` that has it; "3. April" is German and "3 de abril" Spanish
+    where that is English.
     """
     text = re.sub(r"\s", " ", text)
     if not SIGNS.issuperset(text):  # letters such as a long s would pass for others without case
         return None
     if match := NUMERIC.fullmatch(text):
-        first, joint, second, third = match.groups()
-        if len(first) == 4:
-            return _numeric((first, second, third), "ymd", joint)
-        orders = ("mdy", "dmy") if order == "mdy" and joint != "." else ("dmy", "mdy")
-        readings = (_numeric((first, second, third), each, joint) for each in orders)
-        return next((reading for reading in readings if reading), None)
-    if match := MONTH_YEAR.fullmatch(text):
-        first, joint, second = match.groups()[:3] if match[1] else match.groups()[3:]
-        return _numeric((first, second), "ym" if match[1] else "my", joint)
-    first = language
-    if language == "en":
-        first = "de" if DOTTED.match(text) else "es" if " de " in text.lower() else "en"
-    return next((found for each in (first, *MONTHS) if (found := _in_words(text, each))), None)
+        first, joint, *rest = filter(None, match.groups())
+        is_dmy = joint == "." or (order or ("mdy" if language == "en" else "dmy")) == "dmy"
+        orders = ["dmy", "mdy"] if is_dmy else ["mdy", "dmy"]
+        if len(first) == 4 or len(rest) == 1:
+            orders = ["ymd" if len(first) == 4 else "my"]
+        readings = (_numeric([first, *rest], each, joint) for each in orders)
+    else:
+        told = "de" if DOTTED.match(text) else "es" if " de " in text.lower() else "en"
+        languages = (told if language == "en" else language, *MONTHS)
+        readings = (_in_words(text, each) for each in languages)
+    return next(filter(None, readings), None)
 
 
-def _numeric(numbers: tuple[str, ...], order: str, joint: str) -> DateReading | None:
-    texts = dict(zip(order, numbers, strict=True))
-    if len(texts["y"]) not in (2, 4) or any(len(texts.get(each, "")) > 2 for each in "md"):
+def _numeric(numbers: list[str], order: str, joint: str) -> DateReading | None:
+    texts = dict(zip(order, numbers, strict=False))
+    others = [text for field, text in texts.items() if field != "y"]
+    if len(texts["y"]) not in (2, 4) or any(len(text) > 2 for text in others):
         return None
-    lengths = [texts[each] for each in "md" if each in texts]
-    padded = any(each[0] == "0" for each in lengths) or all(len(each) == 2 for each in lengths)
-    codes = {"y": "%Y" if len(texts["y"]) == 4 else "%y"}
-    codes |= {"m": "%m", "d": "%d"} if padded else {"m": "%n", "d": "%e"}
-    fields = {name: int(number) for name, number in texts.items()}
-    fields["y"] = _full_year(texts["y"])
-    return _checked(joint.join(codes[each] for each in order), fields)
+    padded = any(text[0] == "0" for text in others) or all(len(text) == 2 for text in others)
+    codes = {"m": "%m", "d": "%d"} if padded else {"m": "%n", "d": "%e"}
+    codes["y"] = "%Y" if len(texts["y"]) == 4 else "%y"
+    fields = {field: int(text) for field, text in texts.items()} | {"y": _full_year(texts["y"])}
+    return _checked(joint.join(codes[field] for field in texts), fields)
 
 
 def names_of(code: str, language: str) -> list[str]:
@@ -104,42 +80,39 @@ def names_of(code: str, language: str) -> list[str]:
 
 @cache
 def _token(language: str) -> re.Pattern[str]:
-    """Anything that a date is made of."""
+    """Anything that a date is made of, by its code."""
     listed = {code: "|".join(names_of(code, language)) or "$^" for code in "BbAa"}
     return re.compile(
         rf"(?P<B>{listed['B']})\b|(?P<b>{listed['b']})t?\b"
         rf"|(?P<A>{listed['A']})\b|(?P<a>{listed['a']})(?:s|rs?)?\b"
         r"|(?P<o>[0-9]{1,2})(?:st|nd|rd|th)\b|(?P<Y>[0-9]{4})(?![0-9])|'(?P<y>[0-9]{2})(?![0-9])"
         r"|(?P<e>[0-9]{1,2})(?:er\b|\.?[º°])?(?![0-9])"
-        r"|(?P<text>[\s,./-]+|(?:of|the|del?|de[nmr]|do|dia|van)\b)",
-        re.IGNORECASE,
+        r"|(?P<text>[\s,./-]+|(?:of|the|del?|de[nmr]|do|dia|van)\b)|(?P<other>.)",
+        re.IGNORECASE | re.DOTALL,
     )
 
 
 def _in_words(text: str, language: str) -> DateReading | None:
-    template, fields, place = "" if language == "en" else f"{language}|", dict[str, int](), 0
-    while place < len(text):
-        match = _token(language).match(text, place)
-        if match is None or match.lastgroup is None:
-            return None
-        code, word = match.lastgroup, match[match.lastgroup]
-        place = match.end()
+    template, fields = "" if language == "en" else f"{language}|", dict[str, int]()
+    for match in _token(language).finditer(text):
+        code = match.lastgroup or "other"
+        word = match[code]
         if code == "text":
             template += word
             continue
-        if FIELDS[code] in fields:
+        if code == "other" or FIELDS[code] in fields:
             return None
-        fields[FIELDS[code]] = _number(code, word, language)
-        if code == "e" and word[0] == "0":
-            code = "d"
+        if code in "AaBb":
+            number = [name.lower() for name in names_of(code, language)].index(word.lower()) + 1
+        else:
+            number = _full_year(word) if code in "Yy" else int(word)
+        fields[FIELDS[code]] = number
+        code = "d" if code == "e" and word[0] == "0" else code
         template += f"'%{code}" if code == "y" else f"%{code}"
+    if "y" not in fields and "d" in fields:  # its weekday stays
+        weekday = lambda match: names_of(match[1], language)[fields["w"] - 1]  # noqa: E731
+        template = re.sub("%([Aa])", weekday, template)
     return _checked(template, fields)
-
-
-def _number(code: str, word: str, language: str) -> int:
-    if code in "AaBb":
-        return [name.lower() for name in names_of(code, language)].index(word.lower()) + 1
-    return _full_year(word) if code in "Yy" else int(word)
 
 
 def _full_year(digits: str) -> int:
@@ -148,45 +121,55 @@ def _full_year(digits: str) -> int:
 
 
 def _checked(template: str, fields: dict[str, int]) -> DateReading | None:
-    names = tuple(sorted(fields))
-    grain = GRAINS.get(names) or GRAINS.get(tuple(name for name in names if name != "w"))
-    if grain is None or (grain in ("month", "year", "month name") and "w" in fields):
-        return None
+    grain = GRAINS.get("".join(sorted(fields)))
     try:
-        date(fields.get("y", LEAP_YEAR), fields.get("m", 1), fields.get("d", 1))
+        day = date(fields.get("y", LEAP_YEAR), fields.get("m", 1), fields.get("d", 1))
     except ValueError:
         return None
-    return DateReading(grain, template, fields)
+    return DateReading(grain, template, day) if grain else None
 
 
 def write(template: str, day: date) -> str:
     """A date by a template of :func:`read`."""
     language, _, codes = template.rpartition("|")
-    return re.sub("%(.)", lambda match: _field(match[1], day, language or "en"), codes)
 
+    def field(match: re.Match[str]) -> str:
+        code = match[1]
+        if code in "AaBb":
+            names = names_of(code, language or "en")
+            return names[day.weekday() if code in "Aa" else day.month - 1]
+        if code in "Yy":
+            return f"{day.year:04d}" if code == "Y" else f"{day.year % 100:02d}"
+        number = day.month if code in "mn" else day.day
+        if code == "o":
+            last = number % 10 if number not in (11, 12, 13) else 0
+            return f"{number}{ {1: 'st', 2: 'nd', 3: 'rd'}.get(last, 'th') }"
+        return f"{number:02d}" if code in "md" else str(number)
 
-def _field(code: str, day: date, language: str) -> str:
-    if code in "AaBb":
-        return names_of(code, language)[day.weekday() if code in "Aa" else day.month - 1]
-    if code in "Yy":
-        return f"{day.year:04d}" if code == "Y" else f"{day.year % 100:02d}"
-    number = day.month if code in "mn" else day.day
-    if code == "o":
-        last = number % 10 if number not in (11, 12, 13) else 0
-        return f"{number}{ {1: 'st', 2: 'nd', 3: 'rd'}.get(last, 'th') }"
-    return f"{number:02d}" if code in "md" else str(number)
+    return re.sub("%(.)", field, codes)
 
 
 def time_template(match: re.Match[str]) -> str:
     """The shape of a time: codes of its fields, and what is between them."""
-    hour, half = match["hour"], match["half"]
+    hour, half, fraction = match["hour"], match["half"], match["fraction"]
     padded = hour[0] == "0" and len(hour) == 2
     template = ("%I" if padded else "%l") if half else ("%H" if padded else "%k")
     template += f"{match['joint']}%M" if match["minute"] else ""
     template += ":%S" if match["second"] else ""
-    if fraction := match["fraction"]:
-        template += fraction[0] + "%f" * (len(fraction) - 1)
+    template += fraction[0] + "%f" * (len(fraction) - 1) if fraction else ""
     if half:
-        template += match["blank"] + ("%P" if "." in half else "%p")
-        template += "." if half.endswith(".") else ""
+        template += match["blank"] + ("%P" if "." in half else "%p") + "." * half.endswith(".")
     return template
+
+
+def time(template: str, draws: Draws) -> str:
+    """Draws a uniform time of a shape."""
+
+    def field(match: re.Match[str]) -> str:
+        code = match[1]
+        drawn = draws.below(TIMES[code]) + (code in "Il")  # hours of a half from 1 on
+        if code in "pP":
+            return "ap"[drawn] + (".m" if code == "P" else "m")
+        return f"{drawn:02d}" if code in "MSHI" else str(drawn)
+
+    return re.sub("%(.)", field, template)

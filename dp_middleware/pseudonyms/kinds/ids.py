@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from dp_middleware.errors import library
+from dp_middleware.pseudonyms.cues import KEEPS
 from dp_middleware.pseudonyms.draws import Draws, Free, Keyed, pattern, slots_of
 from dp_middleware.pseudonyms.mapping import PATTERN_TRIES, Kind, of_pattern, tried
 
-CARD_LENGTHS = range(12, 20)
-CARD_ISSUER = "99"
-SSN_AREAS = ("000", "666")
 WHOLE = re.compile(r"-?[1-9][0-9]+")
 IBAN = re.compile(r"[A-Za-z]{2}[0-9]{2}[A-Za-z0-9 ]*")
 
 
-@dataclass(frozen=True, kw_only=True)
 class Exact(Kind):
     """A kind whose values and pseudonyms are written, and mostly compared, in their very signs."""
 
@@ -29,20 +26,15 @@ class Exact(Kind):
         return f"{self.name}: {text}" if self.cased else super().key(text, shape)
 
 
-@dataclass(frozen=True, kw_only=True)
 class Id(Exact):
     """A uniform digit for each digit and a uniform letter for each letter."""
 
     name = "id"
     numeric = True
-    keeps = (
-        "which characters of an id or postal code are digits, capitals or small letters, its signs,"
-        " such as hyphens, and whether one of digits alone has a leading zero"
-    )
+    keeps = KEEPS["id"]
 
     def _shape(self, text: str) -> str:
-        """The pattern of a text; a whole number stays one, without a leading zero."""
-        shape = pattern(text)
+        shape = pattern(text)  # a whole number stays one, without a leading zero
         return shape.replace("9", "1", 1) if WHOLE.fullmatch(text) else shape
 
     def _drawn(self, key: str, shape: str, free: Free, draws: Draws) -> str | None:
@@ -54,23 +46,24 @@ class Id(Exact):
         return law.permuted(text, slots_of(shape), fits, tweak, back)
 
 
-@dataclass(frozen=True, kw_only=True)
 class Zip(Id):
     """A postal code of the same pattern."""
 
     name = "zip"
 
 
-@dataclass(frozen=True, kw_only=True)
 class Checked(Id):
     """A pattern with a rule: candidates are uniform among those that keep it."""
+
+    lengths: ClassVar[range]  # of its digits
 
     def ciphered(self, text: str, shape: str, law: Keyed, *, back: bool) -> str | None:
         """Encrypts none: what nobody has is less than what stands for it."""
         return None
 
-    def _obeys(self, text: str) -> bool:
-        raise NotImplementedError  # whether it keeps the rule; else it is an id with a pattern
+    def _obeys(self, text: str) -> bool:  # else it is an id with a pattern
+        shape = pattern(text)
+        return shape.count("9") in self.lengths and not {"a", "A"} & {*shape}
 
     def _candidate(self, shape: str, draws: Draws) -> str:
         raise NotImplementedError  # a uniform text of the pattern that mostly keeps the rule
@@ -84,18 +77,12 @@ class Checked(Id):
         return tried(lambda: self._candidate(shape, draws), free)
 
 
-def _digits_into(shape: str, digits: str) -> str:
-    """The shape with these digits for its nines, in order."""
+def into(shape: str, digits: str, sign: str = "9") -> str:
+    """Returns a shape with these digits for one of its signs, in order."""
     rest = iter(digits)
-    return "".join(next(rest) if character == "9" else character for character in shape)
+    return "".join(next(rest) if character == sign else character for character in shape)
 
 
-def _is_digits(text: str, lengths: range) -> bool:
-    shape = pattern(text)
-    return shape.count("9") in lengths and not {"a", "A"} & {*shape}
-
-
-@dataclass(frozen=True, kw_only=True)
 class Card(Checked):
     """A number with a valid check digit in a range that nobody issues.
 
@@ -104,53 +91,37 @@ class Card(Checked):
     """
 
     name = "card"
-    keeps = (
-        "number and grouping of the digits of a card, whether they are as many as of one; else"
-        " which characters are digits, capitals or small letters"
-    )
-
-    def _obeys(self, text: str) -> bool:  # its own check digit may be wrong
-        return _is_digits(text, CARD_LENGTHS)
+    keeps = KEEPS["card"]
+    lengths = range(12, 20)  # its own check digit may be wrong
 
     def _candidate(self, shape: str, draws: Draws) -> str:
-        digits = CARD_ISSUER + draws.fill("9" * (shape.count("9") - 3))
+        digits = "99" + draws.fill("9" * (shape.count("9") - 3))
         check: str = library("stdnum.luhn", "detect", "python-stdnum").calc_check_digit(digits)
-        return _digits_into(shape, digits + check)
+        return into(shape, digits + check)
 
 
-@dataclass(frozen=True, kw_only=True)
 class Ssn(Checked):
     """A social security number in an area, 000 or 666, that is never assigned."""
 
     name = "ssn"
-    keeps = (
-        "the punctuation of a social security number, whether it has nine digits; else which"
-        " characters are digits, capitals or small letters"
-    )
-
-    def _obeys(self, text: str) -> bool:
-        return _is_digits(text, range(9, 10))
+    keeps = KEEPS["ssn"]
+    lengths = range(9, 10)
 
     def _candidate(self, shape: str, draws: Draws) -> str:
-        return _digits_into(shape, draws.choice(SSN_AREAS) + draws.fill("999999"))
+        return into(shape, draws.choice(("000", "666")) + draws.fill("999999"))
 
 
-@dataclass(frozen=True, kw_only=True)
 class Iban(Checked):
     """A bank account in the same country, with valid check digits."""
 
     name = "iban"
-    keeps = (
-        "country and grouping of a bank account's number, which of its characters are letters,"
-        " whether its check digits are right; where not, which are capitals, and its signs"
-    )
+    keeps = KEEPS["iban"]
 
     def _obeys(self, text: str) -> bool:
         compact = "".join(text.split()).upper()
         return IBAN.fullmatch(text) is not None and bool(_iban().is_valid(compact))
 
     def _shape(self, text: str) -> str:
-        """The country, and the pattern of what follows it and its check digits."""
         if not self._obeys(text):
             return super()._shape(text)
         return text[:2].upper() + "00" + pattern(text[4:].upper())
@@ -159,13 +130,10 @@ class Iban(Checked):
         """Encrypts the account, in capitals; check digits follow."""
         if shape.startswith("?"):
             return None
-        account, tweak = text[4:].upper(), f"{self.name} {shape}"
-
-        def fits(account: str) -> bool:
-            return bool(_iban().is_valid(_checked(shape[:2], account)))
-
+        country, account, tweak = shape[:2], text[4:].upper(), f"{self.name} {shape}"
+        fits = lambda other: bool(_iban().is_valid(_checked(country, other)))  # noqa: E731
         moved = law.permuted(account, slots_of(shape[4:]), fits, tweak, back)
-        return _checked(shape[:2], moved) if moved else moved
+        return _checked(country, moved) if moved else moved
 
     def _candidate(self, shape: str, draws: Draws) -> str:
         """Uniform characters with check digits; those inside it are right if they come up."""
@@ -190,7 +158,7 @@ class Label(Exact):
     """Labels such as "NRP_47", for kinds without a law of their own."""
 
     name = "label"
-    keeps = "nothing"
+    keeps = KEEPS["label"]
     cased = False
 
     of: str = "LABEL"

@@ -1,4 +1,4 @@
-"""Names of people and organisations, from Faker's public lists."""
+"""People, organisations, places and postal addresses, by names of Faker's public lists."""
 
 from __future__ import annotations
 
@@ -6,60 +6,66 @@ import re
 import unicodedata
 from dataclasses import dataclass
 from functools import cache, partial
-from itertools import pairwise
+from itertools import accumulate, pairwise
+from typing import NamedTuple
 
 from dp_middleware.errors import library
 from dp_middleware.pseudonyms import cues
-from dp_middleware.pseudonyms.draws import CORE, Draws, Free, Part, whole, words
+from dp_middleware.pseudonyms.draws import CORE, Draws, Free, Part, core, whole, words
 from dp_middleware.pseudonyms.mapping import Spoken, combined
 
 TITLES, SUFFIXES, PARTICLES, LEGAL = (
     cues.words(name) for name in ("titles", "name_suffixes", "particles", "legal_forms")
 )
 SMALL_PARTICLES = words("y e i a o")  # capital ones are initials
-HYPHENS = "\u2010\u2011-"  # the last one ends a class of signs
-PREFIX = re.compile(rf"(?:al|el|ad|as|ash|ur|ul)[{HYPHENS}](?=\w)", re.IGNORECASE)
-WORD = re.compile(r"\S+")
-NAME = re.compile(  # initials and titles without a blank behind them; no hyphen but that of "al-"
-    rf"(?:(?:[^\W\d_]\.)+|(?:mrs?|ms|dr|prof)\.)(?=[^\W\d_]{{2}})"
-    rf"|(?:{PREFIX.pattern})?[^\s,;/{HYPHENS}]+",
-    re.IGNORECASE,
+HYPHENS = ("\u2010", "\u2011", "-")
+PREFIX, NAME, POSSESSIVE, INITIALS, ENDED, _BEFORE = cues.rules(
+    "names", "prefix", "name", "possessive", "initials", "ended", "before"
 )
-POSSESSIVE = re.compile(r"(?<=\w)['’]s$", re.IGNORECASE)
-INITIALS = re.compile(r"(?:[^\W\d_]\.-?)*[^\W\d_]\.?")
-_BEFORE = re.compile(r"(?<![\w.])([^\W\d_][\w.]*) \Z")
+WORD = re.compile(r"\S+")
 # Faker's names of the lists to draw from, by language and by script
 LOCALES: dict[str, str] = cues.CUES["locales"]
 SCRIPTS: dict[str, str] = cues.CUES["scripts"]
+# words behind, and before, the name of a street, and of a flat
+AVENUES = words("st ave rd blvd dr ln ct pl sq hwy pkwy ter cir")
+STREETS, FLATS = cues.words("streets"), cues.words("flats")
+# what is put behind a family name, or before it, so that it is a town's
+TOWNS = {language: parts.split() for language, parts in cues.CUES["town_parts"].items()}
 
 
-class _Word:
+class _Word(NamedTuple):
     """A word of a mention without the punctuation around it."""
 
-    def __init__(self, mention: str, start: int, end: int) -> None:
-        inner = CORE.search(mention, start, end)
-        self.start, self.end = (end, end) if inner is None else inner.span()
-        self.comma = "," in mention[self.end : end + 1]
-        if match := POSSESSIVE.search(mention, self.start, self.end):
-            self.end = match.start()
-        dotted = mention[self.start : self.end + 1]
-        is_apart = not mention[end : end + 1].isalpha()  # else two pseudonyms would touch
-        if dotted.endswith(".") and self.end < end and is_apart and INITIALS.fullmatch(dotted):
-            self.end += 1
-        self.text = mention[self.start : self.end]
+    start: int
+    end: int
+    text: str
+    comma: bool  # behind it
 
     def is_in(self, public: frozenset[str]) -> bool:
-        return self.text.casefold().rstrip(".") in public
+        return _plain(self.text) in public
 
-    @property
-    def initials(self) -> bool:
-        is_written = self.text.isupper() or "." in self.text
-        return is_written and INITIALS.fullmatch(self.text) is not None
+
+def _plain(word: str) -> str:
+    return word.casefold().rstrip(".")
 
 
 def _words_of(mention: str, pattern: re.Pattern[str] = WORD) -> list[_Word]:
-    every = [_Word(mention, *match.span()) for match in pattern.finditer(mention)]
-    return [word for word in every if word.text]
+    every = []
+    for match in pattern.finditer(mention):
+        inner = CORE.search(mention, *match.span())
+        if inner is None:
+            continue
+        start, end = inner.span()
+        comma = "," in mention[end : match.end() + 1]
+        if possessive := POSSESSIVE.search(mention, start, end):
+            end = possessive.start()
+        dotted = mention[start : end + 1]
+        if dotted.endswith(".") and end < match.end() and INITIALS.fullmatch(dotted):
+            behind = mention[match.end() : match.end() + 1]
+            end += not behind.isalpha()  # else two pseudonyms would touch
+        if start < end:
+            every.append(_Word(start, end, mention[start:end], comma))
+    return every
 
 
 def _units(named: list[_Word]) -> list[_Word]:
@@ -78,15 +84,10 @@ def _units(named: list[_Word]) -> list[_Word]:
 def titled(text: str, start: int, least: int) -> int:
     """Returns where a name begins with its titles, behind ``least``: they tell a surname."""
     while (title := _BEFORE.search(text, max(least, start - 20), start)) and (
-        title[1].casefold().rstrip(".") in TITLES
+        _plain(title[1]) in TITLES
     ):
         start = title.start(1)
     return start
-
-
-def _script(text: str) -> str:
-    names = (unicodedata.name(sign, "") for sign in text if sign.isalpha())
-    return re.split("[ -]", next(names, ""))[0]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,11 +100,7 @@ class Person(Spoken):
     """
 
     name = "person"
-    keeps = (
-        "number and places of the words of a name, titles, particles, suffixes such as Jr, which"
-        " words are initials, prefixes such as al-, possessives; gender and script where it is"
-        " asked for"
-    )
+    keeps = cues.KEEPS["person"]
 
     keep_gender: bool = False
     keep_script: bool = False
@@ -114,26 +111,25 @@ class Person(Spoken):
         units = _units(named)
         if not units:
             return whole(mention, "given")
-        group = [0]  # of words joined by hyphens
-        for one, other in pairwise(units):
-            joined = mention[one.end : other.start] in tuple(HYPHENS)
-            group.append(group[-1] + (not joined))
+        gaps = (mention[one.end : other.start] for one, other in pairwise(units))
+        group = [*accumulate((gap not in HYPHENS for gap in gaps), initial=0)]
         family = group[-1] if group[-1] or named[0].is_in(TITLES) else -1
         if family > 0 and any(word.comma for n, word in zip(group, units, strict=True) if n == 0):
             family = 0  # Lopez, Maria
         return [self._part(word, n == family) for n, word in zip(group, units, strict=True)]
 
     def _part(self, word: _Word, family: bool) -> Part:
-        if word.initials:
+        if (word.text.isupper() or "." in word.text) and INITIALS.fullmatch(word.text):
             return Part(word.start, word.end, re.sub(r"[^\W\d_]", "A", word.text))
         prefix = PREFIX.match(word.text)
         shape = "family" if family else "given"
-        if self.keep_gender and not family:
+        script = _script(word.text) if self.keep_script else ""
+        if script in SCRIPTS:
+            shape = f"{shape} {script}"
+        elif self.keep_gender and not family:
             for gender in ("female", "male"):
                 if word.is_in(gendered_names(gender, locale_of(self))):
                     shape = f"{gender} given"
-        if self.keep_script and (script := _script(word.text)) in SCRIPTS:
-            shape = f"{'family' if family else 'given'} {script}"
         return Part(word.start + (prefix.end() if prefix else 0), word.end, shape)
 
     def _drawn(self, key: str, shape: str, free: Free, draws: Draws) -> str:
@@ -150,12 +146,11 @@ class Person(Spoken):
         return combined(self.name, one, "-", free, twice=draws.agree)
 
 
-@dataclass(frozen=True, kw_only=True)
 class Organisation(Spoken):
     """Two uniform family names, such as "Hart-Ortiz", for all but the legal form."""
 
     name = "organisation"
-    keeps = "the legal form of an organisation, such as Inc, a leading The, and a possessive"
+    keeps = cues.KEEPS["organisation"]
 
     def _spans(self, mention: str) -> list[tuple[int, int]]:
         named = _words_of(mention)
@@ -171,9 +166,98 @@ class Organisation(Spoken):
         return combined(self.name, pair, "-", free)
 
 
+class Place(Spoken):
+    """A town such as "Hartville" for any place."""
+
+    name = "place"
+    keeps = cues.KEEPS["place"]
+
+    def _spans(self, mention: str) -> list[tuple[int, int]]:
+        spans = []
+        for start, end, _ in whole(mention):
+            if "." in mention[start:end]:  # U.S.
+                end += mention[end:].startswith(".")
+            possessive = POSSESSIVE.search(mention, start, end)
+            spans.append((start, possessive.start() if possessive else end))
+        return spans
+
+    def _drawn(self, key: str, shape: str, free: Free, draws: Draws) -> str:
+        names = family_names(locale_of(self))
+        ends = TOWNS[self.language or "en"]
+
+        def town() -> str:
+            name, end = draws.choice(names), draws.choice(ends)
+            return end + name.lower() if end[0].isupper() else name + end
+
+        return combined(self.name, town, "-", free, twice=draws.agree)
+
+
+class Address(Spoken):
+    """Lines of an address, such as "742 Evergreen Terrace" by "519 Hart Terrace".
+
+    What stands between commas or line breaks is one unit: a bare number would be restored where
+    it means something else.
+    """
+
+    name = "address"
+    numeric = True
+    keeps = cues.KEEPS["address"]
+
+    def parts(self, mention: str) -> list[Part]:
+        """Returns what stands between commas or line breaks."""
+        every = [core(mention, *match.span()) for match in re.finditer(r"[^,;\n\r]+", mention)]
+        parts = [Part(a, b, self._shape(mention[a:b])) for a, b in every if a < b]
+        return parts or whole(mention, "*")
+
+    def _shape(self, line: str) -> str:
+        items, words = list[str](), line.split()
+        plain = [word.casefold().strip(".") for word in words]
+        last = max((n for n, word in enumerate(plain) if word in _avenues()), default=-1)
+        for n, word in enumerate(words):
+            named = any(item[0] != "=" and not item.isdecimal() for item in items)
+            if any(character.isdecimal() for character in word):
+                items.append("".join(map(_house_class, word)))
+            elif plain[n] in FLATS or (n == last if named else plain[n] in STREETS):
+                items.append(f"={word}")
+            elif ended := ENDED.search(word):
+                items[-(items[-1:] == ["*"]) or len(items) :] = [f"*{word[ended.start() :]}"]
+            elif not items or items[-1] != "*":
+                items.append("*")
+        return " ".join(items) if any(item[0] != "=" for item in items) else "*"
+
+    def _drawn(self, key: str, shape: str, free: Free, draws: Draws) -> str:
+        names = family_names(locale_of(self))
+
+        def drawn(word: str) -> str:
+            if word.startswith("*"):
+                return draws.choice(names) + word[1:]
+            return word[1:] if word.startswith("=") else draws.fill(word)
+
+        return combined(self.name, lambda: " ".join(map(drawn, shape.split(" "))), ", ", free)
+
+
+def _house_class(character: str) -> str:
+    if character.isdecimal():
+        return "9"
+    if character.isalnum() and character not in "ºª":
+        return "A" if character.isupper() else "a"
+    return character if character in "-/#.&'()º°ª" else "a"
+
+
+def _script(text: str) -> str:
+    first = next((unicodedata.name(sign, "") for sign in text if sign.isalpha()), "")
+    return re.split("[ -]", first)[0]
+
+
 def locale_of(kind: Spoken) -> str:
     """Returns the name of Faker's lists of a kind's language."""
     return LOCALES[kind.language or "en"]
+
+
+@cache
+def _avenues() -> frozenset[str]:
+    provider = library("faker.providers.address.en_US", "detect").Provider
+    return AVENUES | {word.casefold() for word in provider.street_suffixes}
 
 
 @cache
@@ -194,8 +278,6 @@ given_names, family_names = partial(names, "first_names"), partial(names, "last_
 @cache
 def gendered_names(gender: str, locale: str = "en_US") -> frozenset[str]:
     """Returns given names of one gender alone, in lower case."""
-    female, male = (
-        frozenset(name.casefold() for name in names(f"first_names_{either}", locale))
-        for either in ("female", "male")
-    )
-    return female - male if gender == "female" else male - female
+    other = "male" if gender == "female" else "female"
+    own, others = (names(f"first_names_{each}", locale) for each in (gender, other))
+    return frozenset(map(str.casefold, own)) - {*map(str.casefold, others)}

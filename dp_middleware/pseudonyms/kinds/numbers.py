@@ -1,41 +1,111 @@
-"""Amounts, ages and numbers: near their value at an epsilon, or uniform."""
+"""What stays near its value at an epsilon, or is uniform: amounts, ages and numbers."""
 
 from __future__ import annotations
 
+import math
 import re
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import pairwise, takewhile
 from typing import ClassVar
 
-from dp_middleware.pseudonyms import cues
-from dp_middleware.pseudonyms.draws import Draws, Free, Part, whole, words
-from dp_middleware.pseudonyms.kinds.staircase import NearKind
-from dp_middleware.pseudonyms.mapping import tried
+from dp_middleware import _validate
+from dp_middleware.pseudonyms.cues import CUES, KEEPS, words
+from dp_middleware.pseudonyms.draws import Draws, Free, Part, whole
+from dp_middleware.pseudonyms.kinds.ids import into
+from dp_middleware.pseudonyms.mapping import Kind, tried
 from dp_middleware.pseudonyms.matching import LABEL, normal
 
+STEEPEST = 600.0  # nats; the exponential of some more is no number
 LEADING = 3  # digits of a number that keep something of it
 TRIES = 200
 OLDEST = 99  # three digits behind a number and a comma would be a part of it
 NUMERAL = re.compile(r"(?:[$€£¥₹]\s?)?\d+(?:[.,'’]\d+|[ \u00a0\u202f]\d{3}(?!\d))*%?")
 WORD = re.compile(r"[^\W\d_]+")
-CURRENCIES = cues.CUES["currencies"]
-SCALES = "k m bn thousand million billion trillion hundred percent to and or between from"
-UNITS = cues.CUES["units"]
-UNIT_OF = {"$": "usd", "€": "eur", "£": "gbp", "¥": "jpy", "₹": "inr", "%": "percent"}
-UNIT_OF |= {word: word for word in (*CURRENCIES.split(), "percent")}
-UNIT_OF |= {"dollar": "usd", "dollars": "usd", "euro": "eur", "euros": "eur", "yen": "jpy"}
-UNIT_OF |= {"pound": "gbp", "pounds": "gbp", "sterling": "gbp", "rupee": "inr", "rupees": "inr"}
-UNIT_OF |= {"franc": "chf", "francs": "chf", "cent": "cents"}
-SCALE_OF = {"hundred": 2, "k": 3, "thousand": 3, "million": 6, "bn": 9, "billion": 9}
-SCALE_OF |= {"trillion": 12}  # powers of ten
+UNIT_OF = {word: word for word in words("currencies")}
+UNIT_OF |= {word: unit for unit, listed in CUES["unit_of"].items() for word in listed.split()}
+SCALE_OF: dict[str, int] = CUES["scale_of"]  # powers of ten
 DECIMALS = re.compile(r"([.,])([09]+)[^09]*$")
-AGES = "year years yr yrs old month months age aged yo y o to and between"
+
+
+@dataclass(frozen=True)
+class Staircase:
+    """Of the points of a public grid, the nearest ones are more likely by one factor.
+
+    Guarantee:
+        Every row has the same number of near points (windows move inside at the ends), so all
+        normalisers are equal and two rows differ by :attr:`loss` at most; exactly by it where
+        not all points are near.
+
+    Attributes:
+        epsilon: Nats between any two values. Positive; at most :data:`STEEPEST` counts.
+    """
+
+    epsilon: float
+
+    @property
+    def weights(self) -> tuple[int, int]:
+        """Of a near point and of another: e^epsilon, rounded down."""
+        other = 1 << 20
+        near = math.floor(math.exp(min(self.epsilon, STEEPEST)) * (1 - 2**-50) * other)
+        return max(other, near), other
+
+    @property
+    def loss(self) -> float:
+        """Nats, at most epsilon."""
+        near, other = self.weights
+        return math.log(near / other)
+
+    def near_points(self, points: int) -> int:
+        """Returns how many points of a grid are near.
+
+        With a share x of the points, a long grid and a uniform value, the mean error is
+        (a x^2 / 4 + 1/3) / (a x + 1) of its length, a = e^epsilon - 1; this share makes it least.
+        """
+        a = math.expm1(min(self.epsilon, STEEPEST))
+        share = (math.sqrt(1 + 4 * a / 3) - 1) / a
+        return min(points, max(1, round(share * points)))
+
+    def row(self, below: int, points: int) -> list[int]:
+        """Returns the weights of all points for a value, which so many are below."""
+        near, other = self.weights
+        width = self.near_points(points)
+        start = min(max(below - width // 2, 0), points - width)
+        return [other] * start + [near] * width + [other] * (points - width - start)
 
 
 @dataclass(frozen=True, kw_only=True)
+class NearKind(Kind):
+    """A kind whose pseudonyms may stay near their values, at epsilon nats between any two."""
+
+    laws: ClassVar[tuple[str, ...]] = ("near", "uniform")
+
+    law: str = "near"
+    epsilon: float = 1.0
+
+    def __post_init__(self) -> None:
+        _validate.one_of(self.laws, law=self.law)
+        _validate.positive(epsilon=self.epsilon)
+
+    @cached_property
+    def loss(self) -> float:  # type: ignore[override]
+        """Nats per distinct value, between any two values of one shape."""
+        return Staircase(self.epsilon).loss if self.law == "near" else 0.0
+
+    def weights(self, key: str, shape: str, points: Sequence[int]) -> list[int]:
+        """Returns what a value's law gives to each of the ascending points, as integers."""
+        if self.law == "uniform":
+            return [1] * len(points)
+        below = bisect_left(points, self._value(key, shape))
+        return Staircase(self.epsilon).row(below, len(points))
+
+    def _value(self, key: str, shape: str) -> int:
+        raise NotImplementedError  # the point of a value
+
+
 class Numeral(NearKind):
     """A number in digits among public words; a mention with another word becomes a label.
 
@@ -43,10 +113,6 @@ class Numeral(NearKind):
         ``near``: the leading digits (at most three) are points of a public grid; points that
         lead to no free pseudonym leave it before the law is made; a staircase on what is left
         gives exactly its loss between two values of one shape. Lower digits are uniform.
-
-    Attributes:
-        law: ``near`` its value, or ``uniform`` among numbers of this shape.
-        epsilon: Nats between any two values of one shape, for ``near``. Positive.
     """
 
     keeps_digits = True
@@ -99,14 +165,11 @@ class Numeral(NearKind):
         """Returns the same number in another shape, cut off; a label where that is in use."""
         if LABEL.fullmatch(pseudonym):
             return pseudonym
-        layout = shape.partition("|")[0]
-        places = layout.count("9") + layout.count("0")
-        digits = _shifted(_digits(pseudonym), self._power(was) - self._power(shape)).zfill(places)
-        if len(digits) == places:
-            rest = iter(digits)
-            text = "".join(next(rest) if c in "09" else c for c in layout)
-            if free(text):
-                return text
+        layout = shape.partition("|")[0].replace("0", "9")
+        digits = _shifted(_digits(pseudonym), self._power(was) - self._power(shape))
+        digits = digits.zfill(layout.count("9"))
+        if len(digits) == layout.count("9") and free(text := into(layout, digits)):
+            return text
         return self.label(free, draws)
 
     def _shape(self, text: str) -> str:
@@ -121,11 +184,9 @@ class Numeral(NearKind):
         if not points:
             return None
         point = points[draws.pick(self.weights(key, shape, points))]
-
-        def candidate() -> str:  # of the point alone: what is drawn instead tells nothing more
-            return self._text(shape, point, lambda lower: draws.fill("9" * lower))
-
-        return tried(candidate, free, TRIES)
+        lower = "9" * (shape.count("9") - LEADING)
+        # of the point alone: what is drawn instead tells nothing more
+        return tried(lambda: self._text(shape, point, draws.fill(lower)), free, TRIES)
 
     def _grid(self, shape: str) -> range:
         """Values of the leading digits that numbers of a shape can have."""
@@ -141,23 +202,20 @@ class Numeral(NearKind):
         return [n for n, text in zip(self._grid(shape), texts, strict=True) if free(text)]
 
     def _value(self, key: str, shape: str) -> int:
-        """The point of the grid where a value lies."""
         short, _, power = key.split()[1].partition("e")
         digits = _shifted(short, int(power) - self._power(shape))
         return int(digits.zfill(shape.count("9"))[:LEADING])
 
-    def _text(self, shape: str, point: int, lower: Callable[[int], str]) -> str:
-        """A number of a shape from its leading digits and a function that gives the lower ones."""
-        places = shape.count("9")
-        leading = min(places, LEADING)
-        digits = iter(f"{point:0{leading}d}" + lower(places - leading))
-        return "".join(next(digits) if c == "9" else c for c in shape.partition("|")[0])
+    def _text(self, shape: str, point: int, lower: str = "") -> str:
+        """A number of a shape from its leading digits and the lower ones."""
+        leading = min(shape.count("9"), LEADING)
+        return into(shape.partition("|")[0], f"{point:0{leading}d}{lower}")
 
 
 @lru_cache(maxsize=64)
 def _texts(kind: Numeral, shape: str) -> tuple[str, ...]:
     """What the points of a grid are written as, where there are no lower digits."""
-    return tuple(kind._text(shape, point, lambda _: "") for point in kind._grid(shape))
+    return tuple(kind._text(shape, point) for point in kind._grid(shape))
 
 
 def _is_sign(character: str) -> bool:
@@ -173,42 +231,32 @@ def _digits(text: str) -> str:
     return "".join(str(unicodedata.decimal(c)) for c in text if c.isdecimal())
 
 
-@dataclass(frozen=True, kw_only=True)
 class Amount(Numeral):
     """An amount of money."""
 
     name = "amount"
-    keeps = (
-        "currency, number of digits, separators and decimals of an amount, a leading zero, and"
-        " words such as million; whether it is a number among such words"
-    )
-    public = words(f"{CURRENCIES} {SCALES}")
+    keeps = KEEPS["amount"]
+    public = words("currencies") | words("scales")
     scales: ClassVar[Mapping[str, int]] = {**SCALE_OF, "m": 6}
 
 
-@dataclass(frozen=True, kw_only=True)
 class Number(Numeral):
     """A number, with or without a unit."""
 
     name = "number"
-    keeps = (
-        "number of digits, separators and decimals of a number, a leading zero, and its unit;"
-        " whether it is a number among such words"
-    )
-    public = words(f"{SCALES} {UNITS}")
+    keeps = KEEPS["number"]
+    public = words("scales") | words("units")
 
 
-@dataclass(frozen=True, kw_only=True)
 class Age(Numeral):
     """An age from 0 to 99; an older one becomes a label."""
 
     name = "age"
-    keeps = "words around an age, such as years old; whether it is a number up to 99"
-    public = words(AGES)
+    keeps = KEEPS["age"]
+    public = words("ages")
 
     def _shape(self, text: str) -> str:
-        readable = len(text) <= LEADING and text.isdecimal() and int(text) <= OLDEST
-        return "9" if readable else ""
+        return "9" if len(text) <= LEADING and text.isdecimal() and int(text) <= OLDEST else ""
 
     def _meaning(self, text: str, before: Sequence[str], behind: Sequence[str]) -> str:
         return ""
@@ -216,5 +264,5 @@ class Age(Numeral):
     def _grid(self, shape: str) -> range:
         return range(OLDEST + 1)
 
-    def _text(self, shape: str, point: int, lower: Callable[[int], str]) -> str:
+    def _text(self, shape: str, point: int, lower: str = "") -> str:
         return str(point)

@@ -7,7 +7,7 @@ from support.cases import over
 from support.gateway import MODEL, AllLogs, running
 
 import dp_middleware as dp
-from dp_middleware.gateway.playground import pages
+from dp_middleware.gateway import playground as pages
 from dp_middleware.gateway.playground.releasing import policy_choices
 
 CANARY = "Zephyrine"

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
-from typing import Annotated
 
 import pytest
 from langchain.agents import create_agent, middleware as layers
-from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
-from langchain_core.tools import InjectedToolCallId, tool
+from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.tools import tool
 from langchain_dp_middleware import (
     DPAgentMiddleware,
     note_answer,
     untraced,
 )
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.types import Command
-from support.cases import over
 from support.contract import ToolCall, TraceSafeContract
 from support.contract.calls import result_of
 from support.langchain import IMAGE
@@ -245,71 +241,3 @@ def test_another_ai_message_is_sent_if_it_was_noted_or_declared_public(probe):
         note_answer(session, known, conversation="t")
         agent_of(probe, session=session).invoke(messages, thread())
     assert [request[2]["content"] for request in sent(probe)] == ["said before"] * 2
-
-
-@tool
-def catalog(q: str) -> str:
-    """Public."""
-    return "public"
-
-
-def catalog_agent(probe, *others, catalog=catalog, q="w1x"):
-    """One whose only tool is public, and called."""
-    ours = DPAgentMiddleware(probe.session(), public_tools=["catalog"])
-    probe.remote.script.append([ToolCall(name="catalog", arguments={"q": q})])
-    return create_agent(
-        probe.chat_openai(), [catalog], middleware=[*others, ours], checkpointer=InMemorySaver()
-    )
-
-
-HITL = {"catalog": {"allowed_decisions": ["approve", "edit", "reject", "respond"]}}
-
-
-@over("kind", ["reject", "respond", "edit", "approve"])
-def test_what_a_reviewer_says_in_a_public_tools_name_is_released(kind, probe):
-    agent = catalog_agent(probe, layers.HumanInTheLoopMiddleware(HITL))
-    edited = {"name": "catalog", "args": {"q": probe.canary}}
-    decision = {"type": kind, "message": probe.private_text, "edited_action": edited}
-    charged = len(probe.charges)
-    ask(agent, probe.new_text())
-    ask(agent, Command(resume={"decisions": [decision]}))
-    [*_, result] = sent(probe)[-1]
-    assert result["role"] == "tool"
-    assert (result["content"] == "public") is (kind == "approve")
-    assert len(probe.charges) - charged == (1 if kind == "approve" else 2)
-    assert not probe.leaks()
-
-
-def test_an_edited_result_of_a_public_tool_is_released(probe):
-    edit = {"content": probe.private_text}
-
-    @layers.wrap_tool_call
-    def forging(request, handler):
-        return handler(request).model_copy(update=edit)
-
-    @layers.wrap_tool_call
-    async def aforging(request, handler):
-        return (await handler(request)).model_copy(update=edit)
-
-    ask(catalog_agent(probe, forging), probe.new_text())
-    assert len(probe.charges) == 2
-    with untraced():
-        agent = catalog_agent(probe, aforging)
-        asyncio.run(agent.ainvoke({"messages": [("user", probe.new_text())]}, thread()))
-    assert len(probe.charges) == 4
-    assert not probe.leaks()
-
-
-def test_a_public_tools_result_in_a_command_is_sent_and_its_error_is_released(probe):
-    @tool
-    def catalog(q: str, call: Annotated[str, InjectedToolCallId]) -> Command:
-        """Public."""
-        good = ToolMessage("public", tool_call_id=call, name="catalog")
-        bad = ToolMessage(probe.private_text, tool_call_id=call, name="catalog", status="error")
-        return Command(update={"messages": [bad if q == "bad" else good]})
-
-    for q, charges in (("good", 1), ("bad", 3)):
-        ask(catalog_agent(probe, catalog=catalog, q=q), probe.new_text())
-        assert len(probe.charges) == charges
-    assert sent(probe)[1][-1]["content"] == "public"
-    assert not probe.leaks()

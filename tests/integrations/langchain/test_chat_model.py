@@ -83,12 +83,10 @@ class TestEveryPath(TraceSafeContract):
         "with_fallbacks": lambda m, p: m.with_fallbacks([p.chat_openai()]).invoke(
             p.new_text(), p.config
         ),
-        "with_fallbacks, wrapped": lambda m, p: m.with_fallbacks(
-            [DPChatModel(p.session(), p.chat_openai())]
-        ).invoke(p.new_text(), p.config),
     }
     fallbacks = fallback_calls(transcript)
     refusals = {
+        "a wrapped fallback": lambda m, p: m.with_fallbacks([m]).invoke(p.private_text, p.config),
         "image": lambda m, p: m.invoke([HumanMessage([p.private_text, IMAGE])], p.config),
         "unknown answer": lambda m, p: m.invoke(
             [HumanMessage(p.private_text), AIMessage(p.private_text, id="a")], p.config
@@ -97,8 +95,6 @@ class TestEveryPath(TraceSafeContract):
             [("human", p.private_text), _call({"q": p.private_text})], p.config
         ),
         "no messages": lambda m, p: m.invoke({"q": p.private_text}, p.config),
-        "generate from texts": lambda m, p: m.generate([[p.private_text]], **p.config),
-        "agenerate from texts": lambda m, p: m.agenerate([[p.private_text]], **p.config),
         "epsilon": lambda m, p: m.invoke(p.private_text, {"configurable": {"dp_epsilon": -1}}),
     }
 

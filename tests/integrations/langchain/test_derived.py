@@ -43,7 +43,7 @@ PLAIN = {
     "bind": lambda m: m.bind(stop=["x"]),
     "with_config": lambda m: m.with_config(tags=["t"]),
     "with_retry": lambda m: m.with_retry(),
-    "with_fallbacks": lambda m: m.with_fallbacks([m]),
+    "with_fallbacks": lambda m: m.with_fallbacks([m.inner]),
     "PrivateHead": noting,
     "PrivateHead, with_retry": lambda m: noting(m).with_retry(),
 }

@@ -111,7 +111,7 @@ def test_a_remote_model_for_a_vector_and_options_that_do_not_belong_together_are
     ):
         with pytest.raises(ParameterError, match="expected"):
             DPEmbeddings(first, INNER, **options)
-    with pytest.raises(ParameterError, match="vectors of 6 numbers"):
+    with pytest.raises(ParameterError, match="vectors of 6 finite numbers"):
         DPEmbeddings(RESPONSE, DeterministicFakeEmbedding(size=5)).embed_query("text")
 
 

@@ -87,7 +87,6 @@ WRONG = [
     *(("head", {"keys": keys}) for keys in ("question", [], "")),
     *(("head", {name: True}) for name in ("system", "ai", "answers")),
     *((kind, {"tools": "look_up"}) for kind in ("head", "chat model", "agent")),
-    ("agent", {"public_tools": "x"}),
     ("documents", {"metadata": "source"}),
     ("documents", {"metadata": [1]}),
     ("retriever", {"public_metadata": "source"}),

@@ -1,11 +1,9 @@
-"""DPTransform in real pipelines: several processes, the cache, a vector store that answers."""
+"""DPTransform in real pipelines: the cache, a vector store that answers."""
 
 import hashlib
 import json
 import pickle
-from pathlib import Path
 
-import llama_index.core
 import pytest
 from llama_index.core.embeddings import MockEmbedding
 from llama_index.core.ingestion import DocstoreStrategy, IngestionCache, IngestionPipeline
@@ -17,10 +15,8 @@ from llama_index_dp_middleware import DPTransform
 from support.cases import over
 
 import dp_middleware as dp
-from dp_middleware import scopes
 
 COUNT = 12
-TOKENIZERS = Path(llama_index.core.__file__).parent / "_static" / "tiktoken_cache"
 
 
 def documents(desk, count=COUNT):
@@ -47,20 +43,15 @@ def assert_clean(desk, *values):
         assert not [each for each in hashes(desk) if each in text]
 
 
-@pytest.mark.timeout(60)
-@pytest.mark.parametrize(
-    ("first", "workers"),
-    [pytest.param(True, 2, marks=pytest.mark.slow), (True, None), (False, None)],
-)
-def test_what_leaves_a_pipeline(first, workers, desk, monkeypatch):
-    monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(TOKENIZERS))  # a worker would download them
+@pytest.mark.parametrize("first", [True, False])
+def test_what_leaves_a_pipeline(first, desk):
     steps = [DPTransform(desk.session(), metadata=["page"]), SentenceSplitter()]
     pipeline = IngestionPipeline(
         transformations=[*(steps if first else steps[::-1]), MockEmbedding(4)],
         vector_store=SimpleVectorStore(),
         disable_cache=not first,
     )
-    nodes = pipeline.run(documents=documents(desk), num_workers=workers)
+    nodes = pipeline.run(documents=documents(desk))
     assert len(nodes) == COUNT
     assert len({node.text for node in nodes}) == COUNT  # 50 ** 11 texts could have been drawn
     assert desk.charges == [11] * COUNT
@@ -138,17 +129,6 @@ def test_neighbours_keep_their_ids_only(desk):
     assert_clean(desk, found.to_dict())
 
 
-def first_word(text):
-    return [(0, text.index(" "))]
-
-
-def test_another_process_gets_the_scope_and_no_key(desk):
-    for scope in (first_word, scopes.matches("zx[a-z]+")):
-        data = pickle.dumps(DPTransform(desk.session(scope=scope)))
-        assert bytes(range(32)) not in data
-        [found] = pickle.loads(data)([Document(text=f"{desk.canary} stays public")])
-        assert found.text.split()[1:] == ["stays", "public"]
-        assert found.text.split()[0] != desk.canary
-    assert desk.charges == [1, 1]
-    with pytest.raises(dp.ParameterError, match="function of a module"):
-        pickle.dumps(DPTransform(desk.session(scope=lambda text: [(0, 1)])))
+def test_a_step_stays_in_its_process(desk):
+    with pytest.raises(TypeError, match="num_workers"):
+        pickle.dumps(DPTransform(desk.session()))

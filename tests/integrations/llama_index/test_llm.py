@@ -14,14 +14,13 @@ from llama_index.core.base.llms.types import (
     ToolCallBlock,
 )
 from llama_index.core.llms import MockLLM
-from llama_index.core.prompts import PromptTemplate, RichPromptTemplate
-from llama_index.core.prompts.default_prompt_selectors import DEFAULT_TEXT_QA_PROMPT_SEL
+from llama_index.core.prompts import PromptTemplate
 from llama_index.core.tools import FunctionTool
-from llama_index_dp_middleware import DPLLM, unrecorded
+from llama_index_dp_middleware import DPLLM
 from support.cases import over
 from support.contract import ToolCall
 from support.extras import said_without
-from support.llama_index import MODEL, index_of, said, sent_by, simple_chat, user
+from support.llama_index import MODEL, said, sent_by, simple_chat, user
 
 import dp_middleware as dp
 from dp_middleware._quiet import is_unrecorded
@@ -186,8 +185,6 @@ def test_wrong_parameters(model, desk):
         {"system": "drop"},
         {"public_system": "be brief"},
         {"session": None},
-        *({"public_templates": t} for t in ("one", [3], ["no values"], ["{a}{b}"], ["{a}"])),
-        {"public_templates": [RichPromptTemplate("Q: {{q}}")]},
     ):
         with pytest.raises(dp.ParameterError, match="expected"):
             DPLLM(**{"session": desk.session(), "inner": MockLLM(), **wrong})
@@ -242,47 +239,6 @@ def test_an_answer_that_a_chat_engine_strips_is_known(reply, model, desk):
     for k in range(2):
         assert "".join(engine.stream_chat(f"w{k}x").response_gen) == reply
     assert contents(desk)[1] == reply.strip()
-
-
-# LlamaIndex's own prompts, declared public: their fixed parts are sent as they are ----------------
-
-SYSTEM, USER = (
-    str(m.content) for m in DEFAULT_TEXT_QA_PROMPT_SEL.conditionals[0][1].message_templates
-)
-
-
-def test_only_the_values_of_a_public_template_are_released(probe):
-    templates = [DEFAULT_TEXT_QA_PROMPT_SEL]
-    model = DPLLM(probe.session(), probe.llama_openai(), public_templates=templates)
-    with unrecorded():
-        index_of(probe.new_text()).as_query_engine(llm=model).query(probe.new_text())
-    system, asked = sent_by(probe.remote)
-    assert system == SYSTEM
-    before, between, behind = USER.format(context_str="\0", query_str="\0").split("\0")
-    assert asked.startswith(before)
-    assert asked.endswith(behind)
-    values = asked.removeprefix(before).removesuffix(behind).split(between)
-    assert [probe.released(value) for value in values] == [True, True]
-    assert len(probe.charges) == 1
-    assert not probe.leaks()
-
-
-@over("path", ["complete", "chat"])
-def test_a_prompt_that_is_not_to_the_letter_is_private(path, probe):
-    templates = ["Sum up: {text}\nSay: ", PromptTemplate("Q: {q}")]
-    model = DPLLM(probe.session(), probe.llama_openai(), public_templates=templates)
-
-    def sent_for(prompt):
-        MODEL[path](model, prompt)
-        return sent_by(probe.remote)[-1]
-
-    text = sent_for(f"Sum up: {probe.private_text}\nSay: ")
-    assert text.startswith("Sum up: ")
-    assert text.endswith("\nSay: ")
-    assert probe.released(text[8:-6])
-    assert probe.released(sent_for(f"Sum up: {probe.private_text}\nSay:"))
-    assert probe.released(sent_for(f"sum up: {probe.private_text}\nSay: "))
-    assert not probe.leaks()
 
 
 # the package -------------------------------------------------------------------------------------

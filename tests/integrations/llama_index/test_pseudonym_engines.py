@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import pickle
 
 import pytest
 
@@ -18,7 +17,6 @@ from support.llama_index import CHAT, grows, index_of, simple_chat, user
 from support.pseudonymous import pseudonyms
 
 import dp_middleware as dp
-from dp_middleware.errors import ParameterError
 
 QUESTIONS = [CONTRACT, "And Mirela Tamburi?", "What of Acme Trading Ltd in Berlin?"]
 
@@ -100,11 +98,6 @@ def test_objects_that_a_query_engine_makes_have_the_originals(desk, remote):
     llm = desk.llama_openai().as_structured_llm(Person)
     engine = DPQueryEngine(pseudonyms(), index_of("public").as_query_engine(llm=llm))
     assert engine.query(ASKED).response == Person(name="Mirela Tamburi")
-
-
-def test_pseudonyms_do_not_go_to_other_processes():
-    with pytest.raises(ParameterError, match="num_workers"):
-        pickle.dumps(DPTransform(pseudonyms()))
 
 
 def test_no_span_event_or_callback_holds_an_original(desk, remote):

@@ -80,7 +80,7 @@ def test_thoughts_are_restored_in_the_pieces_too():
 def test_a_shown_answer_is_sent_again_as_the_remote_model_wrote_it(left, model, remote):
     """Also stripped, left half-way, and behind another beginning."""
     question = user(" Mirela Tamburi of Acme Trading Ltd ")
-    session = model._transcript.session
+    session = model._session
     pieces = model.stream_chat([question])
     read = [next(p for p in pieces if "Tamburi" in p.message.content)] if left else list(pieces)
     pieces.close()

@@ -12,11 +12,11 @@ from hypothesis import given, strategies as st
 from llama_index.core.agent.workflow import FunctionAgent
 from llama_index.core.base.llms.types import ChatMessage
 from llama_index_dp_middleware import DPLLM, unrecorded
-from llama_index_dp_middleware._messages import read_message
+from llama_index_dp_middleware._messages import copy_message
 from support.contract import ToolCall
 from support.pseudonymous import pseudonyms
 
-from dp_middleware.conversation.messages import as_json
+from dp_middleware.conversation.messages import as_json, transcript_of
 
 
 def closing(request):
@@ -90,4 +90,5 @@ def test_any_other_text_stays_as_it_is(text):
 def test_under_a_sanitizer_a_text_stays_as_it_is():
     """Its guarantee is of tokens: one that changes must not change the form of all."""
     message = ChatMessage("{'a': 1}", role="tool")
-    assert read_message(message, "message 0").message.texts == ("{'a': 1}",)
+    [crossed] = transcript_of(lambda cross: copy_message(message, "message 0", (), cross))
+    assert crossed.texts == ("{'a': 1}",)

@@ -9,7 +9,7 @@ from agents import (
     function_tool,
 )
 from agents.models.interface import ModelTracing
-from openai_agents_dp_middleware import DPModel, release_input
+from openai_agents_dp_middleware import DPModel
 from support.contract import ToolCall, TraceSafeContract
 from support.loops import async_client
 
@@ -71,27 +71,6 @@ class TestRuns(Contract):
 
     def exposed(self, adapter, probe):
         return [adapter.model]
-
-
-async def answered(config, probe, agent=None):
-    return (await run(config, probe, agent))[1]
-
-
-class TestFilter(Contract):
-    """The filter alone, with the SDK's own model."""
-
-    calls = {
-        "run": answered,
-        "private instructions": lambda c, p: answered(c, p, helper(p, p.private_text)),
-    }
-
-    def adapter(self, probe):
-        release = release_input(probe.session(), public_instructions=[BRIEF])
-        return RunConfig(
-            model=self.inner(probe),
-            call_model_input_filter=release,
-            trace_include_sensitive_data=False,
-        )
 
 
 def history(probe, text, *more):

@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from support.weighted import CODES, TEXTS as HELD, law
 import dp_middleware as dp
 from dp_middleware.lab import attacks, metrics
 from dp_middleware.lab.attacks._guesses import _places
-from dp_middleware.lab.attacks.rows import word_ranks
+from dp_middleware.lab.attacks.rows import both_ranks
 from dp_middleware.mechanisms.drawing import drawer
 from dp_middleware.sampling import sampler
 
@@ -111,13 +112,10 @@ def test_a_certificate_that_says_too_little_is_contradicted():
     assert attacks.recovery_bound(honest, space) == 1.0
 
 
-@over(
-    "mechanism",
-    [
-        dp.TokenExponential(epsilon=9.0),
-        dp.NearestResponse(epsilon=2.0, candidates=2, codebook=(*range(3, 60, 7),)),
-    ],
-)
+LISTED = dp.NearestResponse(epsilon=2.0, candidates=2, codebook=(*range(3, 60, 7),))
+
+
+@over("mechanism", [dp.TokenExponential(epsilon=9.0), LISTED])
 def test_blocks_and_codebooks_change_nothing(mechanism):
     space = random_space(tokens=150, seed=4)
     prior = np.arange(1.0, 151.0) / np.arange(1.0, 151.0).sum()
@@ -228,10 +226,8 @@ def test_a_certain_word_of_uncertain_spelling(spelled):
     """The word stays with certainty, its spelling is a coin: 2 of 2 words, 1/2 of the ids."""
     mechanism, approx = dp.SanText(epsilon=80.0), pytest.approx
     found = attacks.bayes(mechanism, spelled, top=(1, 2))
-    assert (found.rate, found.by_id) == (
-        approx(1.0, abs=1e-12),
-        approx((4 * 0.5 + 1) / 5, abs=1e-12),
-    )
+    both = (1.0, (4 * 0.5 + 1) / 5)
+    assert (found.rate, found.by_id) == approx(both, abs=1e-12)
     assert found.by_id == approx(dp.certify(mechanism, spelled).recovery, abs=1e-12)
     assert found.details["blind 1"] == approx(2 / 5)
     assert found.details["blind 1 by id"] == approx(1 / 5)
@@ -242,9 +238,8 @@ def test_a_certain_word_of_uncertain_spelling(spelled):
     assert (sizes.value, sizes.by_id) == (approx(1.0), approx((4 * 1.5 + 1) / 5))
     assert sizes.details["support"] == 3.0  # all words are possible
     entropy = sampler.insecure_entropy(0)
-    drawn = metrics.mapping_set_size_drawn(
-        mechanism, spelled, ids=[0, 4], draws=60, entropy=entropy
-    )
+    how = {"ids": [0, 4], "draws": 60, "entropy": entropy}
+    drawn = metrics.mapping_set_size_drawn(mechanism, spelled, **how)
     assert (drawn.value, drawn.by_id) == (1.0, 1.5)
 
 
@@ -265,12 +260,9 @@ def test_the_rate_is_the_sum_of_the_largest_joint_masses_of_words(weights, epsil
     assert found.by_id == pytest.approx(np.sort(joint, axis=0)[::-1][:top].sum(), abs=1e-12)
     assert found.by_id <= found.rate + 1e-12
     certificate = dp.certify(mechanism, space)
-    bounds = {
-        by: attacks.recovery_bound(certificate, space, prior=prior, top=top, by=by)
-        for by in ("word", "id")
-    }
-    assert found.rate <= bounds["word"] + 1e-12
-    assert found.by_id <= bounds["id"] + 1e-12 <= bounds["word"] + 2e-12
+    bound = partial(attacks.recovery_bound, certificate, space, prior=prior, top=top)
+    assert found.rate <= bound() + 1e-12
+    assert found.by_id <= bound(by="id") + 1e-12 <= bound() + 2e-12
 
 
 def test_another_spelling_is_a_hit_on_releases(spelled):
@@ -293,8 +285,9 @@ def test_ranks_of_words_by_hand():
     vocabulary = dp.Vocabulary(TOKENS)
     scores = np.log([[0.3, 0.1, 0.2, 0.25, 0.15]] * 5)
     ids = np.arange(5)
-    assert word_ranks(scores, ids, vocabulary, pooled="sum").tolist() == [2, 2, 1, 1, 3]
-    assert word_ranks(scores, ids, vocabulary, pooled="best").tolist() == [1, 1, 2, 2, 3]
+    for pooled, words in (("sum", [2, 2, 1, 1, 3]), ("best", [1, 1, 2, 2, 3])):
+        found = both_ranks(scores, ids, vocabulary, pooled=pooled)
+        assert found.tolist() == [words, [1, 5, 3, 2, 4]]
 
 
 UNITS = ("aab", "bbc", "cd", "dde", "zy")

@@ -61,7 +61,7 @@ def test_a_failing_model_does_not_pass_for_privacy(served, space):
     server.mode = "error"
     with pytest.raises(dp.ChatError, match="HTTP 500"):
         attacks.llm_inference([[5]], [[0]], space, model=remote)
-    with pytest.raises(dp.ParameterError, match=r"dp\.chat_model"):
+    with pytest.raises(dp.ChatError, match="type str, got list"):
         attacks.llm_inference([[0]], [[1]], space, model=lambda messages: messages)
 
 

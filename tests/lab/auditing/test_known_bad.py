@@ -4,18 +4,9 @@ import math
 
 import numpy as np
 import pytest
+from support import known_bad
 from support.cases import over
-from support.known_bad import (
-    FirstTokenContext,
-    ForkedWorkers,
-    FreshWorkers,
-    LeavesOutTheOriginal,
-    NoFloor,
-    RawPrefix,
-    SizeFromRawPrefix,
-    on_the_circle,
-    two_groups,
-)
+from support.known_bad import FirstTokenContext, on_the_circle, two_groups
 from support.noise_laws import plane_law
 from support.spaces import random_space, space_of
 
@@ -123,7 +114,7 @@ def test_cape_strict_with_a_released_context_passes():
 PEAKED, FLAT_LOGITS = [8.0] + [0.0] * 19, [0.0] * 20  # codebooks of 8 and of all 20 tokens
 
 
-@over("kind", [RawPrefix, SizeFromRawPrefix])
+@over("kind", [known_bad.RawPrefix, known_bad.SizeFromRawPrefix])
 def test_codebooks_of_the_raw_prefix_are_caught(kind):
     """One token under two logits, which differ by a token before it: supports differ."""
     bound = dp.audit(kind(epsilon=3.0), SPACE, logits=[PEAKED, FLAT_LOGITS])
@@ -133,7 +124,7 @@ def test_codebooks_of_the_raw_prefix_are_caught(kind):
 
 def test_a_raw_prefix_is_caught_by_what_is_released():
     options = {"texts": ([0, 3], [1, 3]), "context": FirstTokenContext(), "samples": 200}
-    bound = dp.audit(RawPrefix(epsilon=0.2), SPACE, **options)
+    bound = dp.audit(known_bad.RawPrefix(epsilon=0.2), SPACE, **options)
     assert bound > bound.claim == 0.2
     good = dp.audit(dp.ContextualResponse(epsilon=0.2), SPACE, **options, **SURE)
     assert good <= good.claim == 0.2
@@ -142,7 +133,7 @@ def test_a_raw_prefix_is_caught_by_what_is_released():
 def test_a_floor_that_follows_the_model_is_caught():
     """Two tokens that are likely pay with the normaliser, too: nearly twice epsilon."""
     logits = [[6.0, 6.0] + [0.0] * 18]
-    bound = dp.audit(NoFloor(epsilon=2.0), SPACE, logits=logits)
+    bound = dp.audit(known_bad.NoFloor(epsilon=2.0), SPACE, logits=logits)
     assert bound > bound.claim == 2.0
 
 
@@ -166,7 +157,7 @@ def test_stencil_is_a_function_of_the_text():
 def test_leaving_out_the_original_is_caught():
     space = space_of([[0.0, 0.0], [0.1, 0.0], [2.0, 0.0], [2.0, 0.1], [0.0, 2.0], [0.1, 2.0]])
     given = {"eta": 1.0, "window": 3}
-    bound = dp.audit(LeavesOutTheOriginal(**given), space, samples=FEW)
+    bound = dp.audit(known_bad.LeavesOutTheOriginal(**given), space, samples=FEW)
     assert bound.claim == pytest.approx(2 * 0.1)
     assert bound > 2.0
     assert bound.witness.output == bound.witness.other
@@ -210,7 +201,7 @@ def test_a_forked_generator_is_caught():
     Each release by itself follows its law, so only the pair of them shows it.
     """
     space, texts = random_space(tokens=8, seed=1), ([0, 0], [0, 1])
-    forked, fresh = ForkedWorkers(epsilon=1.0), FreshWorkers(epsilon=1.0)
+    forked, fresh = known_bad.ForkedWorkers(epsilon=1.0), known_bad.FreshWorkers(epsilon=1.0)
     for _ in range(50):
         first, second = forked.perturb([0, 0], space, os_entropy)
         assert first == second

@@ -31,11 +31,8 @@ class StopsEarly(dp.DocumentResponse):
     """Releases no second unit for a short text, so the number of units tells of it."""
 
     def respond(self, texts, encoder, entropy):
-        whole = super().respond(texts, encoder, entropy)
-        return [
-            released.split(", ")[0] if len(text) < 4 else released
-            for text, released in zip(texts, whole, strict=True)
-        ]
+        pairs = zip(texts, super().respond(texts, encoder, entropy), strict=True)
+        return [y.split(", ")[0] if len(text) < 4 else y for text, y in pairs]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,10 +40,8 @@ class NeverItsOwn(dp.DocumentResponse):
     """Never releases a unit that the text has: what is missing tells of it."""
 
     def respond(self, texts, encoder, entropy):
-        return [
-            ", ".join(unit for unit in released.split(", ") if unit not in text)
-            for text, released in zip(texts, super().respond(texts, encoder, entropy), strict=True)
-        ]
+        pairs = zip(texts, super().respond(texts, encoder, entropy), strict=True)
+        return [", ".join(u for u in y.split(", ") if u not in text) for text, y in pairs]
 
 
 @pytest.mark.slow

@@ -15,8 +15,8 @@ from support.spaces import random_space, space_of
 import dp_middleware as dp
 from dp_middleware.frameworks import open_model
 from dp_middleware.lab import attacks, evaluation
-from dp_middleware.lab.evaluation._cases import Encoded, Models
-from dp_middleware.lab.evaluation._parts import Setup
+from dp_middleware.lab.evaluation._cases import Encoded, Models, Setup
+from dp_middleware.lab.evaluation._parts import law_of
 from dp_middleware.lab.evaluation.measures import named
 from dp_middleware.lab.evaluation.results import COLUMNS
 from dp_middleware.lab.evaluation.running import of_tokens
@@ -199,11 +199,7 @@ def test_language_models_serve_and_are_sent_releases_only(run, bert, reviews):
 
 
 def test_without_language_models_the_rows_say_what_is_needed(run):
-    wanted = {
-        kind: [each for each in named(kind) if each not in named(kind, default=True)]
-        for kind in ("attack", "metric")
-    }
-    table = run(attacks=wanted["attack"], metrics=wanted["metric"])
+    table = run(attacks=named("attack"), metrics=named("metric")[-6:])
     reasons = {row["name"]: row["reason"] for row in table if row["reason"]}
     needs = {"masked-token": "--masked-model", "bayes-language-model": "--context"}
     chats = ("llm-inference", "ngram-leakage", "coherence", "classification-accuracy")
@@ -266,6 +262,12 @@ def test_two_of_one_name_are_refused(run, reviews, health):
         run(data=[reviews, other])
     assert len(run(data=[reviews, reviews])) == len(run())
 
+    class Elsewhere(dp.TokenExponential):
+        name = "../../elsewhere"
+
+    with pytest.raises(dp.ParameterError, match="mechanism's name"):
+        run((Elsewhere(epsilon=2.0),))
+
 
 def test_a_policy_keeps_tokens_and_attacks_the_others(run, space, reviews):
     """A kept word is in every release, no trial of an attack, and in the prior of none."""
@@ -291,33 +293,15 @@ def test_a_policy_keeps_tokens_and_attacks_the_others(run, space, reviews):
     assert all("keeps no tokens" in row["reason"] for row in whole)
 
 
-def test_the_name_of_a_mechanism_is_no_path(run, tmp_path):
-    class Elsewhere(dp.TokenExponential):
-        name = "../../elsewhere"
-
-    with pytest.raises(dp.ParameterError, match="name"):
-        run((Elsewhere(epsilon=2.0),), out=tmp_path)
-
-
 def longest(factor):
     """The logits of a position are the number of tokens of its text, times a factor."""
     return Says(raw=lambda ids: np.full((len(ids), 3), factor * len(ids)))
 
 
-def law(chosen, space, *, context=None, policy=None, asked="nominal", epsilon=4.0):
-    setup = Setup(
-        measures=(),
-        asked=asked,
-        list_size=None,
-        tokens=5,
-        policy=policy or dp.KeepPolicy.nothing(),
-        generated=0,
-        sample=1,
-        space=space,
-        models=Models(context=context),
-        encoder=Encoded(None),
-    )
-    return setup.law(chosen, epsilon)
+def law(chosen, space, *, context=None, epsilon=4.0, **options):
+    models = Models(context=context)
+    setup = Setup(space=space, encoder=Encoded(None), models=models, tokens=5, **options)
+    return law_of(setup, chosen, epsilon)
 
 
 @over("name, kind", [("cape", dp.Cape), ("cape-strict", dp.CapeStrict)])

@@ -52,14 +52,6 @@ def test_identity_scores_one(metric):
     assert found.trials == len(TEXTS)
 
 
-def test_the_bundled_encoder_tells_alike_from_unlike():
-    raw = ["The doctor prescribed an antibiotic.", "The match ended in a draw."]
-    near = metrics.sbert_cosine(raw, ["A physician gave out medicine.", "The game was a tie."])
-    far = metrics.sbert_cosine(raw, list(reversed(raw)))
-    assert near.value > 0.4 > 0.2 > far.value
-    assert "all-MiniLM-L6-v2" in near.assumptions[0]
-
-
 def test_cosines_by_hand_and_with_another_service(letters):
     found = metrics.coherence(["aab"], ["abb"], service=letters)
     assert found.value == pytest.approx((0.25 + 2 + 2) / (0.25 + 4 + 1), abs=1e-6)
@@ -77,8 +69,6 @@ def test_bert_score_agrees_with_the_library():
     found = metrics.bert_score(raw, released)
     own = [found.details["precision"], found.details["recall"], found.value]
     assert own == pytest.approx([float(score.mean()) for score in scores], abs=1e-4)
-    fewer = metrics.bert_score(raw, released, layers=2)
-    assert fewer.value != pytest.approx(found.value, abs=1e-3)
 
 
 def test_bert_score_says_why_it_cannot_run(tmp_path):
@@ -93,7 +83,7 @@ def test_bert_score_says_why_it_cannot_run(tmp_path):
     ("module", "package", "extra", "call"),
     [
         ("rouge_score.rouge_scorer", "rouge-score", "eval", metrics.rouge_l),
-        ("bert_score", "bert-score", "eval", lambda a, b: metrics.bert_score(a, b, layers=1)),
+        ("bert_score", "bert-score", "eval", lambda a, b: metrics.bert_score(a, b, model="x")),
         ("mauve.compute_mauve", "mauve-text", "mauve", metrics.mauve),
     ],
 )

@@ -12,7 +12,7 @@ from support.certified import certified
 
 from dp_middleware.errors import BudgetExhausted, LedgerError
 from dp_middleware.privacy import PureDP
-from dp_middleware.privacy.ledger import turns
+from dp_middleware.privacy.ledger._database import Job, Queue
 from dp_middleware.privacy.ledger.ledger import PrivacyLedger
 
 CERTIFICATE = certified(PureDP(epsilon=1.0), 1.0)
@@ -117,13 +117,15 @@ def test_threads_fill_a_budget_to_its_brim_and_never_further(tmp_path_factory, c
 
 def test_who_is_interrupted_while_it_waits_holds_up_nobody(threads):
     """Whether it is its turn already or not; what it waited for is not done."""
-    queue, done = turns.Queue(), []
+    queue, done = Queue(), []
 
     def work(job):
         def write():
-            for each in queue.take():
+            while queue.waiting:
+                each = queue.waiting.popleft()
                 done.append(each.subject)
-                each.settle(None)
+                each.is_done = True
+                each.turn.release()
 
         queue.await_turn(job, write)
 
@@ -131,41 +133,11 @@ def test_who_is_interrupted_while_it_waits_holds_up_nobody(threads):
         raise KeyboardInterrupt
 
     for subject in "ab":
-        job = turns.Job(subject, None)
+        job = Job(subject, None)
         job.turn = SimpleNamespace(acquire=interrupt, release=lambda: None)
         with pytest.raises(KeyboardInterrupt):
             work(job)
-    others = [threads.submit(work, turns.Job(subject, None)) for subject in "cd"]
+    others = [threads.submit(work, Job(subject, None)) for subject in "cd"]
     wait(others)
     assert sorted(done) == ["c", "d"]
     assert not queue.waiting
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
-@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
-def test_a_process_that_waits_writes_before_the_one_that_has_just_written(tmp_path, monkeypatch):
-    monkeypatch.setattr(turns, "_POLITE", 60.0)
-    place, said = tmp_path / "turn", tmp_path / "said"
-
-    def say(who):
-        with said.open("a") as file:
-            file.write(who)
-
-    with turns.turn(place):
-        say("a")
-        child = os.fork()
-        if not child:
-            try:
-                with turns.turn(place):
-                    say("b")
-            finally:
-                os._exit(0)
-        file = os.open(place, os.O_RDWR)
-        while turns._locked(file, turns._NEXT):  # until the child is next
-            turns.fcntl.lockf(file, turns.fcntl.LOCK_UN, 1, turns._NEXT)
-            time.sleep(0.001)
-    with turns.turn(place):
-        say("c")
-    assert os.waitpid(child, 0)[1] == 0
-    assert said.read_text() == "abc"
-    os.close(file)

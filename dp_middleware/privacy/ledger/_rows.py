@@ -6,13 +6,12 @@ A row is a subject's whole state after an event, so the last row is all that a c
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Literal, Self
 
 import sqlalchemy as sa
-from sqlalchemy import BigInteger, Column, Index, MetaData, Table, Text
 
 from dp_middleware import _validate
 from dp_middleware.errors import IncompatibleGuarantees, ParameterError
@@ -90,11 +89,6 @@ class Cost:
             )
         return cls(kind="pure", scale=PURE, epsilon=integer(epsilon, times))
 
-    @property
-    def amount(self) -> int:
-        """What is added to the sum of this scale."""
-        return self.epsilon + self.metric  # one of them is 0
-
 
 @dataclass(frozen=True, kw_only=True)
 class LedgerRow:
@@ -122,14 +116,10 @@ class LedgerRow:
     @property
     def amount(self) -> int:
         """What the row adds to the sum of its scale."""
-        return self.epsilon + self.metric
+        return self.epsilon + self.metric  # one of them is 0
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-ready."""
-        return {name: getattr(self, name) for name in COLUMNS}
-
-
-COLUMNS = tuple(column.name for column in fields(LedgerRow))
+        return asdict(self)
 
 
 @lru_cache(maxsize=256)
@@ -153,49 +143,34 @@ def budget_of(nats: float, name: str = "budget") -> int:
     return budget
 
 
-metadata = MetaData()
-releases = Table(
-    "dp_releases",
-    metadata,
-    *(
-        Column(
-            column.name,
-            BigInteger if column.type == "int" else Text,
-            primary_key=column.name in ("subject", "number"),
-            autoincrement=False,
-            nullable=False,
-            unique=column.name == "release",
-        )
-        for column in fields(LedgerRow)
-    ),
-    # of a chain that earlier versions kept; now empty
-    Column("digest", Text, nullable=False),
-    Index("dp_releases_by_scale", "subject", "scale", "time", "number"),
-)
-SHOWN = tuple(releases.c[name] for name in COLUMNS)
+def _table(name: str, types: dict[str, str], *keys: str) -> str:
+    lines = [*(f"{column} {kind} NOT NULL" for column, kind in types.items()), *keys]
+    return f"CREATE TABLE {name} (\n\t" + ", \n\t".join(lines) + "\n)"
 
-settings = Table(
-    "dp_settings",
-    metadata,
-    Column("name", Text, primary_key=True),
-    Column("value", Text, nullable=False),
-)
 
+_TYPES = {each.name: "BIGINT" if each.type == "int" else "TEXT" for each in fields(LedgerRow)}
+_TYPES["digest"] = "TEXT"  # of a chain that earlier versions kept; now empty
+_SCHEMA = (
+    _table("dp_releases", _TYPES, "PRIMARY KEY (subject, number)", "UNIQUE (release)"),
+    "CREATE INDEX dp_releases_by_scale ON dp_releases (subject, scale, time, number)",
+    _table("dp_settings", {"name": "TEXT", "value": "TEXT"}, "PRIMARY KEY (name)"),
+)
 _REFUSING = """CREATE FUNCTION dp_append_only() RETURNS trigger LANGUAGE plpgsql AS
 $$ BEGIN RAISE EXCEPTION 'the ledger is append-only'; END $$"""
-_POSTGRESQL = """CREATE TRIGGER dp_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON %(table)s
+_POSTGRESQL = """CREATE TRIGGER dp_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON {0}
 FOR EACH STATEMENT EXECUTE FUNCTION dp_append_only()"""
-_SQLITE = """CREATE TRIGGER %(table)s_{0} BEFORE {0} ON %(table)s
+_SQLITE = """CREATE TRIGGER {0}_{1} BEFORE {1} ON {0}
 BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END"""
 
 
-def _run(target: MetaData | Table, moment: str, dialect: str, statement: str) -> None:
-    ddl: sa.DDL = sa.DDL(statement)  # type: ignore[no-untyped-call]
-    sa.event.listen(target, moment, ddl.execute_if(dialect=dialect))
-
-
-_run(metadata, "before_create", "postgresql", _REFUSING)
-for _table in (releases, settings):
-    _run(_table, "after_create", "postgresql", _POSTGRESQL)
-    for _event in ("UPDATE", "DELETE"):
-        _run(_table, "after_create", "sqlite", _SQLITE.format(_event))
+def create_tables(connection: sa.Connection, values: dict[str, str]) -> None:
+    """Makes the tables, to which rows can only be added, and keeps the settings."""
+    tables, events = ("dp_releases", "dp_settings"), ("UPDATE", "DELETE")
+    if connection.dialect.name == "sqlite":
+        triggers = [_SQLITE.format(table, event) for table in tables for event in events]
+    else:
+        triggers = [_REFUSING, *map(_POSTGRESQL.format, tables)]
+    for statement in (*_SCHEMA, *triggers):
+        connection.exec_driver_sql(statement)
+    rows = [{"name": name, "value": value} for name, value in values.items()]
+    connection.execute(sa.text("INSERT INTO dp_settings VALUES (:name, :value)"), rows)

@@ -2,16 +2,15 @@
 
 The last integer of each output is held whole, so that every draw from a row is decided by one
 table: two that are not bit for bit the same must never share the draws of a token. Where the upper
-half of an integer of 128 bits is that of some last one, the table itself, which is handed out,
-decides.
+half of an integer of 128 bits is that of some last one, the table itself, handed out, decides.
 """
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Hashable
 from threading import Lock
 from typing import NamedTuple, TypeVar
+from weakref import WeakValueDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,9 +25,7 @@ Places = NDArray[np.int32]
 
 _ABSENT = -1
 _UNIT = 4  # cells of outputs for a cell of the guide: four to eight outputs share a bucket
-
 _UPPER = np.uint64(32)  # bits that name no bucket
-
 _HUGE = 1 << 22  # bytes from which NumPy asks for huge pages
 
 
@@ -37,9 +34,7 @@ class RowCache:
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
-        self._channels: weakref.WeakValueDictionary[Hashable, CachedRows] = (
-            weakref.WeakValueDictionary()
-        )
+        self._channels: WeakValueDictionary[Hashable, CachedRows] = WeakValueDictionary()
         self.after_fork()
         _forks.renewed[id(self)] = self
 
@@ -50,18 +45,8 @@ class RowCache:
             rows.clear()
 
     def channel(self, key: Hashable) -> CachedRows:
-        """Returns the rows of a channel; callers with the same key share them."""
         with self.lock:
-            rows = self._channels.get(key)
-            if rows is None:
-                rows = self._channels[key] = CachedRows(self)
-            return rows
-
-    @property
-    def held(self) -> int:
-        """Counts the bytes that the rows of all channels take."""
-        with self.lock:
-            return sum(rows.bytes for rows in list(self._channels.values()))
+            return self._channels.setdefault(key, CachedRows(self))
 
     def make_room(self, rows: CachedRows, size: int) -> int:
         """Finds bytes that a channel may take: ``size`` or more, which is within the capacity."""
@@ -83,9 +68,8 @@ class _Row(NamedTuple):
 class CachedRows:
     """Keeps the rows of one channel, by id, in arrays that grow and are freed with it.
 
-    Rows may have fewer outputs or more bits than others: at the first such row the channel drops
-    its rows and begins anew, as it does when it has no room left. Beside the rows it takes 8 bytes
-    for each id of the vocabulary.
+    At the first row with fewer outputs or more bits than others the channel drops its rows and
+    begins anew, as it does when it has no room left. Each id takes 8 bytes beside its row.
     """
 
     def __init__(self, cache: RowCache) -> None:
@@ -94,7 +78,6 @@ class CachedRows:
         self.clear()
 
     def clear(self) -> None:
-        """Gives back all memory."""
         self._guide: Places = np.empty(0, np.int32)
         self._lasts: Words = np.empty(0, np.uint64)
         self._outputs: Places = np.empty(0, np.int32)
@@ -108,22 +91,21 @@ class CachedRows:
 
     @property
     def bytes(self) -> int:
-        """Counts those of its arrays."""
         return len(self._guide) * self._unit_bytes
 
     @property
     def _unit_bytes(self) -> int:
         return 4 + _UNIT * (8 + 4 * self._sparse + 8 * self._wide)
 
+    @property
+    def _most(self) -> int:
+        return self._cache.capacity // self._unit_bytes
+
     def has_room(self, outputs: int) -> bool:
-        """Tells whether a row of so many outputs can be cached at all."""
-        return _units_of(outputs) <= self._cache.capacity // self._unit_bytes
+        return _units_of(outputs) <= self._most
 
     def locate(self, ids: Ids, uniform: Words) -> tuple[NDArray[np.bool_], Ids, dict[int, Table]]:
-        """Tells which places cached rows decide, the outputs there, and tables for other places.
-
-        ``uniform`` uint64 (n,) are the upper 64 bits of a uniform integer for each id, int64 (n,).
-        """
+        """Tells which places cached rows decide, the outputs there, and tables for other places."""
         with self._cache.lock:
             known, outputs = self._look_up(ids, uniform)
             if len(outputs) == len(ids):
@@ -154,7 +136,6 @@ class CachedRows:
         return known, outputs
 
     def _table(self, row: _Row) -> Table:
-        """A row as it was stored."""
         cells = slice(row.first * _UNIT, row.first * _UNIT + row.outputs)
         low = self._low[cells].copy() if row.wide else None
         support = self._outputs[cells].astype(np.int64) if self._sparse else None
@@ -163,46 +144,39 @@ class CachedRows:
     def _add(self, number: int, table: Table) -> None:
         if number in self._rows:
             return
-        sparse = self._sparse or table.support is not None
-        wide = self._wide or table.low is not None
-        if (sparse, wide) != (self._sparse, self._wide):
+        kinds = self._sparse or table.support is not None, self._wide or table.low is not None
+        if kinds != (self._sparse, self._wide):
             self.clear()
-            self._sparse, self._wide = sparse, wide
+            self._sparse, self._wide = kinds
         outputs = len(table.lasts)
         units = _units_of(outputs)
-        if not self._make_room(units):
+        if units > self._most:
             return
-        first, end = self._end, self._end + units
+        if self._end + units > self._most:
+            self._begin()
+        first, self._end = self._end, self._end + units
+        if self._end > len(self._guide):
+            self._grow()
         cells = slice(first * _UNIT, first * _UNIT + outputs)
         self._lasts[cells] = table.lasts
-        if sparse:
+        if self._sparse:
             self._outputs[cells] = np.arange(outputs) if table.support is None else table.support
         if table.low is not None:
             self._low[cells] = table.low
-        _write_guide(self._guide[first:end], table.lasts)
-        self._end = end
+        _write_guide(self._guide[first : self._end], table.lasts)
         self._rows[number] = _Row(first, outputs, table.low is not None)
         if number + 3 > len(self._units):
             behind = max(number + 3, 2 * len(self._units)) - len(self._units)
             self._units = np.pad(self._units, (0, behind), constant_values=_ABSENT)
         self._units[number + 1] = first
 
-    def _make_room(self, units: int) -> bool:
-        """Make room for another row; ``False`` if there cannot be."""
-        most = self._cache.capacity // self._unit_bytes
-        if units > most:
-            return False
-        if self._end + units > most:
-            self._begin()
-        end = self._end + units
-        if end > len(self._guide):
-            room = self._cache.make_room(self, end * self._unit_bytes) // self._unit_bytes
-            grown = min(max(end, 2 * len(self._guide)), room)
-            self._lasts = _resize(self._lasts, grown * _UNIT)
-            self._outputs = _resize(self._outputs, grown * _UNIT * self._sparse)
-            self._low = _resize(self._low, grown * _UNIT * self._wide)
-            self._guide = _resize(self._guide, grown)
-        return True
+    def _grow(self) -> None:
+        room = self._cache.make_room(self, self._end * self._unit_bytes) // self._unit_bytes
+        grown = min(max(self._end, 2 * len(self._guide)), room)
+        self._lasts = _resize(self._lasts, grown * _UNIT)
+        self._outputs = _resize(self._outputs, grown * _UNIT * self._sparse)
+        self._low = _resize(self._low, grown * _UNIT * self._wide)
+        self._guide = _resize(self._guide, grown)
 
 
 def _resize(array: NDArray[Kind], length: int) -> NDArray[Kind]:
@@ -216,7 +190,6 @@ def _resize(array: NDArray[Kind], length: int) -> NDArray[Kind]:
 
 
 def _units_of(outputs: int) -> int:
-    """How many units a row with so many outputs takes."""
     return max(-(-outputs // _UNIT), _buckets(outputs) + 2)
 
 

@@ -13,77 +13,115 @@ import os
 import sqlite3
 import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, nullcontext
-from functools import partial
+from collections import deque
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from itertools import zip_longest
 from pathlib import Path
-from threading import RLock
+from threading import Lock, RLock
 from typing import Any, Literal, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
 from dp_middleware.errors import BudgetExhausted, DPMiddlewareError, LedgerError, ParameterError
-from dp_middleware.privacy.ledger.engine import PATIENCE, new_engine, resolved
-from dp_middleware.privacy.ledger.rows import metadata, settings
-from dp_middleware.privacy.ledger.turns import Job, Queue, turn
+from dp_middleware.privacy.ledger._engine import PATIENCE, new_engine, resolved
+from dp_middleware.privacy.ledger._rows import create_tables
 
 T = TypeVar("T")
 Mode = Literal["read", "write"]
 Work = Callable[[sa.Connection], T]
 
 _PAUSE = 0.01  # seconds between two attempts to begin
-_NAME = str(  # random, of each ledger
-    sa.select(settings.c.value)
-    .where(settings.c.name == "ledger")
-    .compile(compile_kwargs={"literal_binds": True})
-)
+_NAME = "SELECT value FROM dp_settings WHERE name = 'ledger'"  # random, of each ledger
+
+
+class Job:
+    """Work on a subject's rows that waits, and what came of it."""
+
+    def __init__(self, subject: str, work: Work[Any]) -> None:
+        self.subject, self.work = subject, work
+        self.is_done = False
+        self.outcome: Any = None  # what it returns, or an error of ours
+        self.turn = Lock()  # until it is done, or its thread's turn to write
+        self.turn.acquire()
+
+
+class Queue:
+    """One thread at a time writes, for all that wait for its commit; then it names the next one."""
+
+    def __init__(self) -> None:
+        self.lock = RLock()
+        self.clear()
+
+    def clear(self) -> None:
+        """Nobody waits: of a forked child, whose parent's threads write what waits there."""
+        self.waiting = deque[Job]()
+        self._writer: Job | None = None
+
+    def await_turn(self, job: Job, write: Callable[[], None]) -> None:
+        """Returns when a job is done; ``write`` does all jobs that wait, this one among them."""
+        try:
+            with self.lock:
+                self.waiting.append(job)
+                if self._writer is None:
+                    self._name(job)
+            job.turn.acquire()
+            if not job.is_done:
+                write()
+        finally:
+            if self._writer is job or not job.is_done:  # else nobody waits for this thread
+                with self.lock:
+                    if job in self.waiting:  # interrupted
+                        self.waiting.remove(job)
+                    if self._writer is job:
+                        self._name(self.waiting[0] if self.waiting else None)
+
+    def _name(self, job: Job | None) -> None:
+        self._writer = job
+        if job is not None:
+            job.turn.release()
 
 
 class Database:
     """Transactions on the database of one ledger: a SQLite ``file``, or PostgreSQL without one."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str | sa.URL) -> None:
         self._url = resolved(url)
-        self._open()
-
-    def _open(self) -> None:
         self._engine = new_engine(self._url)  # connects at first use
         weakref.finalize(self, self._engine.dispose)
         self.kind = self._url.get_backend_name()
         self.file = Path(str(self._url.database)) if self.kind == "sqlite" else None
         self._queue = Queue()  # to be written
-        self._turns = None if self.file is None else Path(f"{self.file}-turn")
         self._locks = {"write": RLock(), "read": RLock(), "queue": self._queue.lock}
         self._pinned: tuple[str, object] | None = None
         _databases.add(self)
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {"_url": self._url}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._open()
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Database, (self._url,)
 
     @property
     def exists(self) -> bool:
-        """Whether a ledger was created here; creates nothing."""
         if self.file is not None and not self.file.is_file():
             return False
-        return self.read(lambda connection: sa.inspect(connection).has_table(settings.name))
+        return self.read(lambda connection: sa.inspect(connection).has_table("dp_settings"))
 
     def pin(self, ledger: str) -> None:
         """Refuses to work from now on unless the ledger of this name is in this very file."""
         self._pinned = ledger, self._place
 
     def create(self, values: dict[str, str]) -> None:
-        """Make the tables and keep the settings, unless another process was faster."""
+        """Makes the tables and keeps the settings, unless another process was faster."""
         if self.file is not None:
             if not self.file.parent.is_dir():
                 raise ParameterError("expected a ledger in an existing folder; create the folder")
             self.file.touch(mode=0o600)
-        self.write("", partial(_create, values))
+
+        def create(connection: sa.Connection) -> None:
+            if not sa.inspect(connection).has_table("dp_settings"):
+                create_tables(connection, values)
+
+        self.write("", create)
 
     def write(self, subject: str, work: Work[T]) -> T:
         """Does ``work`` alone on this subject's rows; durable on return, undone on any error.
@@ -99,18 +137,17 @@ class Database:
         return result
 
     def read(self, work: Work[T]) -> T:
-        """Do ``work`` on one state of the whole ledger."""
         with self._locks["read"]:
             return self._transact("read", work)
 
     def close(self) -> None:
-        """Close the connections; the next transaction opens another."""
         with self._locks["write"], self._locks["read"]:
             self._engine.dispose()
 
     def _write_all(self) -> None:
-        with self._locks["write"], nullcontext() if self._turns is None else turn(self._turns):
-            jobs, results = self._queue.take(), list[Any]()
+        with self._locks["write"]:
+            waiting = self._queue.waiting
+            jobs, results = [waiting.popleft() for _ in range(len(waiting))], list[Any]()
             failure = _failed(self.kind, "an interruption")
             try:
                 results = self._transact(
@@ -122,34 +159,30 @@ class Database:
                 failure = str(error)
             finally:
                 for job, result in zip_longest(jobs, results):
-                    job.settle(result if results else LedgerError(failure))  # nothing is written
+                    job.outcome = result if results else LedgerError(failure)  # nothing is written
+                    job.is_done = True
+                    job.turn.release()
 
     def _transact(self, mode: Mode, work: Work[T], subjects: Iterable[str] = ()) -> T:
         self._check_place()  # to connect would create a file
         try:
-            with self._transaction(mode) as connection:
-                if self.kind == "postgresql":
-                    for number in sorted(map(_lock_number, subjects)):  # else two wait for ever
-                        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(number)))
-                if self._pinned is not None and _name_in(connection) != self._pinned[0]:
-                    raise _replaced()
-                result = work(connection)
-                connection.commit()
-                self._check_place()
-                return result
+            with self._begun(mode) as connection:
+                try:
+                    if self.kind == "postgresql":
+                        for number in sorted(map(_lock_number, subjects)):  # else two wait for ever
+                            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(number)))
+                    if self._pinned is not None and _name_in(connection) != self._pinned[0]:
+                        raise _replaced()
+                    result = work(connection)
+                    connection.commit()
+                    self._check_place()
+                    return result
+                except BaseException:
+                    connection.invalidate()  # it may still be in the transaction
+                    raise
         except (SQLAlchemyError, self._engine.dialect.loaded_dbapi.Error) as error:
             failure = type(getattr(error, "orig", None) or error).__name__
         raise LedgerError(_failed(self.kind, failure))  # out of the handler: see _failed
-
-    @contextmanager
-    def _transaction(self, mode: Mode) -> Iterator[sa.Connection]:
-        """A connection in a transaction; after an error it is closed: it may still be in it."""
-        with self._begun(mode) as connection:
-            try:
-                yield connection
-            except BaseException:
-                connection.invalidate()
-                raise
 
     def _begun(self, mode: Mode) -> sa.Connection:
         """Begins a transaction; waits for another process's, as SQLite does not do everywhere."""
@@ -173,10 +206,9 @@ class Database:
     @property
     def _place(self) -> tuple[int, int] | None:
         """Device and number of the file, if there is one; SQLite keeps a log for each name."""
-        try:
-            status = None if self.file is None else self.file.stat()
-        except OSError:
-            status = None
+        status = None
+        with suppress(OSError):
+            status = self.file.stat() if self.file else None
         if status is not None and status.st_nlink > 1:
             raise LedgerError(
                 "expected a ledger file with one name, got one with several (hard links), which "
@@ -202,13 +234,6 @@ def _result(work: Work[Any], connection: sa.Connection) -> Any:
         return work(connection)
     except (BudgetExhausted, ParameterError) as error:
         return error.with_traceback(None)  # of another thread, with its subjects
-
-
-def _create(values: dict[str, str], connection: sa.Connection) -> None:
-    if not sa.inspect(connection).has_table(settings.name):
-        metadata.create_all(connection)
-        rows = [{"name": name, "value": value} for name, value in values.items()]
-        connection.execute(sa.insert(settings), rows)
 
 
 def _failed(kind: str, failure: str) -> str:

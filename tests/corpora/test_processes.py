@@ -1,7 +1,8 @@
-"""Rows of Ray Data have one release, on actors that are killed and in results read twice."""
+"""Processes: actors of Ray that are killed, what a worker of a corpus is sent, what it holds."""
 
 import json
 import os
+import pickle
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -10,7 +11,9 @@ from pathlib import Path
 import pytest
 from support.postgres import new_database
 
-JOB = Path(__file__).parents[1] / "support" / "ray_job.py"
+import dp_middleware as dp
+
+SUPPORT = Path(__file__).parents[1] / "support"
 
 
 @pytest.mark.slow
@@ -19,7 +22,7 @@ def test_killed_actors_and_a_second_reading_lose_nothing_and_draw_nothing_twice(
     if find_spec("ray") is None:
         pytest.skip("Ray is not installed: pip install '.[ray]'")
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-    command = [sys.executable, str(JOB), str(tmp_path / "job"), new_database()]
+    command = [sys.executable, str(SUPPORT / "ray_job.py"), str(tmp_path / "job"), new_database()]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])
@@ -34,3 +37,21 @@ def test_killed_actors_and_a_second_reading_lose_nothing_and_draw_nothing_twice(
     assert "has changed" in found["refused"]
     assert found["logs"]
     assert not found["leaks"]
+
+
+def private_megabytes(sanitizer, folder):
+    """Of a fresh process that was sent the sanitizer and has drawn with it."""
+    (folder / "sanitizer").write_bytes(pickle.dumps(sanitizer))
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, SUPPORT / "memory_of_worker.py", folder / "sanitizer"]
+    return float(subprocess.check_output(command, env=environment, text=True))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="needs Linux")
+def test_a_worker_is_sent_little_and_holds_little_of_its_own(tmp_path):
+    sanitizer = dp.sanitizer(epsilon=10)
+    assert len(pickle.dumps(sanitizer)) < 20_000
+    sanitizer.prepare()
+    assert private_megabytes(sanitizer, tmp_path) < 500

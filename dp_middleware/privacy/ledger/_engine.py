@@ -8,23 +8,20 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.exc import SQLAlchemyError
 
-from dp_middleware.errors import ParameterError, needs
+from dp_middleware.errors import ParameterError, needs, withheld
 
 PATIENCE = 60  # seconds until a transaction that waits for another one gives up
 
 
-def resolved(url: str) -> sa.URL:
+def resolved(url: str | sa.URL) -> sa.URL:
     """The URL, with an absolute path to its file: the working folder may change."""
-    try:
+    expected = "expected url= of the form sqlite:///FILE or postgresql+psycopg://HOST/NAME"
+    with withheld(expected, SQLAlchemyError):
         parsed = sa.make_url(url)
-    except SQLAlchemyError:
-        parsed = None
-    if parsed is None or parsed.get_backend_name() not in ("sqlite", "postgresql"):
-        raise ParameterError(
-            "expected url= of the form sqlite:///FILE or postgresql+psycopg://HOST/NAME"
-        )
     if parsed.get_backend_name() == "postgresql":
         return parsed
+    if parsed.get_backend_name() != "sqlite":
+        raise ParameterError(expected)
     if parsed.database in (None, "", ":memory:") or str(parsed.database).startswith("file:"):
         raise ParameterError("expected a ledger in a file, sqlite:///FILE; memory is not durable")
     if parsed.query or parsed.get_driver_name() != "pysqlite":
@@ -40,10 +37,9 @@ def new_engine(url: sa.URL) -> sa.Engine:
         engine = sa.create_engine(url, connect_args=arguments, **common)
         sa.event.listen(engine, "connect", _prepare_sqlite)
         return engine
+    common |= {"pool_pre_ping": True, "isolation_level": "READ COMMITTED"}
     with needs("postgresql"):
-        engine = sa.create_engine(
-            url, pool_pre_ping=True, isolation_level="READ COMMITTED", **common
-        )
+        engine = sa.create_engine(url, **common)
     sa.event.listen(engine, "connect", _prepare_postgresql)
     return engine
 

@@ -216,7 +216,7 @@ def _planned(parts: Iterable[Keyed], releaser: Columns) -> tuple[Report, list[Ke
         epsilon=texts.total() * epsilon if most else 0.0,
         epsilon_per_subject=most * epsilon if most else 0.0,
     )
-    return report, held if size <= _HELD else []
+    return report, held
 
 
 def _draw_kinds(chunks: Iterable[Keyed], columns: Columns, store: ChunkFolder) -> None:

@@ -27,7 +27,7 @@ from dp_middleware.gateway.failures import Failure
 from dp_middleware.gateway.playground import gateway_routes
 from dp_middleware.gateway.releasing import Releases, Sessions, releases_of
 from dp_middleware.gateway.responses import responses
-from dp_middleware.gateway.service import Call, Door, Gateway, Handler, Quiet, client_of
+from dp_middleware.gateway.service import Call, Door, Gateway, Handler, Quiet
 from dp_middleware.gateway.settings import GUARDRAIL, Client, Settings
 from dp_middleware.gateway.texts import completions, embeddings, guardrail
 from dp_middleware.models.trust import is_loopback
@@ -142,8 +142,7 @@ def _answers(gateway: Gateway) -> bool:
 async def _metrics(request: Request) -> Response:
     gateway: Gateway = request.app.state.gateway
     is_local = request.client is not None and is_loopback(request.client.host)
-    terms = request.headers, gateway.secret, gateway.settings.clients
-    if not is_local and client_of(*terms) is None:
+    if not is_local and gateway.client_of(request.headers) is None:
         return Failure(401, "expected a key of this gateway", "invalid_api_key").response()
     return Response(gateway.measures.text(), media_type="text/plain; version=0.0.4")
 

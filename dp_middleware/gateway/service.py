@@ -120,9 +120,13 @@ class Gateway:
         if self.ledger is not None:
             self.ledger.close()
 
+    def client_of(self, headers: Mapping[str, str]) -> Client | None:
+        """Returns whose key a request has."""
+        return client_of(headers, self.secret, self.settings.clients)
+
     async def let_in(self, request: Request, path: str) -> Call:
         """Reads a request of a client; the key is looked at before the body is read."""
-        client = client_of(request.headers, self.secret, self.settings.clients)
+        client = self.client_of(request.headers)
         if client is None:
             message = "expected a key of this gateway: Authorization: Bearer KEY"
             raise Failure(401, message, "invalid_api_key")

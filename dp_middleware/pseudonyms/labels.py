@@ -12,7 +12,6 @@ from typing import Any
 from dp_middleware.errors import ParameterError
 from dp_middleware.pseudonyms.cues import CUES
 
-NAMES = frozenset({"person", "organisation", "place"})  # kinds that only a model finds
 # kinds whose pattern is checked, by a checksum, a public list or their own signs
 VALIDATED = frozenset({"email", "url", "phone", "iban", "card", "ssn", "ip"})
 # kinds that words beside a value tell, which a model of names takes for a date or a name

@@ -78,17 +78,9 @@ class Results:
                 reached.setdefault(row["mechanism"], {})[epsilon] = row if equal else None
         return reached
 
-    def flat(self) -> list[Row]:
-        """Lists the rows with details as JSON."""
-        details = [dict(row["details"] or {}) for row in self.rows]
-        return [
-            row | {"details": json.dumps({k: None if math.isnan(v) else v for k, v in own.items()})}
-            for row, own in zip(self.rows, details, strict=True)
-        ]
-
     def to_pandas(self) -> Any:
         """Makes a ``pandas.DataFrame`` of them. MissingExtra: no pandas."""
-        return library("pandas", "eval").DataFrame(self.flat(), columns=list(COLUMNS))
+        return library("pandas", "eval").DataFrame(_flat(self.rows), columns=list(COLUMNS))
 
 
 def open_folder(folder: Path) -> None:
@@ -99,15 +91,22 @@ def open_folder(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
 
 
+def _details(row: Row) -> Row:
+    details = row["details"] or {}
+    return {"details": {name: None if math.isnan(x) else x for name, x in details.items()}}
+
+
+def _flat(rows: list[Row]) -> list[Row]:
+    return [row | {"details": json.dumps(_details(row)["details"])} for row in rows]
+
+
 def save(table: Results, folder: Path) -> None:
     """Writes table.csv, table.json and table.parquet, or raises ParameterError."""
-    flat, text, parquet = table.flat(), io.StringIO(), io.BytesIO()
-    rows = [{name: json_number(value) for name, value in row.items()} for row in table]
-    for row, line in zip(rows, flat, strict=True):
-        row["details"] = json.loads(line["details"])
+    text, parquet = io.StringIO(), io.BytesIO()
+    rows = [{k: json_number(v) for k, v in (row | _details(row)).items()} for row in table]
     writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
     writer.writeheader()
-    writer.writerows(flat)
+    writer.writerows(_flat(table.rows))
     table.to_pandas().to_parquet(parquet, index=False)
     files = {"csv": text.getvalue().encode(), "json": json.dumps(rows, indent=1).encode()}
     for suffix, data in {**files, "parquet": parquet.getvalue()}.items():

@@ -58,6 +58,12 @@ class CausalContext(ModelContext):
         """Gives the public parameters by name."""
         return super().parameters | ({"prompt": self.prompt} if self.prompt else {})
 
+    def reading(self, prompt: str) -> CausalContext:
+        """Returns the same model, loaded once, behind another prompt."""
+        other = CausalContext(self.model, device=self.device, shift=self.shift, prompt=prompt)
+        other._loaded, other._head, other._short = self.ready(), self._head, self._short
+        return other
+
     @property
     def capacity(self) -> int:
         """Counts tokens of a text that fit into one pass behind the start token and the prompt."""
@@ -130,12 +136,12 @@ class CausalContext(ModelContext):
                 return self.shifted(states[:, places])
             return self.shifted(torch.nn.functional.linear(states, *self._outputs(space)))
 
-    def shares(self, states: Any, tokens: Ids) -> Floats:
+    def shares(self, states: Any, tokens: Ids, temperature: float) -> Floats:
         """Computes probabilities of some of the model's tokens from k states, float64 (k, m)."""
         with torch.inference_mode():
             logits = states if self._head is None else self._head(states)
             chosen = logits[:, torch.from_numpy(tokens).to(logits.device)]
-            return np.asarray(torch.softmax(chosen.double(), dim=1).cpu().numpy())
+            return np.asarray(torch.softmax(chosen.double() / temperature, dim=1).cpu().numpy())
 
     def _outputs(self, space: EmbeddingSpace) -> tuple[Any, Any]:
         """Of the model's output layer what belongs to the space; copied once."""

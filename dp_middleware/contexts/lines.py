@@ -28,8 +28,9 @@ class Writer:
     Places are those among the tokens that are words or parts of words; behind them is the end.
     """
 
-    def __init__(self, context: CausalContext, hazard: float) -> None:
-        self.context, self.hazard, self.capacity = context, hazard, context.capacity
+    def __init__(self, context: CausalContext, hazard: float, temperature: float) -> None:
+        self.context, self.capacity = context, context.capacity
+        self.hazard, self.temperature = hazard, temperature
         loaded = context.ready()
         with loaded.lock:
             vocabulary, numbers = vocabulary_of(context.model, loaded.tokenizer)
@@ -66,22 +67,26 @@ class Writer:
 
     def shares(self, states: Any) -> Floats:
         """Computes probabilities at k places, float64 (k, end + 1)."""
-        shares = self.context.shares(states, self.numbers)
+        shares = self.context.shares(states, self.numbers, self.temperature)
         shares *= 1 - self.hazard
         shares[:, self.end] += self.hazard
         return shares
 
-    def nats(self, tokens: Sequence[int]) -> Floats:
-        """Computes nats of tokens, the end and a word's beginning by place, (n + 1, end + 2)."""
-        states = self.last
-        if tokens:
-            fed = self.numbers[list(tokens)][None]
-            behind, _ = self.context.passed(fed, copy.deepcopy(self.cache))
-            states = torch.cat([states, behind[0]])
-        shares = self.shares(states)
-        shares[0] /= 1 - shares[0, self.end]
-        begins = shares[:, self.begins].sum(axis=1, keepdims=True)
-        return np.asarray(-np.log(np.hstack([shares, begins]) + 1 / _UNITS))
+    def nats(self, lines: Sequence[Sequence[int]]) -> Floats:
+        """Computes nats of tokens, the end and a word's beginning by place, (k, n + 1, end + 2).
+
+        The k lines have n tokens each. They pass together, so this is near what a line has alone.
+        """
+        states = self.last[:, None].expand(len(lines), 1, -1)
+        if len(lines[0]):
+            cache = copy.deepcopy(self.cache)
+            cache.batch_repeat_interleave(len(lines))
+            behind, _ = self.context.passed(self.numbers[np.array(lines)], cache)
+            states = torch.cat([states, behind], dim=1)
+        shares = self.shares(states.flatten(0, 1)).reshape(len(lines), -1, self.end + 1)
+        shares[:, 0] /= 1 - shares[:, 0, self.end, None]
+        begins = shares[..., self.begins].sum(axis=2, keepdims=True)
+        return np.asarray(-np.log(np.concatenate([shares, begins], axis=2) + 1 / _UNITS))
 
     def line(self) -> Line:
         """Begins a line, of which nothing is there yet."""
@@ -115,6 +120,11 @@ class Line:
 
 
 @lru_cache(maxsize=2)
-def writer(model: Any, prompt: str, device: str, hazard: float) -> Writer:
-    """Returns the one of a model, a prompt and a hazard; the last two are kept."""
-    return Writer(CausalContext(model, prompt=prompt, device=device), hazard)
+def _model(model: Any, device: str) -> CausalContext:
+    return CausalContext(model, device=device)
+
+
+@lru_cache(maxsize=8)
+def writer(model: Any, prompt: str, device: str, hazard: float, temperature: float) -> Writer:
+    """Returns the one of a model, a prompt and numbers; eight are kept, and two models."""
+    return Writer(_model(model, device).reading(prompt), hazard, temperature)

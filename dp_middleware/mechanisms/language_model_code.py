@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import partial
+from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Self
@@ -18,30 +17,22 @@ from numpy.typing import NDArray
 from dp_middleware import _validate
 from dp_middleware.contexts import CausalContext
 from dp_middleware.contexts.lines import Writer, writer
-from dp_middleware.embedding.arrays import Floats
+from dp_middleware.errors import ParameterError
 from dp_middleware.mechanisms import codes
 from dp_middleware.mechanisms.base import named
 from dp_middleware.mechanisms.codes import PublicCode
 from dp_middleware.mechanisms.keyword_code import english
+from dp_middleware.mechanisms.line_search import LineSearch
 from dp_middleware.mechanisms.text_mechanisms import Encoder, spellable
 from dp_middleware.sampling.entropy import Entropy, below
 from dp_middleware.vocabulary import frequencies
 
-PROMPT = (files("dp_middleware.mechanisms") / "data" / "lines.txt").read_text("utf-8")
-"""What the model reads first by default: lines of which the next one is the release."""
+_LINES = (files("dp_middleware.mechanisms") / "data" / "lines.txt").read_text("utf-8")
+PROMPTS = tuple(_LINES.split("\n\n"))
+"""What the model reads first by default, one of them: lines of which the next is the release."""
 
-Row = NDArray[np.float32]
-
-_WORD = re.compile(r"[^\W_]+(?:['.&/-][^\W_]+)*")
-_PART = re.compile("[a-z]+")
 _NATS_A_TOKEN = 2.5
-_PRICE = 0.003  # in cosine, of a nat
-_PIECE = 1.5  # nats that a further token of a word is taken to cost, before the model is asked
 _SURE = Fraction(1023, 1024)  # of a mass, whatever passes of the same tokens are rounded to
-_HOPE = 0.8  # of that guess: what a word costs in the end is often less
-_MOST_READ = 64  # different words of a text
-_MOST_WORDS = 256
-_MISSES = 6  # words that the model finds too dear, before a search ends
 
 
 @dataclass(frozen=True)
@@ -49,12 +40,15 @@ class LanguageModelCode(PublicCode):
     """Lines that a causal language model writes behind a public prompt.
 
     What comes next in a line is a token or the end by the model, as integers; of tokens that begin
-    a word now and then a whole word by public counts of English instead. The model reads the prompt
-    and what is released, never the private text. The search chooses words of the text, greedily by
-    the encoder's cosine with it less a price of each nat, and leaves them in their order: at 50
-    nats about four words. Then words such as "of" are put back before them. Names that the model
-    expects after the words before them, and terms of a field, are cheap; what it expects nowhere
-    costs a little more than in :class:`KeywordCode`.
+    a word now and then a whole word by public counts of English instead. Masses rest on a prompt
+    and what is released, never on the private text. Of n prompts each is as likely; a text's own
+    line is written behind the one whose lines are nearest to the text, for ln n nats.
+
+    The search chooses words of the text, or how long ones begin, greedily by the encoder's cosine
+    with it less a price of each nat, and puts each where it costs least: at 50 nats about five
+    words, **in another order than the text's** where that saves more than a nat. Then words such as
+    "of" are put back before them. Names that the model expects beside other words, and terms of a
+    field, are cheap; what it expects nowhere costs a little more than in :class:`KeywordCode`.
 
     Each line is evaluated alone and token by token, as lines are drawn, so masses are those of
     the program that draws, less a 1024th for what another number of threads rounds otherwise.
@@ -62,31 +56,39 @@ class LanguageModelCode(PublicCode):
     Args:
         model: Name or folder of a causal language model, or a loaded (model, tokenizer) pair, as
             for :class:`CausalContext`.
-        prompt: **Public** text that ends where a line begins; the line ends with a new line.
+        prompt: **Public** text that ends where a line begins, or several, each of a field; the line
+            ends with a new line. Default one of medicine and one of films, news and everyday life.
         hazard: Probability that a line ends after any token, whatever the model says.
         english: Probability of an English word by its count instead of one that the model begins.
+        temperature: What the model's logits are divided by: above 1 rare words cost less.
         most: Tokens of a line; default one for 2.5 nats.
         device: See :class:`CausalContext`; where the same pass gives the same floats again.
         shortlist: Words that the encoder sees for a step.
 
     Raises:
-        ParameterError: At first use: see :class:`CausalContext`; or a tokenizer without tokens
-            that are words.
+        ParameterError: No prompt; or at first use: see :class:`CausalContext`; or a tokenizer
+            without tokens that are words.
     """
 
     name = "language-model"
+    version = 2
 
     model: str | Path | tuple[Any, Any] = field(repr=False)
-    prompt: str = field(default=PROMPT, kw_only=True, repr=False)
+    prompt: str | tuple[str, ...] = field(default=PROMPTS, kw_only=True, repr=False)
     hazard: float = field(default=0.03, kw_only=True, metadata=_validate.PROBABILITY)
-    english: float = field(default=0.125, kw_only=True, metadata=_validate.PROBABILITY)
+    english: float = field(default=0.2, kw_only=True, metadata=_validate.PROBABILITY)
+    temperature: float = field(default=1.15, kw_only=True, metadata=_validate.POSITIVE)
     most: int | None = field(default=None, kw_only=True, metadata=_validate.COUNT)
     device: str = field(default="cpu", kw_only=True)
     shortlist: int = field(default=16, kw_only=True, metadata=_validate.COUNT)
 
     def __post_init__(self) -> None:
         _validate.check_fields(self)
-        self._context  # noqa: B018 - refuses what is no prompt
+        prompts: Any = (self.prompt,) if isinstance(self.prompt, str) else self.prompt
+        if not isinstance(prompts, tuple) or not prompts:
+            raise ParameterError("expected a public prompt, or a tuple of several")
+        object.__setattr__(self, "prompt", prompts)
+        self._contexts  # noqa: B018 - refuses what is no prompt
 
     def fitted(self, epsilon: float) -> Self:
         """Returns the same with the number of tokens for this epsilon."""
@@ -103,27 +105,33 @@ class LanguageModelCode(PublicCode):
     @property
     def fingerprint(self) -> str:
         """Identifies the model by its name, and the prompt and numbers."""
-        text = f"{self.version}/{self._context.parameters}/{self.hazard}/{self.most}"
-        return named(self.name, f"{text}/{self.english}/{frequencies.keywords_fingerprint()}")
+        numbers = self.hazard, self.most, self.english, self.temperature
+        read = [context.parameters for context in self._contexts]
+        text = f"{self.version}/{read}/{numbers}/{frequencies.keywords_fingerprint()}"
+        return named(self.name, text)
 
     @property
-    def _context(self) -> CausalContext:
-        return CausalContext(self.model, prompt=self.prompt, device=self.device)
+    def _prompts(self) -> tuple[str, ...]:
+        return self.prompt  # type: ignore[return-value] # since the beginning
 
     @property
-    def _writer(self) -> Writer:
-        return writer(self.model, self.prompt, self.device, self.hazard)
+    def _contexts(self) -> list[CausalContext]:
+        model, device = self.model, self.device
+        return [CausalContext(model, prompt=prompt, device=device) for prompt in self._prompts]
 
-    @property
-    def _longest(self) -> int:
+    def _writer(self, prompt: str) -> Writer:
+        return writer(self.model, prompt, self.device, self.hazard, self.temperature)
+
+    def _longest(self, writer: Writer) -> int:
         """Tokens of a line, as many as the model's window has room for."""
-        return min(self.most or 1, self._writer.capacity)
+        return min(self.most or 1, writer.capacity)
 
     def draw(self, entropy: Entropy) -> str:
-        """Draws a line, token by token; an English word that has no tokens is drawn again."""
-        writer, tokens, line = self._writer, list[int](), self._writer.line()
-        share = Fraction(self.english)
-        while (left := self._longest - len(tokens)) > 0:
+        """Draws a prompt, then a line by tokens; an English word without any is drawn again."""
+        writer = self._writer(self._prompts[below(len(self._prompts), entropy)])
+        tokens, line = list[int](), writer.line()
+        share, longest = Fraction(self.english), self._longest(writer)
+        while (left := longest - len(tokens)) > 0:
             ends = line.integers.cumsum()
             place = int(np.searchsorted(ends, below(int(ends[-1]), entropy), side="right"))
             if place == writer.end:
@@ -141,10 +149,15 @@ class LanguageModelCode(PublicCode):
 
         What else reads alike can only add to it. 0 for what is no line.
         """
-        writer, line, mass = self._writer, self._writer.line(), Fraction(1)
-        words, share = release.split(" "), Fraction(self.english)
+        return sum((self._mass(prompt, release) for prompt in self._prompts), Fraction(0))
+
+    def _mass(self, prompt: str, release: str) -> Fraction:
+        """The part of a line's mass that is behind a prompt."""
+        writer = self._writer(prompt)
+        line, mass = writer.line(), _SURE / len(self._prompts)
+        words, share, longest = release.split(" "), Fraction(self.english), self._longest(writer)
         tokens = [place for word in words for place in writer.places(word)]
-        if not 0 < len(tokens) <= self._longest or writer.text(tokens) != release:
+        if not 0 < len(tokens) <= longest or writer.text(tokens) != release:
             return Fraction(0)
         for word in words:
             whole = share * line.share(writer.begins) * english().share(word)
@@ -153,147 +166,41 @@ class LanguageModelCode(PublicCode):
                 by_tokens *= line.share(place)
                 line.append(place)
             mass *= by_tokens + whole
-        if len(tokens) < self._longest:
-            mass *= line.share(writer.end)
-        return mass * _SURE
+        return mass * line.share(writer.end) if len(tokens) < longest else mass
 
     def search(self, text: str, least: Fraction, encoder: Encoder | None) -> Iterator[str]:
         """Yields the line that a greedy search ends with, then those on its way."""
         if encoder is not None:
-            found = _Search(self, text, codes.nats_of(least), encoder.encode)
-            yield from reversed([found.spelled(line) for line in found.lines()])
+            yield from self._found(text, least, encoder)[1]
 
-
-class _Search:
-    """Words of a text in their order, each time one more."""
-
-    def __init__(
-        self, code: LanguageModelCode, text: str, limit: float, encode: codes.Encode
-    ) -> None:
-        self._writer, self._limit = code._writer, limit
-        self._rows = partial(codes.finite_rows, encode)
-        self._price = codes.price_of_a_nat(_PRICE, limit)
-        self._shortlist, self._longest = code.shortlist, code._longest
-        self._text = spellable(text)
-        self._shares = math.log(1 - code.english), math.log(code.english)
-        stop, read = frequencies.stop_words(), set[str]()
-        written = list[str]()  # as in the text, and as English words are listed
-        for word in _WORD.findall(self._text)[:_MOST_WORDS]:
-            parts = (part for part in _PART.findall(word.lower()) if part in english().counts)
-            for each in dict.fromkeys([word, *parts]):
-                if each.lower() in stop:
-                    written += [each] * (each == word)  # wherever it stands
-                elif each not in written and (each.lower() in read or len(read) < _MOST_READ):
-                    read.add(each.lower())
-                    written.append(each)
-        self._tokens = {word: self._writer.places(word) for word in dict.fromkeys(written)}
-        self._words = [word for word in written if self._tokens[word]]
-        self._fills = [word.lower() in stop for word in self._words]
-
-    def spelled(self, line: Sequence[int]) -> str:
-        """Spells a line of words."""
-        return " ".join(self._words[k] for k in line)
-
-    def lines(self) -> Iterator[list[int]]:
-        """Lines that come nearer and nearer to the text and can be paid for."""
-        free = {k for k, fills in enumerate(self._fills) if not fills}
-        if not free:
-            return
-        keys = list(dict.fromkeys(self._words[k].lower() for k in sorted(free)))
-        target, *rows = self._rows([self._text, *keys])
-        grown: tuple[list[int], float] | None = None
-        for grown in self._grown(free, target, dict(zip(keys, rows, strict=True))):
-            yield grown[0]
-        if grown is not None:
-            yield from self._filled(target, *grown)
-
-    def _filled(self, target: Row, line: list[int], near: float) -> Iterator[list[int]]:
-        """Puts back, before words of a line, words such as "of", where that brings it nearer."""
-        tried = set[tuple[int, ...]]()
-        while runs := sorted({self._before(k, line) for k in line} - tried - {()}):
-            lines = [sorted([*line, *run]) for run in runs]
-            scores = self._rows([self.spelled(longer) for longer in lines]) @ target
-            for first in np.argsort(-scores, kind="stable"):
-                tried.add(runs[first])
-                if scores[first] > near and self._priced(lines[first]):
-                    line, near = lines[first], scores[first]
-                    yield line
-                    break
-
-    def _before(self, word: int, line: Sequence[int]) -> tuple[int, ...]:
-        """The words to fill in that stand right before a word, at most three."""
-        first = word
-        while first and first > word - 3 and self._fills[first - 1] and first - 1 not in line:
-            first -= 1
-        return tuple(range(first, word))
-
-    def _priced(self, line: Sequence[int]) -> tuple[Floats, float] | None:
-        """Nats of what may follow in a line, and its own, if it can be paid for."""
-        tokens = self._of(line)
-        if len(tokens) > self._longest:
+    def answer(self, text: str, least: Fraction, encoder: Encoder | None) -> str | None:
+        """Returns the first whose mass behind the one prompt is enough. Private."""
+        if encoder is None:
             return None
-        nats = self._writer.nats(tokens)
-        paid = self._paid(line, nats)
-        return (nats, paid) if paid <= self._limit else None
+        prompt, found = self._found(text, least, encoder)
+        return next((own for own in found if self._mass(prompt, own) >= least), None)
 
-    def _grown(
-        self, free: set[int], target: Row, alone: dict[str, Row]
-    ) -> Iterator[tuple[list[int], float]]:
-        """Lines of one word more each, with their cosines; ``alone`` has each word's vector."""
-        chosen, head, near = list[int](), np.zeros_like(target), -math.inf
-        nats, spent, misses = self._writer.nats([]), 0.0, 0
-        while True:
-            guesses = self._guesses(chosen, free, nats)
-            longer = [k for k, guess in guesses.items() if spent + _HOPE * guess <= self._limit]
-            if not longer:
-                return
-            prices = self._price * np.array([guesses[word] for word in longer])
-            sums = len(chosen) * head + np.array([alone[self._words[k].lower()] for k in longer])
-            listed = codes.promising(sums, target, prices, self._shortlist)
-            lines = [sorted([*chosen, longer[k]]) for k in listed]
-            heads = sums[listed]
-            if chosen:
-                heads = self._rows([self.spelled(line) for line in lines])
-            scores = heads @ target
-            for first in np.argsort(prices[listed] - scores, kind="stable"):
-                if scores[first] <= near - codes.FALL or misses == _MISSES:
-                    return
-                free.discard(longer[listed[first]])
-                if priced := self._priced(lines[first]):
-                    chosen, (nats, spent) = lines[first], priced
-                    head, near = heads[first], max(near, scores[first])
-                    said = self._words[longer[listed[first]]].lower()
-                    free = {k for k in free if self._words[k].lower() != said}
-                    yield chosen, scores[first]
-                    break
-                misses += 1
+    def _found(self, text: str, least: Fraction, encoder: Encoder) -> tuple[str, Iterator[str]]:
+        text, encode = spellable(text), encoder.encode
+        (target,) = codes.finite_rows(encode, [text])
+        prompt = self._nearest(target, encoder)
+        writer, limit = self._writer(prompt), codes.nats_of(least * len(self._prompts) / _SURE)
+        longest = self._longest(writer)
+        found = LineSearch(writer, self.english, longest, limit, encode, text, target)
+        return prompt, reversed([*found.lines(self.shortlist)])
 
-    def _of(self, words: Sequence[int]) -> list[int]:
-        return [place for word in words for place in self._tokens[self._words[word]]]
+    def _nearest(self, target: NDArray[Any], encoder: Encoder) -> str:
+        """The prompt of the field that a text is most likely of."""
+        if len(self._prompts) == 1:
+            return self._prompts[0]
+        mean, fields = _fields(encoder, self._prompts)
+        return self._prompts[int(np.argmax(fields @ (target - mean)))]
 
-    def _of_both(self, word: int, by_tokens: float, begins: float) -> float:
-        """Nats of a word that the model gives to its tokens, or that is drawn as a whole."""
-        whole = begins + english().nats(self._words[word])
-        return -float(np.logaddexp(self._shares[0] - by_tokens, self._shares[1] - whole))
 
-    def _paid(self, words: Sequence[int], nats: Floats) -> float:
-        """Nats of a line; near what :meth:`LanguageModelCode.weight` says."""
-        paid, at = 0.0, 0
-        for word in words:
-            places = self._tokens[self._words[word]]
-            by_tokens = float(nats[range(at, at + len(places)), places].sum())
-            paid += self._of_both(word, by_tokens, float(nats[at, -1]))
-            at += len(places)
-        return paid + float(nats[at, self._writer.end])
-
-    def _guesses(self, chosen: Sequence[int], free: set[int], nats: Floats) -> dict[int, float]:
-        """Nats of words at their places in a line; of two spellings only the cheaper one."""
-        best: dict[str, tuple[float, int]] = {}
-        for word in sorted(free):
-            row = nats[len(self._of([k for k in chosen if k < word]))]
-            first, *more = self._tokens[self._words[word]]
-            by_tokens = float(row[first]) + _PIECE * len(more)
-            guess = self._of_both(word, by_tokens, float(row[-1]))
-            key = self._words[word].lower()
-            best[key] = min(best.get(key, (guess, word)), (guess, word))
-        return {word: guess for guess, word in best.values()}
+@lru_cache(maxsize=4)
+def _fields(encoder: Encoder, prompts: tuple[str, ...]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The mean of prompts' lines, and the direction from it to each prompt's lines, (n, d)."""
+    lines = (prompt.splitlines() for prompt in prompts)
+    rows = np.array([codes.finite_rows(encoder.encode, some).mean(axis=0) for some in lines])
+    away = rows - rows.mean(axis=0)
+    return rows.mean(axis=0), away / np.maximum(np.linalg.norm(away, axis=1, keepdims=True), 1e-6)

@@ -1,8 +1,11 @@
 """Lines of a language model as a code: a tiny random GPT-2, whose lines can all be listed."""
 
+import math
 import pickle
 from fractions import Fraction
+from itertools import permutations
 
+import numpy as np
 import pytest
 import torch
 from support.cases import over
@@ -27,16 +30,27 @@ def pair():
     return letters()
 
 
+PROMPTS = ("b c\nd\n", "d d\nc b\n")
+
+
 @pytest.fixture(scope="module")
 def code(pair):
-    return dp.LanguageModelCode(pair, prompt="b c\nd\n", most=3).fitted(12.0)
+    return dp.LanguageModelCode(pair, prompt=PROMPTS, most=3).fitted(12.0)
 
 
 @pytest.fixture(scope="module")
 def masses(code):
-    """Mass of each text, from all sequences of tokens that read so."""
+    """Mass of each text, from all sequences of tokens that read so behind either prompt."""
+    texts = {}
+    for prompt in PROMPTS:
+        for text, mass in behind(code, code._writer(prompt)):
+            texts[text] = texts.get(text, 0) + mass / 2
+    return {text: mass for text, mass in texts.items() if mass}
+
+
+def behind(code, writer):
     counts, share = frequencies.keywords(), Fraction(code.english)
-    total, writer = sum(counts.values()), code._writer
+    total = sum(counts.values())
     whole = {w: (writer.places(w), n) for w, n in counts.items() if set(w) <= set("bcd")}
     none = share * (1 - Fraction(sum(n for _, n in whole.values()), total))
     found, begun = {}, [{(): Fraction(1)}, {}, {}, {}]  # by the number of tokens
@@ -57,10 +71,8 @@ def masses(code):
             longer = tokens if ends else (*tokens, *drawn)[:3]
             where = found if ends else begun[len(longer)]
             where[longer] = where.get(longer, 0) + mass * own / (1 - replaced * none)
-    texts = {}
     for tokens, mass in [*found.items(), *begun[3].items()]:
-        texts[writer.text(tokens)] = texts.get(writer.text(tokens), 0) + mass
-    return {text: mass for text, mass in texts.items() if mass}
+        yield writer.text(tokens), mass
 
 
 def test_lines_have_all_of_the_mass_and_none_is_given_too_much(code, masses):
@@ -123,10 +135,57 @@ def test_any_text_gets_a_line(code, masses, text):
     assert beside[0] == release
 
 
-def test_words_of_the_text_are_kept_in_their_order(code):
-    (best, *_) = code.search("d then c, D and c; d", Fraction(1, 10**12), Letters())
-    assert best == "d c"
+def test_words_stand_in_another_order_only_where_that_saves_a_nat(pair):
+    code = dp.LanguageModelCode(pair, prompt=PROMPTS[0], most=3).fitted(12.0)
+    moved = 0
+    for words in permutations("bcd"):
+        best = next(code.search(" then ".join(words), Fraction(1, 10**12), Letters()))
+        assert sorted(best.split()) == ["b", "c", "d"]
+        mass, kept = code.weight(best), code.weight(" ".join(words))
+        assert best == " ".join(words) or math.log(mass / kept) > 0.9  # of three tries at most
+        moved += best != " ".join(words)
+    assert 0 < moved < 6
     assert list(code.search("d c", Fraction(1, 10**12), None)) == []
+
+
+def test_of_a_long_word_that_cannot_be_paid_its_beginning_is_said(pair):
+    code = dp.LanguageModelCode(pair, prompt=PROMPTS[0], most=9).fitted(12.0)
+    word, least = "bcdbcdbcd", {}
+    for count in range(5, 10):
+        least[count] = code.weight(word[:count])
+    assert [*least.values()] == sorted(least.values(), reverse=True)
+    for mass in least.values():
+        best = code.answer(word, mass, Letters())
+        assert best is not None
+        assert word.startswith(best)
+        assert code.weight(best) >= mass
+    assert code.answer(word, least[9], Letters()) == word
+    assert code.answer(word, least[5], Letters()) == word[:5]
+    assert code.answer("bcd" * 30_000, least[5], Letters()) == word[:5]
+
+
+def test_lines_that_pass_together_cost_what_each_costs_alone(code):
+    writer = code._writer(PROMPTS[0])
+    lines = [[0, 1, 2], [2, 1, 0], [1, 1, 1]]
+    together = writer.nats(lines)
+    for line, nats in zip(lines, together, strict=True):
+        np.testing.assert_allclose(nats, writer.nats([line])[0], atol=1e-4)
+        alone, walked = writer.line(), 0.0
+        for place in line:
+            walked -= math.log(alone.share(place))
+            alone.append(place)
+        assert nats[range(3), line].sum() == pytest.approx(walked, abs=1e-4)
+
+
+def test_a_line_is_written_behind_the_prompt_whose_lines_are_nearest(pair):
+    prompts = ("b\nb\n", "c\nc c\n", "d\n")
+    code = dp.LanguageModelCode(pair, prompt=prompts, most=3).fitted(12.0)
+    for text, prompt in zip(("b b", "c", "d and d"), prompts, strict=True):
+        found = code.answer(text, Fraction(1, 10**9), Letters())
+        alone = dp.LanguageModelCode(pair, prompt=prompt, most=3).fitted(12.0)
+        assert found == alone.answer(text, Fraction(1, 10**9), Letters())
+        assert code._nearest(Letters().encode([text])[0], Letters()) == prompt
+        assert code.weight(found) > alone.weight(found) / 3
 
 
 def test_function_words_stand_before_other_words_alone(code, monkeypatch):
@@ -145,9 +204,10 @@ def test_a_fingerprint_names_model_prompt_and_numbers_and_loads_nothing():
         dp.LanguageModelCode("no-such-model", prompt="Notes:\n-"),
         dp.LanguageModelCode("no-such-model", hazard=0.1),
         dp.LanguageModelCode("no-such-model", english=0.1),
+        dp.LanguageModelCode("no-such-model", temperature=1.0),
         base.fitted(50.0),
     ]
-    assert len({code.fingerprint for code in [base, *others]}) == 6
+    assert len({code.fingerprint for code in [base, *others]}) == 7
     assert pickle.loads(pickle.dumps(base)).fingerprint == base.fingerprint
     certificate = dp.certify(dp.WeightedResponse(epsilon=50, code=base), random_space(5, seed=1))
     assert (certificate.method, certificate.epsilon <= 50) == ("exact", True)
@@ -155,7 +215,8 @@ def test_a_fingerprint_names_model_prompt_and_numbers_and_loads_nothing():
 
 
 def test_wrong_numbers_are_refused():
-    for name, value in {"hazard": 0.0, "english": 1.0, "most": 0, "prompt": 3}.items():
+    wrong = {"hazard": 0.0, "english": 1.0, "temperature": 0.0, "most": 0}
+    for name, value in [*wrong.items(), ("prompt", 3), ("prompt", ()), ("prompt", ("a", 3))]:
         with pytest.raises(ParameterError):
             dp.LanguageModelCode("no-such-model", **{name: value})
 

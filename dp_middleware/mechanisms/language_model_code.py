@@ -193,7 +193,8 @@ class LanguageModelCode(PublicCode):
         """The prompt of the field that a text is most likely of."""
         if len(self._prompts) == 1:
             return self._prompts[0]
-        mean, fields = _fields(encoder, self._prompts)
+        kept = _fields if getattr(encoder, "__hash__", None) else _fields.__wrapped__
+        mean, fields = kept(encoder, self._prompts)
         return self._prompts[int(np.argmax(fields @ (target - mean)))]
 
 

@@ -177,6 +177,10 @@ def test_lines_that_pass_together_cost_what_each_costs_alone(code):
         assert nats[range(3), line].sum() == pytest.approx(walked, abs=1e-4)
 
 
+class Unhashable(Letters):
+    __hash__ = None
+
+
 def test_a_line_is_written_behind_the_prompt_whose_lines_are_nearest(pair):
     prompts = ("b\nb\n", "c\nc c\n", "d\n")
     code = dp.LanguageModelCode(pair, prompt=prompts, most=3).fitted(12.0)
@@ -184,6 +188,7 @@ def test_a_line_is_written_behind_the_prompt_whose_lines_are_nearest(pair):
         found = code.answer(text, Fraction(1, 10**9), Letters())
         alone = dp.LanguageModelCode(pair, prompt=prompt, most=3).fitted(12.0)
         assert found == alone.answer(text, Fraction(1, 10**9), Letters())
+        assert found == code.answer(text, Fraction(1, 10**9), Unhashable())
         assert code._nearest(Letters().encode([text])[0], Letters()) == prompt
         assert code.weight(found) > alone.weight(found) / 3
 

@@ -47,6 +47,8 @@ class OpenAIServer:
         self.redirect_to, self.redirect_status = "", 307
         self.requests, self.bodies, self.raw = [], [], []
         self.closing, self._lock = Event(), Lock()
+        self._kept = socket.socket()
+        self._kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self._http = _server(_handler(self))
         self.port = int(self._http.server_address[1])
         self.url = f"http://127.0.0.1:{self.port}/v1"
@@ -58,6 +60,7 @@ class OpenAIServer:
 
     def __exit__(self, *details):
         self.stop()
+        self._kept.close()
 
     def stop(self):
         """Refuse connections from now on; a second time does nothing."""
@@ -68,6 +71,8 @@ class OpenAIServer:
             self._http.shutdown()
             self._http.server_close()
             self._thread.join()
+            with suppress(OSError):  # nobody else gets the port, and who connects is refused
+                self._kept.bind(("127.0.0.1", self.port))
 
     @property
     def prompts(self):

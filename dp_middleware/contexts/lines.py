@@ -126,5 +126,5 @@ def _model(model: Any, device: str) -> CausalContext:
 
 @lru_cache(maxsize=8)
 def writer(model: Any, prompt: str, device: str, hazard: float, temperature: float) -> Writer:
-    """Returns the one of a model, a prompt and numbers; eight are kept, and two models."""
+    """Returns the one of a model, a prompt and numbers; eight are kept, with their models."""
     return Writer(_model(model, device).reading(prompt), hazard, temperature)

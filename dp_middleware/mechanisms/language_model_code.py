@@ -156,13 +156,14 @@ class LanguageModelCode(PublicCode):
         writer = self._writer(prompt)
         line, mass = writer.line(), _SURE / len(self._prompts)
         words, share, longest = release.split(" "), Fraction(self.english), self._longest(writer)
-        tokens = [place for word in words for place in writer.places(word)]
+        split = [writer.places(word) for word in words]
+        tokens = [place for places in split for place in places]
         if not 0 < len(tokens) <= longest or writer.text(tokens) != release:
             return Fraction(0)
-        for word in words:
+        for word, places in zip(words, split, strict=True):
             whole = share * line.share(writer.begins) * english().share(word)
             by_tokens = 1 - share
-            for place in writer.places(word):
+            for place in places:
                 by_tokens *= line.share(place)
                 line.append(place)
             mass *= by_tokens + whole
@@ -203,5 +204,6 @@ def _fields(encoder: Encoder, prompts: tuple[str, ...]) -> tuple[NDArray[Any], N
     """The mean of prompts' lines, and the direction from it to each prompt's lines, (n, d)."""
     lines = (prompt.splitlines() for prompt in prompts)
     rows = np.array([codes.finite_rows(encoder.encode, some).mean(axis=0) for some in lines])
-    away = rows - rows.mean(axis=0)
-    return rows.mean(axis=0), away / np.maximum(np.linalg.norm(away, axis=1, keepdims=True), 1e-6)
+    mean = rows.mean(axis=0)
+    away = rows - mean
+    return mean, away / np.maximum(np.linalg.norm(away, axis=1, keepdims=True), 1e-6)
